@@ -166,7 +166,7 @@ def check(
     no_config: bool = False,
     tokenizer: AnyPath | None = None,
     min_hit_rate: float | str | None = None,
-    fail_on: Sequence[str] = (),
+    error_on: Sequence[str] = (),
     baseline: AnyPath | None = None,
     max_drop: float | str | None = None,
     max_gpus: int | None = None,
@@ -191,7 +191,7 @@ def check(
         no_config: Read no configuration file.
         tokenizer: As for `profile`.
         min_hit_rate: Minimum hit rate of every workload: a ratio from 0 to 1, or `"80%"`.
-        fail_on: Codes (`"KV101"`), prefixes of codes, or severities. One such finding fails the check.
+        error_on: Codes (`"KV101"`), prefixes of codes, or severities. One such finding fails the check.
         baseline: File to compare with; by default that of the configuration, or the usual one if it exists.
         max_drop: How far a hit rate may fall below the baseline: a ratio, or `"1%"`.
         max_gpus: Most accelerators that today's settings may need for the `slo`.
@@ -234,7 +234,7 @@ def check(
         )
         judging = Judging(
             min_hit_rate=None if min_hit_rate is None else str(min_hit_rate),
-            fail_on=tuple(fail_on),
+            error_on=tuple(error_on),
             baseline=optional_path(baseline),
             max_drop=None if max_drop is None else str(max_drop),
             max_gpus=max_gpus,

@@ -34,7 +34,7 @@ PLAINER = {
     r"the fate|fates?": "token breakdown, row of the breakdown",
     r"where (?:the|every|each) (?:prompt )?tokens? (?:went|go)": "token breakdown",
     r"volatile": "changing",
-    r"slots?": "changing value",
+    r"(?<!server )slots?": "changing value",
     r"thrash\w*": "evicted",
     r"parts? ways|seams?": "diverge, first difference",
     r"that (?:is|are) there or not": "optional block",

@@ -20,6 +20,7 @@ from docs.generators.key_notes import CONFIGURATION, NOTES
 from docs.generators.pages import Fence, PageError, fences, fill
 from docs.generators.shell import Shell, one_tokenizer
 from docs.generators.shell import commands as shell_commands
+from kvtool.config.engine_rules import rules_of_flags
 from kvtool.config.file_model import Config
 from kvtool.diagnose import codes
 from kvtool.text.files.yaml_document import load_yaml
@@ -204,7 +205,8 @@ def test_a_key_without_words_and_words_without_a_key_are_found(monkeypatch: pyte
 
 def test_every_model_of_a_workload_is_on_its_page() -> None:
     page = (DOCS / "workload.md").read_text(encoding="utf-8") + (DOCS / "configuration.md").read_text(encoding="utf-8")
-    for name in NOTES:
+    engines = {f"EngineOptions {rules}" for rules in ('""', *rules_of_flags().values())}
+    for name in {*NOTES, *engines} - {"EngineOptions"}:
         assert f"<!-- begin keys {name} -->" in page or f"<!-- begin keys-toml {name} -->" in page, name
 
 

@@ -11,14 +11,15 @@ import typer
 
 from docs.generators.shell import plain_terminal
 from docs.generators.tables import table
+from kvtool.cli.command import HelpRow, help_rows
 from kvtool.cli.env_variables import long_flag
+from kvtool.cli.listed import COMMANDS, groups
 from kvtool.cli.root import app
 
+_NAMES = "|".join(listed.name for listed in sorted(COMMANDS, key=lambda each: -len(each.name)))
 _LITERAL = re.compile(
-    r"(?<![\w`-])(--[a-z][a-z-]*(?: [A-Z]+\b)?|-[a-zA-Z]\b(?![-\w])|kvtool [a-z-]+(?: -[a-z])?|KVTOOL_[A-Z_]+)"
+    rf"(?<![\w`-])(--[a-z][a-z-]*(?: [A-Z]+\b)?|-[a-zA-Z]\b(?![-\w])|kvtool (?:{_NAMES})\b(?: -[a-z])?|KVTOOL_[A-Z_]+)"
 )
-_BRACKETS = re.compile(r"(.*?) *\[([^\[\]]*)\]", re.DOTALL)
-_TYPE = re.compile(r" <(?:str|list\[str\]|int range|int|float)>")
 
 
 @functools.cache
@@ -33,48 +34,46 @@ def names() -> list[str]:
 
 
 def reference(name: str) -> str:
-    """Usage, what it does, arguments and options of one command; `kvtool` is what stands before any."""
+    """Usage, description, arguments and options of one command, a table for each panel of its help; `kvtool` has options alone."""
     root = _root()
     with plain_terminal():
         above = root.make_context("kvtool", [], resilient_parsing=True)
         command = root if name == "kvtool" else root.commands[name]
         context = above if name == "kvtool" else command.make_context(name, [], parent=above, resilient_parsing=True)
         usage = " ".join(["kvtool", *([] if name == "kvtool" else [name]), *command.collect_usage_pieces(context)])
-        records = [
-            (parameter.param_type_name, parameter.get_help_record(context)) for parameter in command.get_params(context)
-        ]
+        records = [each.get_help_record(context) for each in command.get_params(context)] if name == "kvtool" else []
     parts = [f"```text\n{usage}\n```"]
-    paragraphs = (command.help or "").split("\n\n")
-    parts += [_prose(" ".join(paragraph.split())) for paragraph in paragraphs]
-    arguments = [_row(*record) for kind, record in records if kind == "argument" and record]
-    options = [_row(*record) for kind, record in records if kind == "option" and record]
-    if arguments:
-        parts.append(table(("argument", "meaning"), [row[:2] for row in arguments]))
-    parts.append(table(("option", "meaning", "default"), options))
+    parts += [_prose(" ".join(paragraph.split())) for paragraph in (command.help or "").split("\n\n")]
+    if name == "kvtool":
+        return "\n\n".join(
+            [*parts, table(("option", "meaning"), [(f"`{each[0]}`", _prose(each[1])) for each in records])]
+        )
+    rows = help_rows(command.options)
+    for panel in dict.fromkeys(row.panel for row in rows):
+        of_panel = [_row(row) for row in rows if row.panel is panel]
+        if panel is None:
+            parts.append(table(("argument", "meaning"), [row[:2] for row in of_panel]))
+        else:
+            parts.append(table((panel.value, "meaning", "default"), of_panel))
     return "\n\n".join(parts)
 
 
-def _row(flags: str, text: str) -> tuple[str, str, str]:
-    """Flags, meaning and default; typer puts what it knows of an option in brackets at the end of the help."""
-    default = ""
-    told: list[str] = []
-    while (found := _BRACKETS.fullmatch(text)) is not None:
-        text = found[1]
-        for item in reversed(found[2].split("; ")):
-            word, _, value = item.partition(": ")
-            if word == "default":
-                default = _prose(value)
-            elif word == "env var":
-                told.insert(0, f"(`{value}`)")
-            else:
-                told.insert(0, f"(`{item}`)" if word != "required" else "(required)")
-    return f"`{_TYPE.sub('', flags)}`", " ".join([_prose(text), *told]).strip(), default
+def _row(row: HelpRow) -> tuple[str, str, str]:
+    """Names, meaning and default; a variable and other flags are after the meaning."""
+    notes = [*(["required"] * row.required), *row.notes]
+    named = [note.replace("env var: ", "").replace("also: ", "") for note in notes]
+    shown = [f"({note})" if note[0].islower() else f"(`{note.replace(', ', '`, `')}`)" for note in named]
+    return f"`{row.names}`", " ".join([_prose(row.text), *shown]), _prose(row.default)
 
 
 def listing() -> str:
-    """All commands, each with its one sentence and a link to its page."""
-    commands = _root().commands
-    return "\n".join(f"- [kvtool {name}]({name}.md): {_prose(commands[name].short_help)}" for name in names())
+    """All commands by group, each with its one sentence and a link to its page."""
+    return "\n\n".join(
+        f"**{group}**\n\n" + "\n".join(f"- [kvtool {name}]({name}.md): {_prose(short)}" for name, short in rows)
+        for group, rows in (
+            (group, [(name.strip(), short) for name, short in rows]) for group, rows in groups().items()
+        )
+    )
 
 
 def missing_pages(folder: Path) -> dict[Path, str]:

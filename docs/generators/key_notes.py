@@ -9,8 +9,8 @@ from kvtool.config.declared import in_table
 
 
 class Note(NamedTuple):
-    """`example` is the value as it stands in the file; `default` is what holds where a key is left out, if the model does not say;
-    `more` is said behind the model's own description."""
+    """`example` is the value as the file contains it; `default` is the value without the key, if the model does not say it;
+    `more` follows the description in the model."""
 
     example: str
     default: str | None = None
@@ -32,7 +32,7 @@ _TEXT_SOURCE = {
 }
 _PART = {
     **_TEXT_SOURCE,
-    "stable": Note("true", more="KV103 where it is not."),
+    "stable": Note("true", more="Else KV103."),
     "volatile": Note("true"),
 }
 
@@ -40,7 +40,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
     "Workload": {
         "version": Note("1"),
         "name": Note("support-bot"),
-        "seed": Note("7", more="Uuids, random picks, arrivals. `--seed` goes first."),
+        "seed": Note("7", more="`--seed` goes first."),
         "engine": Note("{block_size: 16, capacity: 20GiB}"),
         "vars": Note("{now: {datetime: 1m}}"),
         "tools": Note("{file: data/agent-tools.json}"),
@@ -111,9 +111,9 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "uuid": Note('"4"'),
         "counter": Note("1"),
         "choice": Note("[gold, silver]"),
-        "file": Note("data/support-questions.txt", more="Of a `.jsonl` file with `key`: a value of each record."),
+        "file": Note("data/support-questions.txt", more="With `key`, each record of a `.jsonl` file gives one value."),
         "range": Note("[1, 500]"),
-        "text": Note("Acme", more="`name: value` is short for it."),
+        "text": Note("Acme", more="Short form: `name: value`."),
         "bool": Note("0.5"),
         "object": Note("{name: {choice: [Ada, Bo]}, plan: pro}"),
         "list": Note("{object: {title: {choice: [Maps, Tides]}}}"),
@@ -123,7 +123,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "start": Note("2026-01-05T09:00:00Z", "`2026-01-05T09:00:00Z`"),
         "format": Note("date", "`iso`", "Also `iso`, `date`, `time`, `unix`, `object`."),
         "step": Note("10", "`1`"),
-        "weights": Note("[9, 1]", more="For a random pick."),
+        "weights": Note("[9, 1]", more="Needs a random pick."),
         "key": Note("question"),
         "pick": Note("random", "`cycle` of a file, else `random`"),
         "per": Note("session"),
@@ -132,19 +132,19 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "name": Note("support"),
         "requests": Note("120", "1, or one for each file of `glob`", "Not with `sessions`, `generate`, `import`."),
         "tenant": Note('"{{ customer }}"', more="A template."),
-        "arrival": Note("{process: poisson, rate: 8/s}", "all in a row"),
+        "arrival": Note("{process: poisson, rate: 8/s}", "one after the other"),
         "messages": Note('[{role: user, text: "{{ question }}"}]'),
         "segments": Note("[{id: rules, text: Be brief.}]"),
         "join": Note('"\\n\\n"', "a line end"),
         "generate": Note("{prefixes: 4, per_prefix: 8, prefix_tokens: 512, suffix_tokens: 64}"),
         "import": Note("{jsonl: logs/*.jsonl}"),
-        "tools": Note("{file: data/agent-tools.json}", more="In place of the workload's."),
+        "tools": Note("{file: data/agent-tools.json}", more="Replaces the schemas of the workload."),
         "sessions": Note("{count: 8, turns: 6}"),
         "output_tokens": Note("128", "`1`"),
         "output": Note('"Yes, {{ name }}."'),
-        "vars": Note("{n: {counter: 1}}", more="They count its requests alone."),
+        "vars": Note("{n: {counter: 1}}", more="They count only its requests."),
         "gate": Note('{hit_rate: ">=80%"}'),
-        "limit": Note("50", more="With `sessions`: so many chats."),
+        "limit": Note("50", more="With `sessions`: number of chats."),
         **_TEXT_SOURCE,
     },
     "MessagePart": {
@@ -160,13 +160,13 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "process": Note("poisson"),
         "rate": Note("8/s"),
         "start": Note("30s", "`0s`"),
-        "burst": Note("16", more="With `burst` only."),
+        "burst": Note("16", more="Only with `process: burst`."),
     },
     "Sessions": {
         "count": Note("8"),
         "turns": Note("6"),
         "output_tokens": Note("120", "`64`"),
-        "order": Note("sequential", "`interleaved`", "`interleaved` is the first turns of all, then the second ones."),
+        "order": Note("sequential", "`interleaved`"),
         "think": Note("20s"),
     },
     "Generate": {
@@ -182,7 +182,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "json": Note("runs/agent.json"),
         "txt": Note('"prompts/*.txt"', more="A name or a pattern."),
         "mooncake": Note("traces/chat.jsonl"),
-        "format": Note("sharegpt", "found out for each", "One of [these](inputs.md#formats-of-records)."),
+        "format": Note("sharegpt", "detected", "See [formats](inputs.md#formats-of-records)."),
         "block_size": Note("512", "`512`"),
         "on_bad_line": Note("skip", "`error`"),
         "limit": Note("1000"),
@@ -209,7 +209,7 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "lint": Note('{ignore = ["KV204"]}'),
         "logs": Note('{messages = "payload.req.messages"}'),
         "requests": Note("200", "all"),
-        "group_by": Note('"service"', "found out", more="See [groups](inputs.md#groups)."),
+        "group_by": Note('"service"', "detected", more="See [groups](inputs.md#groups)."),
         "seed": Note("0", "the workload's"),
     },
     "WorkloadGate": {
@@ -230,6 +230,7 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "max_gpus": Note("4", "none"),
         "min_goodput": Note("3.5", "none"),
         "slo": Note('"ttft=2s,tpot=50ms"', "none"),
+        "error_on": Note('["KV101", "error"]', "none"),
         "require_baseline": Note("true"),
         "advice": Note("false"),
     },
@@ -249,6 +250,7 @@ CONFIGURATION: Mapping[str, Mapping[str, Note]] = {
         "cost": Note('"meta.usd"'),
     },
     "LintOptions": {
+        "inputs": Note('["app/agent.py", "prompts/"]', "none"),
         "select": Note('["KV1"]', "all"),
         "ignore": Note('["KV204"]', "none"),
         "error_on": Note('"warning"'),

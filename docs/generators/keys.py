@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 from docs.generators.key_notes import NOTES, Note
 from docs.generators.tables import table
 from kvtool.config import file_model as config
+from kvtool.config.engine_rules import rules_of_flags
 from kvtool.workload.yaml import fields, schema, variable_fields
 
 _NAMED: tuple[tuple[object, str], ...] = (
@@ -50,6 +51,10 @@ _NAMED: tuple[tuple[object, str], ...] = (
 """What a type is called in the tables; `workload.md` explains the words that are not plain."""
 
 
+_PAGES = {"EngineOptions": "configuration.md"}
+"""Models with their table on one page, while other pages mention them."""
+
+
 class KeysError(Exception):
     """A key without words, or words without a key."""
 
@@ -67,19 +72,21 @@ def keys_of(model: type[BaseModel]) -> dict[str, FieldInfo]:
     return {field.alias or name: field for name, field in model.model_fields.items()}
 
 
-def key_table(name: str, *, notation: str = "yaml") -> str:
-    """Every key of a model: what it takes, what it is where it is left out, what it does, an example."""
+def key_table(name: str, rules: str | None = None, *, notation: str = "yaml") -> str:
+    """Every key of a model: type, default, meaning, example; with `rules` only the engine options of these rules ("" for all)."""
     model = model_named(name)
     notes = notes_of(name)
     words = descriptions(model)
     hints = get_type_hints(model, include_extras=True)
     rows = []
     for (python_name, field), key in zip(model.model_fields.items(), keys_of(model), strict=True):
+        if rules is not None and rules_of_flags().get(key, "") != rules:
+            continue
         note = notes[key]
         example = f"`{key}: {note.example}`" if notation == "yaml" else f"`{key} = {note.example}`"
         what = f"{words[python_name]} {note.more}".strip()
         rows.append((f"`{key}`", type_words(hints[python_name]), _default(field, note), what, example))
-    return table(("key", "type", "default", "what it says", "example"), rows)
+    return table(("key", "type", "default", "meaning", "example"), rows)
 
 
 def notes_of(name: str) -> Mapping[str, Note]:
@@ -131,7 +138,7 @@ def type_words(hint: Any) -> str:
         return f"mapping of {key} to {_several(type_words(parts[1]))}"
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         heading = hint.__name__.removesuffix("Spec")
-        return f"[{heading}](#{heading.lower()})"
+        return f"[{heading}]({_PAGES.get(heading, '')}#{heading.lower()})"
     return {str: "text", int: "whole number", float: "number", bool: "true or false"}.get(hint, str(hint))
 
 

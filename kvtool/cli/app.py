@@ -10,7 +10,7 @@ from textwrap import TextWrapper
 from typing import Any
 
 from kvtool.cli.completion import asked
-from kvtool.cli.listed import COMMANDS, DEBUG, EPILOG, SHOW_TRACEBACK, SHOW_VERSION, SUMMARY, WIDEST, options_of
+from kvtool.cli.listed import DEBUG, EPILOG, SHOW_TRACEBACK, SHOW_VERSION, SUMMARY, WIDEST, groups, options_of
 from kvtool.errors import KvtoolError, ProblemsError, as_error
 from kvtool.text.terminal.streams import STDIN
 from kvtool.version import __version__
@@ -124,7 +124,7 @@ def report_now(argument: str = "--help") -> bool:
     """Print the help or the version where the only argument asks for it, or there is none; False for another argument."""
     if argument in ("-V", "--version"):
         print(f"kvtool {__version__}")
-    elif argument in ("-h", "--help"):
+    elif argument in ("-h", "--help", "--help-all"):
         print(root_help(shutil.get_terminal_size().columns))
     else:
         return False
@@ -138,7 +138,7 @@ def root_help(columns: int) -> str:
         "Usage: kvtool [OPTIONS] COMMAND [ARGS]...",
         _indented(SUMMARY, width),
         "Options:\n" + _table(_OPTIONS, width),
-        "Commands:\n" + _table([(listed.name, listed.short) for listed in COMMANDS], width),
+        *(f"{group}:\n{_table(rows, width)}" for group, rows in groups().items()),
         *(_indented(text, width) for text in EPILOG),
     ]
     return "\n\n".join(paragraphs)

@@ -12,12 +12,10 @@ if TYPE_CHECKING:
 DEBUG = "--debug"
 WIDEST = 100
 """Columns of a help at most."""
-SUMMARY = (
-    "Prefix-cache profiling and prompt optimization: what is my hit rate, what could it be, and which text loses it."
-)
+SUMMARY = "Prefix-cache profiling and prompt optimization: your hit rate, what it could be, and which text loses it."
 EPILOG = (
-    "Begin with: kvtool demo",
-    "In a folder with prompts of your own: kvtool init, then kvtool check",
+    "Start with: kvtool demo",
+    "In a folder with your own prompts: kvtool init, then kvtool check",
 )
 SHOW_VERSION = "Show the version."
 SHOW_TRACEBACK = "Show the traceback of an error."
@@ -25,8 +23,9 @@ SHOW_TRACEBACK = "Show the traceback of an error."
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A command in the help of `kvtool`: its name, what it is for, and where its class stands."""
+    """A command in the help of `kvtool`: its group, its name, what it does, and the place of its class."""
 
+    group: str
     name: str
     short: str
     module: str
@@ -39,65 +38,133 @@ class Listed:
 
 
 COMMANDS = (
-    Listed("demo", "An example that comes with kvtool, profiled.", "kvtool.cli.commands.demo", "DemoCommand"),
+    Listed("Find", "demo", "Profile an example that comes with kvtool.", "kvtool.cli.commands.demo", "DemoCommand"),
     Listed(
+        "Find",
         "profile",
-        "Hit rates, where the tokens went, TTFT, what to change.",
+        "Profile prompts: hit rate, token breakdown, TTFT, fixes.",
         "kvtool.cli.commands.profile",
         "ProfileCommand",
     ),
     Listed(
-        "what-if", "What to change first: cache, accelerators, prompts.", "kvtool.cli.commands.what_if", "WhatIfCommand"
-    ),
-    Listed("trace", "Logs as block traces without text, and for replays.", "kvtool.cli.commands.trace", "TraceCommand"),
-    Listed(
-        "replay",
-        "Predicted beside what a server did, request by request.",
-        "kvtool.cli.commands.replay",
-        "ReplayCommand",
-    ),
-    Listed("logs", "What is in logs: format, requests, what is left out.", "kvtool.cli.commands.logs", "LogsCommand"),
-    Listed(
-        "diff-prompts", "Where two or more prompts part, and what it costs.", "kvtool.cli.commands.diff", "DiffCommand"
-    ),
-    Listed("lint", "Findings only: what costs hits, and where.", "kvtool.cli.commands.lint", "LintCommand"),
-    Listed(
-        "optimize", "Rewrite prompts, prove it, write where told.", "kvtool.cli.commands.optimize", "OptimizeCommand"
+        "Find",
+        "lint",
+        "Find what costs hits in prompts and code, without traffic.",
+        "kvtool.cli.commands.lint",
+        "LintCommand",
     ),
     Listed(
-        "check", "The gate for CI: limits and a baseline, one verdict.", "kvtool.cli.commands.check", "CheckCommand"
+        "Find",
+        "diff-prompts",
+        "Find the first difference of prompts, and what it costs.",
+        "kvtool.cli.commands.diff",
+        "DiffCommand",
     ),
     Listed(
+        "Find",
+        "logs",
+        "Show what logs contain: format, requests, skipped records.",
+        "kvtool.cli.commands.logs",
+        "LogsCommand",
+    ),
+    Listed(
+        "Find", "trace", "Save logs as block traces, without their text.", "kvtool.cli.commands.trace", "TraceCommand"
+    ),
+    Listed(
+        "Fix",
+        "optimize",
+        "Edit prompts, and verify the gain of each edit.",
+        "kvtool.cli.commands.optimize",
+        "OptimizeCommand",
+    ),
+    Listed(
+        "Fix",
+        "explain",
+        "Explain a code such as KV101; --list shows all.",
+        "kvtool.cli.commands.explain",
+        "ExplainCommand",
+    ),
+    Listed(
+        "Gate", "init", "Write kvtool.toml for the prompts of a folder.", "kvtool.cli.commands.init.init", "InitCommand"
+    ),
+    Listed(
+        "Gate",
+        "check",
+        "Check hit rates against limits and a baseline, for CI.",
+        "kvtool.cli.commands.check",
+        "CheckCommand",
+    ),
+    Listed("Gate", "compare", "Compare two saved results.", "kvtool.cli.commands.compare", "CompareCommand"),
+    Listed(
+        "Gate", "report", "Show a saved result again, in any format.", "kvtool.cli.commands.report", "ReportCommand"
+    ),
+    Listed(
+        "Plan",
+        "what-if",
+        "Compare changes: cache, accelerators, prompts.",
+        "kvtool.cli.commands.what_if",
+        "WhatIfCommand",
+    ),
+    Listed(
+        "Plan",
         "compare-engines",
-        "One workload under the rules of every engine.",
+        "Compare the cache rules of all engines on one workload.",
         "kvtool.cli.commands.compare_engines",
         "CompareEnginesCommand",
     ),
-    Listed("compare", "What moved from one result to another.", "kvtool.cli.commands.compare", "CompareCommand"),
-    Listed("watch", "What a running server's prefix cache does, live.", "kvtool.cli.commands.watch", "WatchCommand"),
-    Listed("report", "A saved result again, in any format.", "kvtool.cli.commands.report", "ReportCommand"),
     Listed(
-        "init", "Write a starting configuration for the prompts here.", "kvtool.cli.commands.init.init", "InitCommand"
+        "Plan", "size", "Show how many KV blocks a model leaves room for.", "kvtool.cli.commands.size", "SizeCommand"
     ),
-    Listed("config", "Every option, and where its value comes from.", "kvtool.cli.commands.config", "ConfigCommand"),
-    Listed("schema", "JSON Schemas of what kvtool reads and writes.", "kvtool.cli.commands.schema", "SchemaCommand"),
-    Listed("prices", "What tokens of hosted models cost, by day.", "kvtool.cli.commands.prices", "PricesCommand"),
-    Listed("explain", "What a code means; --list.", "kvtool.cli.commands.explain", "ExplainCommand"),
-    Listed("size", "How many KV blocks a model leaves room for.", "kvtool.cli.commands.size", "SizeCommand"),
     Listed(
+        "Plan", "prices", "List the prices of hosted models, by day.", "kvtool.cli.commands.prices", "PricesCommand"
+    ),
+    Listed("Live", "watch", "Watch the prefix cache of a running server.", "kvtool.cli.commands.watch", "WatchCommand"),
+    Listed(
+        "Live",
+        "replay",
+        "Compare predicted with real cache hits of a server.",
+        "kvtool.cli.commands.replay",
+        "ReplayCommand",
+    ),
+    Listed(
+        "Live",
         "bench",
-        "What this machine does, and a fit of the predictions to it.",
+        "Measure this machine, and fit the predictions to it.",
         "kvtool.cli.commands.bench",
         "BenchCommand",
     ),
     Listed(
+        "Reference",
+        "config",
+        "Show every option, its value and its origin.",
+        "kvtool.cli.commands.config",
+        "ConfigCommand",
+    ),
+    Listed(
+        "Reference",
+        "schema",
+        "Print JSON Schemas of files that kvtool reads and writes.",
+        "kvtool.cli.commands.schema",
+        "SchemaCommand",
+    ),
+    Listed(
+        "Reference",
         "doctor",
-        "What is here, what is missing, and how to get it.",
+        "Show what is missing on this machine, and how to get it.",
         "kvtool.cli.commands.doctor.doctor",
         "DoctorCommand",
     ),
 )
-"""Every command, in the order of the help; what a command is made of is imported when it is asked for."""
+"""Every command, in the order of the help, the commands of a group together; a class is imported when its command runs."""
+
+
+def groups() -> dict[str, list[tuple[str, str]]]:
+    """Return the names of all commands, of one width, with what they do, by group."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    widest = max(len(listed.name) for listed in COMMANDS)
+    for listed in COMMANDS:
+        found.setdefault(listed.group, []).append((listed.name.ljust(widest), listed.short))
+    return found
 
 
 def options_of(name: str) -> frozenset[str]:

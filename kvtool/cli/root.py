@@ -7,7 +7,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from kvtool.cli.listed import COMMANDS, DEBUG, EPILOG, SHOW_TRACEBACK, SHOW_VERSION, SUMMARY, WIDEST
+from kvtool.cli.listed import COMMANDS, DEBUG, EPILOG, SHOW_TRACEBACK, SHOW_VERSION, SUMMARY, WIDEST, groups
 from kvtool.version import __version__
 
 
@@ -44,8 +44,9 @@ class _Group(typer.core.TyperGroup):
         return list(self.commands)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - as typer calls it
-        with formatter.section("Commands"):
-            formatter.write_dl([(listed.name, listed.short) for listed in COMMANDS])
+        for group, rows in groups().items():
+            with formatter.section(group):
+                formatter.write_dl(rows)
 
 
 app = typer.Typer(

@@ -106,12 +106,12 @@ class RunOptions:
         self._check_outputs()
         if self.predicting.calibration is not None and self.predicting.accelerator is not None:
             raise KvtoolError(
-                "--calibration and --accelerator both say what the predictions are for", hint="give one of them"
+                "--calibration and --accelerator both say what the predictions are for", hint="leave one out"
             )
         sizes = [name for name in SIZES if getattr(serving, name) is not None]
         if len(sizes) > 1:
             first, second = (f"--{name.replace('_', '-')}" for name in sizes[:2])
-            raise KvtoolError(f"{first} and {second} both say how large the cache is", hint="give one of them")
+            raise KvtoolError(f"{first} and {second} both say how large the cache is", hint="leave one out")
 
     def _check_outputs(self) -> None:
         """Check that no file is written that is an input or another output."""

@@ -50,7 +50,7 @@ def interval(flag: str, value: str) -> None:
     if said != "none" and parse_digits(said, 0, MOST_INTERVAL) is None:
         raise KvtoolError(
             f"{flag} is a number of tokens, or none: {value[:40]!a}",
-            hint="0 keeps the ends of prompts alone, none keeps all that can be kept",
+            hint="0 keeps only the ends of prompts; none keeps everything possible",
         )
 
 
@@ -61,7 +61,7 @@ def percentage(flag: str, value: int) -> None:
 
 def fraction(flag: str, value: float) -> None:
     if not 0.0 < value <= 1.0:
-        raise KvtoolError(f"{flag} is in (0, 1], not {value}")
+        raise KvtoolError(f"{flag} must be in (0, 1], not {value}")
 
 
 def sample(flag: str, value: float) -> None:

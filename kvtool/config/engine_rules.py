@@ -99,13 +99,15 @@ def chosen_rules(
     if limited is None:
         raise KvtoolError(
             f"{found.engine} has no capacity in blocks or tokens that says how much it keeps",
-            hint="say --ctx-size for its slots and --cache-ram for what it saves" if name == "llamacpp" else None,
+            hint="set --ctx-size for its server slots and --cache-ram for saved prompts"
+            if name == "llamacpp"
+            else None,
             place=None if options.serving.capacity is not None else place("capacity"),
         )
     twice = sorted(said.keys() & _size_options(found))
     if twice:
         raise KvtoolError(
-            f"--capacity and --{twice[0].replace('_', '-')} both say how large the cache is", hint="give one of them"
+            f"--capacity and --{twice[0].replace('_', '-')} both say how large the cache is", hint="leave one out"
         )
     return RuleChoice(found, limited(made, tokens), together)
 

@@ -12,7 +12,19 @@ from kvtool.config.options.clock_options import parse_objectives
 from kvtool.config.options.lint_options import ERROR_ON
 from kvtool.errors import KvtoolError
 from kvtool.results import choices
-from kvtool.workload.yaml.fields import Bool, CodeField, Count, LimitField, Name, Natural, Str, as_str, fail
+from kvtool.workload.yaml.fields import (
+    FINDING_KEY_PATTERN,
+    Bool,
+    CodeField,
+    Count,
+    FindingKey,
+    LimitField,
+    Name,
+    Natural,
+    Str,
+    as_str,
+    fail,
+)
 from kvtool.workload.yaml.schema import EngineOptions, GateLevel, GateOptions, SpecModel
 
 __all__ = ["CheckOptions", "Config", "EngineOptions", "GateLevel", "GateOptions", "LintOptions", "WorkloadGate"]
@@ -37,10 +49,10 @@ FieldNames = Annotated[str, BeforeValidator(_as_fields), WithJsonSchema({"type":
 
 
 class WorkloadGate(GateOptions):
-    """What is demanded of each workload as a whole, and under `groups` of single groups."""
+    """Limits of each workload as a whole, and in `groups` limits of single groups."""
 
     groups: dict[Name, GateOptions] = Field(default_factory=dict)
-    """Demands on groups, by name: [gate.groups.support]."""
+    """Limits of groups, by name: [gate.groups.support]."""
 
 
 def _as_objectives(value: object) -> str:
@@ -54,26 +66,29 @@ def _as_objectives(value: object) -> str:
 
 
 Objectives = Annotated[str, BeforeValidator(_as_objectives), WithJsonSchema({"type": "string", "minLength": 1})]
+FindingPattern = Annotated[FindingKey, WithJsonSchema({"type": "string", "pattern": FINDING_KEY_PATTERN})]
 Goodput = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class CheckOptions(SpecModel):
-    """How `kvtool check` judges."""
+    """Rules of `kvtool check`."""
 
     baseline: Str | None = None
-    """The result to compare with; paths count from the folder of this file."""
+    """Baseline to compare with; paths start at the folder of this file."""
     max_drop: LimitField | None = None
-    """How far a hit rate may fall below the baseline's: 0.01 or "1%"."""
+    """Allowed fall of a hit rate below the baseline: 0.01 or 1%."""
     max_gpus: Count | None = None
-    """Accelerators that today's settings may need for the `slo`, on the clock of `kvtool what-if`."""
+    """Most accelerators that today's settings may need to meet the `slo`."""
     min_goodput: Goodput | None = None
-    """Requests per second within the `slo`, likewise, of today's replicas."""
+    """Lowest rate of requests per second within the `slo`, with today's replicas."""
     slo: Objectives | None = None
-    """What a request is to be served within: "ttft=2s,tpot=50ms", and share=90% of all of them."""
+    """Latency targets: ttft=2s,tpot=50ms; with share=90%, for that share of the requests."""
+    error_on: list[FindingPattern] = Field(default_factory=list)
+    """Findings that fail the check: a code ("KV101"), its beginning ("KV1") or a severity ("error")."""
     require_baseline: Bool = default_of("check", "require_baseline", bool)
-    """Whether a baseline that is missing or was made under other settings is an error."""
+    """Fail with exit code 2 if the baseline is missing or was made with other settings."""
     advice: Bool = default_of("check", "advice", bool)
-    """Whether fixes are tried for the costliest causes."""
+    """Try fixes for the costliest causes."""
 
 
 def _as_way(value: object) -> str:
@@ -92,35 +107,35 @@ Way = Annotated[str, BeforeValidator(_as_way), WithJsonSchema({"type": "string",
 
 
 class LogFields(SpecModel):
-    """Where records of logs of no known format have what, as `--map` says it: messages = "payload.req.messages". `tenant` alone is
-    for logs of all formats."""
+    """Fields of an unknown log format, as in `--map`: messages = "payload.req.messages". `tenant` alone is for logs of all
+    formats."""
 
     messages: Way | None = None
-    """The list of messages of a request."""
+    """Messages of a request."""
     prompt: Way | None = None
-    """Its prompt, where that is one text."""
+    """Prompt of a request, if it is one text."""
     tools: Way | None = None
-    """Its tools."""
+    """Tools of a request."""
     session: Way | None = None
-    """What its conversation is called."""
+    """Id of the conversation."""
     tenant: Way | None = None
-    """For whom it was made, in records of any format, as `--tenant` says it."""
+    """Tenant of a request, in logs of any format, as in `--tenant`."""
     time: Way | None = None
-    """When it was sent."""
+    """Time of the request."""
     end: Way | None = None
-    """When it was answered."""
+    """Time of the answer."""
     model: Way | None = None
-    """The model that was asked."""
+    """Model of the request."""
     provider: Way | None = None
-    """Who serves the model."""
+    """Provider of the model."""
     usage: Way | None = None
-    """The object of reported tokens."""
+    """Object with the reported tokens."""
     output: Way | None = None
-    """The text of the answer."""
+    """Text of the answer."""
     id: Way | None = None
-    """What the request is called."""
+    """Id of the request."""
     cost: Way | None = None
-    """What it cost, in US dollars."""
+    """Cost of the request in US dollars."""
 
     @property
     def map(self) -> str | None:
@@ -135,38 +150,40 @@ class LogFields(SpecModel):
 
 
 class LintOptions(SpecModel):
-    """What `kvtool lint` reports."""
+    """What `kvtool lint` reads and reports."""
 
+    inputs: list[Str] = Field(default_factory=list)
+    """What `kvtool lint` reads in addition to `workloads`: files, folders or patterns, from the folder of this file."""
     select: list[CodeField] = Field(default_factory=list)
-    """Only these codes: "KV101", or "KV1" for all that begin so."""
+    """Codes to report: KV101, or KV1 for a whole class."""
     ignore: list[CodeField] = Field(default_factory=list)
-    """Not these codes."""
+    """Codes to leave out."""
     error_on: Severity = ERROR_ON
-    """The severity from which on `kvtool lint` exits with 1."""
+    """Lowest severity that makes the exit code 1."""
     include: list[Str] = Field(default_factory=list)
-    """Texts of a folder that are prompts, whatever they are called: patterns as in .gitignore, from the folder of this file."""
+    """Text files of a folder to read as prompts: patterns as in .gitignore, from the folder of this file."""
     exclude: list[Str] = Field(default_factory=list)
-    """What of a folder is not read: patterns as in .gitignore, from the folder of this file."""
+    """Files of a folder to skip: patterns as in .gitignore, from the folder of this file."""
 
 
 class Config(SpecModel):
     """Configuration of kvtool: kvtool.toml, or [tool.kvtool] in pyproject.toml."""
 
     workloads: list[Str] = Field(default_factory=list)
-    """What `kvtool check` runs: files or patterns, from the folder of this file."""
+    """Files or patterns that `kvtool check` runs, from the folder of this file."""
     engine: EngineOptions = Field(default_factory=EngineOptions)
-    """What is asked of the engine where neither a flag, a variable nor the workload says it."""
+    """Options of the engine; flags, variables and workload files go first."""
     gate: WorkloadGate = Field(default_factory=WorkloadGate)
-    """What is demanded."""
+    """Limits of hit rates, costs, times and findings."""
     check: CheckOptions = Field(default_factory=CheckOptions)
-    """How `kvtool check` judges."""
+    """Rules of `kvtool check`."""
     lint: LintOptions = Field(default_factory=LintOptions)
-    """What `kvtool lint` reports."""
+    """What `kvtool lint` reads and reports."""
     logs: LogFields = Field(default_factory=LogFields)
-    """Where records of logs of no known format have what; `--map` and `--format` go before it."""
+    """Fields of an unknown log format; `--map` and `--format` go first."""
     requests: Count | None = None
-    """Only the first so many requests of each workload."""
+    """Number of requests to read of each workload."""
     group_by: FieldNames | None = None
-    """What divides logs into groups: fields of their records, `file` or `system`."""
+    """Fields of log records that form groups, or `file` or `system`."""
     seed: Natural | None = None
-    """Seed of everything random."""
+    """Seed of all random values."""

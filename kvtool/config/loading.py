@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 
@@ -34,10 +34,10 @@ _FILES = ("tokenizer", "chat_template", "model")
 _WORDS = {
     "Invalid value": ("this is no value", 'text needs quotes: "…"; so do times, sizes and percentages'),
     "Invalid statement": ("this is neither a table nor `key = value`", None),
-    "Cannot overwrite a value": ("this key was given already", "keep one of them"),
+    "Cannot overwrite a value": ("this key was given already", "keep only one"),
     "Unclosed array": ("this list is never closed", "add the closing `]`"),
     "Expected newline or end of document after a statement": (
-        "something stands behind the value",
+        "there is text after the value",
         "one `key = value` a line; a comment begins with `#`",
     ),
     "Expected '=' after a key in a key/value pair": ("`=` is missing after the key", None),
@@ -125,9 +125,20 @@ class ConfigFile:
     @property
     def workloads(self) -> list[str]:
         """Return the files that `workloads` names, each pattern's sorted, none twice; KvtoolError for what matches nothing."""
+        return self._named(self.config.workloads, "workloads")
+
+    @property
+    def lint_inputs(self) -> list[str]:
+        """Return what `kvtool lint` reads without INPUT: the workloads, and the files and folders of `lint.inputs`."""
+        return list(dict.fromkeys((*self.workloads, *self._named(self.config.lint.inputs, "lint", "inputs"))))
+
+    def _named(self, patterns: Sequence[str], *key: str) -> list[str]:
         found: dict[str, None] = {}
-        for number, pattern in enumerate(self.config.workloads):
-            found |= dict.fromkeys(self._files(pattern, self.place("workloads", number)))
+        for number, pattern in enumerate(patterns):
+            place = self.place(*key, number)
+            folder = self.resolve(pattern) if key[0] == "lint" and "\0" not in pattern else ""
+            files = [self.inside(folder, place)] if os.path.isdir(folder) else self._files(pattern, place)  # noqa: PTH112
+            found |= dict.fromkeys(files)
         return list(found)
 
     def _files(self, pattern: str, place: Place) -> list[str]:
@@ -159,7 +170,7 @@ def read_config(asked: Configured, *, allow_outside: bool = False) -> ConfigFile
     given = asked.config
     if asked.no_config:
         if given is not None and given != os.environ.get("KVTOOL_CONFIG"):
-            raise KvtoolError("--config names a file, and --no-config reads none", hint="leave one of them out")
+            raise KvtoolError("--config names a file, and --no-config reads none", hint="leave one out")
         return None
     if given is not None:
         return replace(load_config(from_here(given)), allow_outside=allow_outside)
@@ -230,7 +241,7 @@ class _Placed:
 def _not_here(problem: KvtoolError) -> KvtoolError:
     if not problem.message.startswith("unknown key `tool`"):
         return problem
-    hint = f"in {NAME} tables stand at the top: [gate], not [tool.kvtool.gate]"
+    hint = f"in {NAME} write tables without the prefix: [gate], not [tool.kvtool.gate]"
     return KvtoolError(problem.message, hint=hint, place=problem.place)
 
 

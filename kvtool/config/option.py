@@ -1,7 +1,7 @@
 """Options: one declaration with its flag, its variable, its key in the configuration, its default and its bounds.
 
-Options are the annotated fields of frozen dataclasses, one for each concern; a command or a run is a dataclass of those. Where a
-field is None, nobody said it there: a lower place may say it, and in the end `default` holds.
+Options are the annotated fields of frozen dataclasses, one for each concern; a command or a run is a dataclass of those. A field
+that is None was not given: a lower place may give it, and `default` is the last one.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ Value = str | int | float | bool | list[str] | None
 Table = Literal["", "engine", "check", "lint"]
 """A table of the configuration; "" is its top."""
 PREFIX = "KVTOOL_"
+NO_DEFAULT = "none"
+"""Words for the default of an option that is off until it is given; help leaves them out."""
 Check = Callable[[str, Any], None]
 """Raises KvtoolError where a flag may not have that value."""
 
@@ -24,20 +26,50 @@ Check = Callable[[str, Any], None]
 class Decides(Enum):
     """The part of a command that an option decides; options of the verdict and of the output stay with their command."""
 
-    RESULT = "what comes out"
-    SPEED = "how long it takes"
-    VERDICT = "what fails it"
-    OUTPUT = "what is shown or written, and where"
+    RESULT = "the result"
+    SPEED = "the time that the command takes"
+    VERDICT = "the exit code"
+    OUTPUT = "the format and the place of the output"
+
+
+class Panel(Enum):
+    """A section of the help of a command, in the order of the help."""
+
+    COMMON = "Common"
+    CACHE = "Cache and server"
+    MODEL = "Model and engine"
+    LOGS = "Log input"
+    OUTPUT = "Output"
+    ADVANCED = "Advanced"
+    VLLM = "vLLM (--rules vllm)"
+    SGLANG = "SGLang (--rules sglang)"
+    TENSORRT = "TensorRT-LLM (--rules trtllm)"
+    LLAMA_CPP = "llama.cpp (--rules llamacpp)"
+
+    @property
+    def only_in_full_help(self) -> bool:
+        """Return whether `--help` leaves it to `--help-all`."""
+        return self not in (Panel.COMMON, Panel.CACHE, Panel.MODEL, Panel.LOGS, Panel.OUTPUT)
+
+
+_ENGINE_PANELS = {
+    "vllm": Panel.VLLM,
+    "sglang": Panel.SGLANG,
+    "trtllm": Panel.TENSORRT,
+    "llamacpp": Panel.LLAMA_CPP,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A flag. `{default}` in its help is its default, or the words for one that is no value."""
+    """A flag. Its help does not say its default: the help of a command adds that."""
 
     help: str
     metavar: str | None = None
     flag: str | None = ""
-    """Left out: made of the field's name; None: only files say it. Several stand with a space between them."""
+    """Left out: made of the field's name; None: only files say it."""
+    also: str = ""
+    """Other flags with the same meaning, with a space between them; only the full help shows them."""
     short: str = ""
     variable: bool = False
     """True: a variable KVTOOL_NAME gives it, too. All options at the top and in the table of the engine have one."""
@@ -47,11 +79,17 @@ class Option:
     """The default; left out: that of the field."""
     words: str = ""
     """For a default that is no value."""
+    shown: str = "{}"
+    """How help writes the default or its words."""
     check: Check | None = None
     least: int | None = None
     """The smallest number that the command line takes at all, and says so."""
     rules: str = ""
-    """The rules without which it means nothing; help shows it under their name."""
+    """The rules that it needs; help shows it in their panel."""
+    see: tuple[str, ...] = ()
+    """Names of options with the same meaning; help names those that the command takes."""
+    panel: Panel | None = None
+    """None: the panel of its rules, or `PANEL` of its concern."""
     decides: Decides | None = None
     """None: what `DECIDES` of its concern says, and else the result."""
 
@@ -62,14 +100,22 @@ class Option:
     def flags(self, name: str) -> tuple[str, ...]:
         """Return the short form and the long forms; a form that negates it follows a slash."""
         flag = f"--{name.replace('_', '-')}" if self.flag == "" else self.flag
-        return tuple(each for each in (self.short, *(flag or "").split()) if each)
+        return tuple(each for each in (self.short, flag or "", *self.also.split()) if each)
 
-    def told(self, own: Value) -> str:
-        """Return the help, with the default in it; `own` is that of the field."""
+    def long_flag(self, name: str) -> str:
+        """Return the flag as messages name it."""
+        return self.flags(name)[1 if self.short else 0].partition("/")[0]
+
+    def default_words(self, own: object) -> str:
+        """Return the default as help writes it, "" for none; `own` is that of the field."""
         value = own if self.default is None else self.default
-        if self.words or value is None:
-            return self.help.format(default=self.words)
-        return self.help.format(default=("off", "on")[value] if isinstance(value, bool) else value)
+        if self.words:
+            return "" if self.words == NO_DEFAULT else self.shown.format(self.words)
+        if isinstance(value, bool):
+            return ("off", "on")[value] if "/" in (self.flag or "") else ""
+        if value in (None, (), MISSING):
+            return ""
+        return self.shown.format(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +141,8 @@ def only(*names: str) -> Only:
 class Origins(Enum):
     """Contents of fields that are no options."""
 
-    COMMAND_LINE = "what stood behind `kvtool`; reports base the next command on it"
-    GIVEN = "the options that flags and variables say, each with the flag or the variable"
+    COMMAND_LINE = "the words after `kvtool`; reports make the next command from them"
+    GIVEN = "the options from flags and variables, each with its flag or variable"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +156,8 @@ class OptionField:
     part: type | None = None
     taken: tuple[str, ...] = ()
     decides: Decides = Decides.RESULT
+    panel: Panel | None = None
+    """The section of the help; None for arguments and for fields that are no options."""
 
 
 @cache
@@ -129,9 +177,11 @@ def option_fields(cls: type) -> tuple[OptionField, ...]:
         mark = next((mark for mark in marks if isinstance(mark, Option | Argument | Origins)), None)
         default = each.default if each.default_factory is MISSING else each.default_factory()
         decides: Decides = getattr(cls, "DECIDES", Decides.RESULT)
-        if isinstance(mark, Option) and mark.decides is not None:
-            decides = mark.decides
-        found.append(OptionField(each.name, kind, mark, default, part, chosen or (), decides))
+        panel: Panel | None = None
+        if isinstance(mark, Option):
+            decides = mark.decides or decides
+            panel = mark.panel or _ENGINE_PANELS.get(mark.rules) or getattr(cls, "PANEL", None)
+        found.append(OptionField(each.name, kind, mark, default, part, chosen or (), decides, panel))
     return tuple(found)
 
 
@@ -178,7 +228,7 @@ def check_values(options: object) -> None:
         if each.part is not None:
             check_values(value)
         elif isinstance(each.mark, Option) and each.mark.check is not None and value is not None:
-            each.mark.check(each.mark.flags(each.name)[-1], value)
+            each.mark.check(each.mark.long_flag(each.name), value)
 
 
 def keyed(concerns: tuple[type, ...], table: Table) -> Mapping[str, OptionField]:

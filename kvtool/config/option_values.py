@@ -70,7 +70,11 @@ class WorkloadFile:
 
 def option_values(given: Given, workload: WorkloadFile | None, file: ConfigFile | None) -> list[OptionValue]:
     """Return all options, those of groups only where something is demanded of them."""
-    found = [_workloads(file), *_top(given, workload, file), *_of_accelerator(list(_engine(given, workload, file)))]
+    found = [
+        _named(file, "workloads"),
+        *_top(given, workload, file),
+        *_of_accelerator(list(_engine(given, workload, file))),
+    ]
     if file is not None:
         found += _gate(file, ("gate",), file.config.gate)
         for name, group in sorted(file.config.gate.groups.items()):
@@ -83,6 +87,7 @@ def option_values(given: Given, workload: WorkloadFile | None, file: ConfigFile 
         ]
     found += _gates_of(workload)
     found += _table(file, "check", None if file is None else file.config.check)
+    found.append(_named(file, "lint", "inputs"))
     found += _table(file, "lint", None if file is None else file.config.lint)
     return found
 
@@ -148,10 +153,12 @@ def _written(file: ConfigFile, *path: str) -> Value:
     return value
 
 
-def _workloads(file: ConfigFile | None) -> OptionValue:
-    if file is None or not file.config.workloads:
-        return OptionValue("workloads", None, ValueOrigin("default"), "none")
-    return OptionValue("workloads", list(file.config.workloads), ValueOrigin("config", place=file.place("workloads")))
+def _named(file: ConfigFile | None, *key: str) -> OptionValue:
+    """Return the files that a key of the configuration names."""
+    name, value = ".".join(key), None if file is None else file.found(key)
+    if file is None or not isinstance(value, list) or not value:
+        return OptionValue(name, None, ValueOrigin("default"), "none")
+    return OptionValue(name, list(value), ValueOrigin("config", place=file.place(*key)))
 
 
 def _gate(file: ConfigFile, path: tuple[str, ...], gate: GateOptions) -> Iterator[OptionValue]:

@@ -97,7 +97,9 @@ class CheckPlan:
     gate: WorkloadGate
     locate: Locate
     min_hit_rate: float | None = None
-    fail_on: Sequence[str] = ()
+    error_on: Sequence[str] = ()
+    error_on_places: Sequence[Place] = ()
+    """Places of `error_on` in the file; none where the flag says it."""
     clock: ClockDemands | None = None
     baseline: str | None = None
     baseline_named: bool = False
@@ -147,7 +149,10 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
         gate=WorkloadGate() if file is None else file.config.gate,
         locate=lambda keys: Place("") if file is None else file.place("gate", *keys),
         min_hit_rate=parsed_flag(parse_threshold, judging.min_hit_rate, "--min-hit-rate"),
-        fail_on=judging.fail_on,
+        error_on=judging.error_on or options.error_on,
+        error_on_places=[]
+        if judging.error_on or file is None
+        else [file.place("check", "error_on", number) for number in range(len(options.error_on))],
         clock=clock_demands(judging, options, file),
         baseline=_baseline(named, file, wanted=asked or require or judging.update_baseline),
         baseline_named=asked,

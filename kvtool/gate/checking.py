@@ -14,7 +14,7 @@ from kvtool.gate.check_plan import CheckPlan
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
 from kvtool.gate.comparing import BaselineComparison, compare, required_check
 from kvtool.gate.demand import Demand, held
-from kvtool.gate.evaluate import evaluate
+from kvtool.gate.evaluate import evaluate, ungated_errors
 from kvtool.gate.facts import Facts, JudgedFinding, Scope, facts_of
 from kvtool.gate.opened import CheckedWorkload, Problems, open_all
 from kvtool.gate.recording import entry_of
@@ -77,7 +77,7 @@ def run_check(plan: CheckPlan, progress: Progress) -> CheckResult:
     if plan.names_all and all(one.groups is not None for one in workloads) and not unreadable.errors:
         problems.attempt(lambda: check_groups(plan.gate, plan.locate, sorted(known)))
     before = problems.attempt(lambda: _baseline(plan))
-    problems.attempt(lambda: flag_demands("", min_hit_rate=None, fail_on=plan.fail_on))
+    problems.attempt(lambda: flag_demands("", error_on=plan.error_on, places=plan.error_on_places))
     problems.attempt(lambda: config_demands(plan.gate, plan.locate, plan.gate.groups))
     texts = unreadable.attempt(lambda: _texts(inputs.texts, plan, unreadable)) or _Texts()
     if problems.errors or not (workloads or texts.paths):
@@ -169,6 +169,7 @@ def _judged(
     notices: list[str] = []
     checks: list[Check] = []
     reports: list[Report] = []
+    passed_over: list[Finding] = []
     now: dict[str, WorkloadSums] = {}
     if before is None and plan.baseline_named and not plan.update_baseline:
         notices.append(
@@ -176,7 +177,9 @@ def _judged(
         )
     for one in done:
         facts = replace(one.facts, partial=interrupted)
-        found = evaluate(facts, held(_demands(one, plan)))
+        demands = held(_demands(one, plan))
+        found = evaluate(facts, demands)
+        passed_over += ungated_errors(one.report.findings, demands)
         if plan.baseline is not None:
             chosen = (one.workload.groups or ()) if plan.run.reading.groups else ()
             config, paths = one.report.config, one.workload.paths
@@ -189,6 +192,7 @@ def _judged(
         checks += found
         reports.append(judged(one.report, found, partial=interrupted))
     checks += _text_checks(texts, plan, partial=interrupted)
+    passed_over += ungated_errors(texts.findings, _text_demands("", plan))
     if before is not None and plan.runs_all and not interrupted:
         notices += [f"in the baseline and no longer checked: {name}" for name in before.workloads if name not in now]
     if plan.update_baseline and plan.baseline is not None and interrupted:
@@ -198,7 +202,7 @@ def _judged(
     findings = [*(found for report in reports for found in report.findings), *texts.findings]
     return CheckResult(
         version=__version__,
-        verdict=verdict_of(checks, notices, partial=interrupted),
+        verdict=verdict_of(checks, notices, partial=interrupted, ungated=sorted(passed_over, key=_by_cost)),
         inputs=list(texts.paths),
         reports=reports,
         findings=sorted(findings, key=_by_cost),
@@ -213,7 +217,12 @@ def _by_cost(found: Finding) -> tuple[int, str, int, int, str, str, str]:
 def _demands(one: _Done, plan: CheckPlan) -> list[Demand]:
     """Return all that is demanded of a workload, first what goes first."""
     return [
-        *flag_demands(one.facts.path, min_hit_rate=plan.min_hit_rate, fail_on=plan.fail_on),
+        *flag_demands(
+            one.facts.path,
+            min_hit_rate=plan.min_hit_rate,
+            error_on=plan.error_on,
+            places=plan.error_on_places,
+        ),
         *(() if plan.clock is None else plan.clock.demands(one.facts.path)),
         *workload_demands(one.workload.opened.source),
         *config_demands(plan.gate, plan.locate, list(one.facts.groups)),
@@ -238,10 +247,12 @@ def _text_checks(texts: _Texts, plan: CheckPlan, *, partial: bool) -> list[Check
         seen.setdefault(found.path, []).append(JudgedFinding(found.code, found.severity, ""))
     checks: list[Check] = []
     for path, of_file in sorted(seen.items()):
-        demands = [
-            *flag_demands(path, min_hit_rate=None, fail_on=plan.fail_on),
-            *config_demands(plan.gate, plan.locate, ()),
-        ]
-        asked = held(demand for demand in demands if demand.kind == "findings")
-        checks += evaluate(Facts(path, Scope(), findings=of_file, partial=partial), asked)
+        checks += evaluate(Facts(path, Scope(), findings=of_file, partial=partial), _text_demands(path, plan))
     return checks
+
+
+def _text_demands(path: str, plan: CheckPlan) -> list[Demand]:
+    """Return what is demanded of the findings in a file that was read."""
+    of_flags = flag_demands(path, error_on=plan.error_on, places=plan.error_on_places)
+    demands = [*of_flags, *config_demands(plan.gate, plan.locate, ())]
+    return held(demand for demand in demands if demand.kind == "findings")

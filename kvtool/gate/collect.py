@@ -65,15 +65,22 @@ def check_groups(gate: WorkloadGate, locate: Locate, known: Sequence[str]) -> No
         raise ProblemsError(problems)
 
 
-def flag_demands(path: str, *, min_hit_rate: float | None, fail_on: Sequence[str] = ()) -> list[Demand]:
-    """Return the demands of the command line on a workload, whose first file is `path`. Raises KvtoolError for an unknown code."""
-    place = Place(path)
+def flag_demands(
+    path: str, *, min_hit_rate: float | None = None, error_on: Sequence[str] = (), places: Sequence[Place] = ()
+) -> list[Demand]:
+    """Return the demands of the command line on a workload, whose first file is `path`. Raises KvtoolError for an unknown code.
+
+    `places` are those of `error_on` where the configuration file says it.
+    """
     found: list[Demand] = []
     if min_hit_rate is not None:
-        found.append(Demand("hit_rate", min_hit_rate, "error", None, place, flag="--min-hit-rate"))
-    for word in (word for text in fail_on for word in comma_list(text)):
-        pattern = pattern_of(word, flag="--fail-on")
-        found.append(Demand("findings", 0, "error", None, place, flag="--fail-on", pattern=pattern))
+        found.append(Demand("hit_rate", min_hit_rate, "error", None, Place(path), flag="--min-hit-rate"))
+    flag = "" if places else "--error-on"
+    for number, text in enumerate(error_on):
+        place = places[number] if places else Place(path)
+        for word in comma_list(text):
+            pattern = pattern_of(word, flag=flag, place=place if places else None)
+            found.append(Demand("findings", 0, "error", None, place, flag=flag, pattern=pattern))
     return found
 
 

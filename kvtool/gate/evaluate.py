@@ -21,6 +21,7 @@ from kvtool.diagnose.codes.gates.kv409 import KV409
 from kvtool.diagnose.codes.gates.kv410 import KV410
 from kvtool.gate.demand import LIMITS, SEVERITIES, Demand
 from kvtool.gate.facts import Facts, JudgedFinding, Scope
+from kvtool.results.finding import Finding
 from kvtool.results.gate_words import dollars, durations, goodputs, percents, points, subject
 from kvtool.results.verdict import CLOCKED, Check, Kind, Level, Status
 from kvtool.text.terminal.numbers import plural
@@ -235,7 +236,18 @@ def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
     return checks
 
 
-def _deciding(found: JudgedFinding, demands: Iterable[Demand]) -> Demand | None:
+def ungated_errors(findings: Iterable[Finding], demands: Sequence[Demand]) -> list[Finding]:
+    """Return the findings of severity error that no demand is about."""
+    errors = [found for found in findings if found.severity == "error"]
+    asked = [demand for demand in demands if demand.kind == "findings"]
+    return [
+        found
+        for found in errors
+        if _deciding(found, [demand for demand in asked if demand.group in (None, found.group or None)]) is None
+    ]
+
+
+def _deciding(found: JudgedFinding | Finding, demands: Iterable[Demand]) -> Demand | None:
     """Return the most specific pattern of a finding: a code, the longest beginning of one, the nearest severity below."""
     best: Demand | None = None
     most = -1

@@ -12,18 +12,17 @@ from kvtool.config.layers import merged
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, is_prompt_file, is_prompt_name, reads_as
-from kvtool.lint.evidence.surrounding_text import WrittenIn, with_data, without_late, without_profiles
+from kvtool.lint.evidence.surrounding_text import with_data, without_late, without_profiles
 from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignored_findings import read_ignores
 from kvtool.lint.findings.line_moves import movable
-from kvtool.lint.findings.template_findings import found_losses
-from kvtool.lint.folders.file_dependencies import Uses
+from kvtool.lint.findings.template_findings import find_losses
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.front_matter import body_start
 from kvtool.lint.lint_inputs import DATA, InputKind, TextInput
 from kvtool.lint.lint_thresholds import THRESHOLDS
-from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.python.varying_texts import judged
 from kvtool.lint.skeleton import Node, leaves
 from kvtool.lint.template_files import (
@@ -75,10 +74,10 @@ def _makes_settings(text: str) -> bool:
     return bool(sections) and settings >= _LEAST_SETTINGS and 2 * (settings + sections) >= lines
 
 
-_NO_HOLES = "nothing varies in it: it has no placeholders, and it is the only prompt"
+_NO_HOLES = "nothing to report: it is one prompt without placeholders"
 
 
-_UNREAD = "too much work to be read whole: nothing is said of what is built in {}"
+_UNREAD = "partly read: {} took too much work, so prompts from there are not checked"
 _MOST_NAMES = 3
 
 
@@ -89,7 +88,6 @@ class Finder:
         asked = requested_engine(options)
         self._block_size = asked.block_size or EngineConfig.block_size
         self._count = _Counter(lambda: _counting(asked.tokenizer, load))
-        self._python = PythonPrompts()
 
     def judge(self, one: TextInput) -> JudgedText:
         """Return the findings of a file, or what is wrong with it."""
@@ -101,7 +99,7 @@ class Finder:
             made = one.found and parsed and makes_a_file(one.path, error)
             return JudgedText(known=False) if made else JudgedText(error=error)
         except RecursionError:
-            return JudgedText(error=KvtoolError("nested too deeply to read", place=Place(one.path)))
+            return JudgedText(error=KvtoolError("the file is nested too deeply to read", place=Place(one.path)))
         findings = (
             movable(one.text, result.findings, jinja=one.style == "jinja") if one.is_template else result.findings
         )
@@ -113,14 +111,11 @@ class Finder:
 
     def _judged(self, one: TextInput) -> JudgedText:
         files: tuple[str, ...] = ()
-        uses: Uses = {}
         prompts: list[list[Node]] = []
         note, partly = "", False
         if one.kind == "python":
-            prompts = self._python(one.path, one.text)
-            uses = self._python.new_uses()
-            unread = self._python.unread
-            note = "" if prompts else "no string in it is built from anything that varies"
+            prompts, unread = python_prompts(one.path, one.text)
+            note = "" if prompts else "nothing to report: no text in this file contains a changing value"
             note = _UNREAD.format(_listed(unread)) if unread else note
             partly = bool(unread)
         elif one.style == DATA:
@@ -130,7 +125,7 @@ class Finder:
             files = read.files
             prompts = [prompt_nodes(prompt) for prompt in read.prompts]
             if not any(part.style for prompt in read.prompts for part in prompt):
-                note = f"{read.format}: nothing varies in it, for it has no placeholders"
+                note = f"{read.format}: nothing to report, no prompt has placeholders"
         elif one.style == "jinja":
             prompts = [jinja_template(_sent(one))]
         elif one.style == "mustache":
@@ -142,23 +137,20 @@ class Finder:
         else:
             note = _NO_HOLES
         if one.kind != "python":
-            written = WrittenIn(one.path, one.text)
-            prompts = [without_profiles(without_late(with_data(nodes)), written) for nodes in prompts]
+            prompts = [without_profiles(without_late(with_data(nodes)), one.text) for nodes in prompts]
         if one.found and one.kind != "python" and one.style != DATA and prompts:
             how = template_belief(one, prompts)
             if how is Belief.NO:
                 return JudgedText(known=False)
             if how is Belief.WEAK:
-                prompts = [judged(nodes, weak=True, unnamed=False, late=False, path=one.path) for nodes in prompts]
+                prompts = [judged(nodes, weak=True, unnamed=False, late=False) for nodes in prompts]
         size = self._block_size
         least, used, named = (size * blocks for blocks in _least_blocks(one.kind))
         least = max(least, size * THRESHOLDS.walked) if one.found else least
-        found = found_losses(
+        findings = find_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
-        findings = [loss.finding for loss in found]
-        fills = {number: loss.fills for number, loss in enumerate(found) if loss.fills is not None}
-        return JudgedText(findings, fills=fills, note=note, files=files, uses=uses, partly=partly)
+        return JudgedText(findings, note=note, files=files, partly=partly)
 
 
 def _least_blocks(kind: InputKind) -> tuple[int, int, int]:

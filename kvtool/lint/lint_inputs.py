@@ -241,7 +241,7 @@ def _template_given(path: str, mark: re.Match[str] | None = None) -> KvtoolError
     line = None if mark is None else mark.string.count("\n", 0, mark.start()) + 1
     text = "Python" if Path(path).suffix.lower() == ".py" else "a template"
     return KvtoolError(
-        f"this is {text}, not requests: nothing fills its placeholders",
-        hint=f"kvtool lint {shlex.quote(path)} finds what varies in it; kvtool init makes a workload of the prompts here",
+        f"this file is {text}, not requests: nothing fills its placeholders",
+        hint=f"run kvtool lint {shlex.quote(path)}, or kvtool init to make a workload from the prompts here",
         place=Place(path, line),
     )

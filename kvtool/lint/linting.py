@@ -26,7 +26,6 @@ from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignore_comments import Ignore
 from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
 from kvtool.lint.findings.lint_result import LintResult
-from kvtool.lint.findings.merged_findings import merge_at_templates
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.unused_texts import without_unused
 from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
@@ -39,7 +38,7 @@ from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.ahead.child import Child, second_process
 from kvtool.workload.yaml.named_files import named_files
 
-FOREIGN = "no workload (it has no `groups:`), and no prompts in a form that kvtool lint reads"
+FOREIGN = "not read: no workload (no `groups:`), and no known prompt format"
 _REPLACED = re.compile(r"\.replace\(\s{0,200}([\"'])([^\"'\\\n]{3,60})\1\s{0,80},\s{0,200}+(?![fFrR]?[\"'])")
 _MARK = re.compile(
     r"[\[<{(%$#@_*|!~]{1,4}\s?[A-Za-z][\w .-]{1,40}?\s?[\]>})%$#@_*|!~]{1,4}|[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){1,6}"
@@ -78,11 +77,8 @@ def lint(
 
     selected = [finding for finding in result.findings if wanted(finding.code)]
     left, unused = apply_ignores(selected, ignores, checked=checked)
-    merged = merge_at_templates(
-        without_unused(left, inputs.texts), result.fills, {realpath(path): path for path in static}
-    )
-    kept, _ = apply_ignores(merged, ignores)  # what is told at its template now may be ignored there
-    result.ignored = len(selected) - len(left) + len(merged) - len(kept)
+    result.ignored = len(selected) - len(left)
+    kept = without_unused(left, inputs.texts)
     if result.partial:
         unused = []  # what was not reached cannot be called absent
     kept += [finding for finding in ignore_findings(ignores, unused) if wanted(finding.code)]
@@ -113,7 +109,7 @@ def _codes(given: Iterable[str], flag: str) -> tuple[str, ...]:
         if not any(known.startswith(code) for known in codes()):
             if entry is None:
                 close = similar_code(word)
-                hint = f"did you mean {close}?" if close else "kvtool explain --list has all of them"
+                hint = f"did you mean {close}?" if close else "list all codes with kvtool explain --list"
                 raise KvtoolError(f"{flag}: unknown code `{word}`", hint=hint)
             code = code if code.startswith("KV") else f"KV{code}"
         result.append(code)
@@ -177,7 +173,6 @@ def _tell(one: TextInput, found: JudgedText, inputs: Inputs, options: RunOptions
         result.passed_over += 1
         return
     result.findings += found.findings
-    result.fills |= {found.findings[number].identity: filled for number, filled in found.fills.items()}
     result.fixable |= {finding.fix_key for finding in found.findings if finding.fix_key}
     # Most files of a program, and of a folder, hold nothing that varies.
     told = (

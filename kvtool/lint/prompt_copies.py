@@ -10,7 +10,7 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
-from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text
 
@@ -47,7 +47,7 @@ def _copies(folder: Path, name: str) -> Iterator[CopiedPrompt]:
     text = read_text(folder / name, shown=name)
     if name.endswith(".py"):
         seen: set[str] = set()
-        for nodes in PythonPrompts()(str(folder / name), text):
+        for nodes in python_prompts(str(folder / name), text)[0]:
             constant = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
             if constant.strip() and constant not in seen:  # a template and where it is filled are one prompt
                 seen.add(constant)

@@ -22,19 +22,6 @@ class TemplatePlace:
     width: int
 
 
-@dataclass(frozen=True, slots=True)
-class Filled:
-    """The placeholder of another file's template that a value is put into, and the lines of that template.
-
-    `bare`: only a value that is seen to vary, and has no text of its own around it, is reported there.
-    """
-
-    spot: TemplatePlace
-    first: int
-    last: int
-    bare: bool = False
-
-
 Doubt = Literal["", "use", "open"]
 """Whether something varies: it does; it does by how it is used (a `question`); or nothing says (a `product`)."""
 
@@ -46,8 +33,8 @@ class Hole:
     `certain`: a call that cannot give the same twice, not only a name. `clock`: a clock or a random id. `order`: its parts are the
     same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
     warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: the place where its value is made, if
-    it is reported elsewhere. `hidden`: not reported, as it costs nothing more, or another file reports it. `given`: callers of the
-    function that puts it in give it. `fills`: the placeholder of another file that it is put into.
+    it is reported elsewhere. `hidden`: not reported, as it costs nothing more.
+    `given`: callers of the function that puts it in give it.
     """
 
     spot: TemplatePlace
@@ -64,7 +51,6 @@ class Hole:
     made: TemplatePlace | None = None
     hidden: bool = False
     given: bool = False
-    fills: Filled | None = None
 
     def at(self, spot: TemplatePlace) -> Hole:
         """The same value, reported at another place."""

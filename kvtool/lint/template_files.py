@@ -116,7 +116,7 @@ def jinja_template(source: Traced, known: Collection[str] = ()) -> list[Node]:
     except TemplateSyntaxError as error:
         raise KvtoolError(f"template: {error.message}", place=_line_place(source, error.lineno)) from error
     except (RecursionError, MemoryError, ValueError, OverflowError) as error:
-        raise KvtoolError("template: nested too deeply or too large to read", place=_line_place(source, 1)) from error
+        raise KvtoolError("template: too large, or nested too deeply to read", place=_line_place(source, 1)) from error
 
 
 def _nodes(environment: ParsedEnvironment, known: Collection[str], *, chat: bool = False) -> list[Node]:

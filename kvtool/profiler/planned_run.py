@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from kvtool.workload.yaml.yaml_source import YamlSource
 
 _NAME_A_MODEL = (
-    "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b, "
+    "name a model with windows, linear attention or drafts: --model gpt-oss-20b, "
     "or `model` among the engine's options in a file"
 )
 _DEFAULTS = ("one request at a time", "unlimited cache")
@@ -174,7 +174,7 @@ class PlannedRun:
         if not served.model.states:
             asked.refuse(
                 f"{served.model.name} keeps no states",
-                "name a model with linear attention: --model-preset qwen3-next-80b",
+                "name a model with linear attention: --model qwen3-next-80b",
                 "mamba_ssm_cache_dtype",
             )
         if served.plan is None and served.planned.one_group is None:
@@ -261,7 +261,7 @@ class PlannedRun:
     @property
     def assumed_note(self) -> str:
         """Say which model's sizes llama.cpp's rules take where none is named."""
-        return f"{self.geometry.name} is assumed for llama.cpp's --cache-ram"
+        return f"--cache-ram of llama.cpp is in KV of {self.geometry.name} (assumed)"
 
     def facts_of(self, rules: str) -> Mapping[str, int]:
         """Return facts that these rules read from the model, by the names of their options. EngineError if they do not cover its
@@ -423,10 +423,18 @@ class PlannedRun:
         if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
             notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         notes += self._plain_notes()
-        notes += [] if plan.hosted else self.run_model.notes(with_tokens=not plan.traced)
+        notes += [] if plan.hosted else self._model_notes()
         if self.untimed and plan.use_arrivals and plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes
+
+    def _model_notes(self) -> list[str]:
+        """Say what is known of the log's model, and whose times a clock assumes where it is unknown."""
+        plan, notes = self.plan, self.run_model.notes(with_tokens=not self.plan.traced)
+        if plan.sized or plan.one_at_a_time:
+            return notes
+        latency = plan.latency
+        return [*notes, f"the clock assumes step times of {latency.geometry.name} on {latency.accelerator.name}"]
 
     def _plain_notes(self) -> list[str]:
         """Explain that one group with full attention replaces a model's several groups."""

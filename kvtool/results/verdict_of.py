@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kvtool.results.finding import Finding
 from kvtool.results.gate_words import brief, subject
 from kvtool.results.report import Report
 from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_COMPARABLE, Check, Verdict
@@ -15,8 +16,13 @@ _MOST_TOLD = 4
 """Checks named in one line."""
 
 
-def verdict_of(checks: Sequence[Check], notices: Iterable[str] = (), *, partial: bool = False) -> Verdict:
-    """What all checks together come to. `partial`: the run was interrupted, and nothing is judged."""
+def verdict_of(
+    checks: Sequence[Check], notices: Iterable[str] = (), *, partial: bool = False, ungated: Sequence[Finding] = ()
+) -> Verdict:
+    """What all checks together come to. `partial`: the run was interrupted, and nothing is judged.
+
+    `ungated` are findings of severity error that no check is about; a verdict that passes names them.
+    """
     failed = [check for check in checks if check.status == "fail"]
     warned = [check for check in checks if check.status == "warn"]
     passed = sum(check.status == "pass" for check in checks)
@@ -35,14 +41,23 @@ def verdict_of(checks: Sequence[Check], notices: Iterable[str] = (), *, partial:
         return Verdict(outcome="fail", exit_code=code, sentence=sentence, checks=list(checks), notices=notices)
     if warned:
         more = f", {passed:,} passed" if passed else ""
-        sentence = f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)})"
+        sentence = f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)}){_named(ungated)}"
         return Verdict(outcome="warn", exit_code=0, sentence=sentence, checks=list(checks), notices=notices)
     sentence = f"PASS {plural(passed, 'gate')}{waiting}" if passed else f"OPEN {plural(still_open, 'gate')}"
     outcome = "pass" if passed else "none"
-    sentence = sentence if checks else NOTHING
+    sentence = (sentence if checks else NOTHING) + _named(ungated)
     return Verdict.model_validate(
         {"outcome": outcome, "exit_code": 0, "sentence": sentence, "checks": list(checks), "notices": notices}
     )
+
+
+def _named(ungated: Sequence[Finding]) -> str:
+    """Return the errors that no gate is about, for the end of a sentence; empty without one."""
+    if not ungated:
+        return ""
+    named = [f"{one.code} at {one.path}{f':{one.line}' if one.line else ''}" for one in ungated[:_MOST_TOLD]]
+    more = f" and {len(ungated) - _MOST_TOLD:,} more" if len(ungated) > _MOST_TOLD else ""
+    return f", {plural(len(ungated), 'error')} not gated: {', '.join(named)}{more}"
 
 
 def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), *, partial: bool = False) -> Report:

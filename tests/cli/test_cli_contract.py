@@ -209,7 +209,7 @@ COMMANDS = {
     "help": [],
     "profile": ["profile", "w.yaml", "--dry-run", "--by", "line", "--boundaries", "--min-hit-rate", "0.9"],
     "profile a log": ["profile", "log.jsonl", "--dry-run", "--capacity", "50", "--concurrency", "2"],
-    "check": ["check", "w.yaml", "log.jsonl", "--min-hit-rate", "0.9", "--fail-on", "KV1"],
+    "check": ["check", "w.yaml", "log.jsonl", "--min-hit-rate", "0.9", "--error-on", "KV1"],
     "lint": ["lint", "w.yaml", "t.j2"],
     "optimize": ["optimize", "w.yaml", "--allow", "P2,P3", "--breakpoints", "2"],
     "diff-prompts": ["diff-prompts", "a.txt", "b.txt", "--tokens"],

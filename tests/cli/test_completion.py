@@ -36,6 +36,7 @@ def test_commands_and_options() -> None:
     assert ask("bash", "kvtool prof") == ["profile"]
     assert "--no-enable-prefix-caching" in ask("bash", "kvtool profile --no-en")
     assert "--model" in ask("bash", "kvtool profile --m")
+    assert ask("bash", "kvtool size --help-") == ["--help-all"]
 
 
 def test_choices() -> None:
@@ -57,7 +58,7 @@ def test_names_of_ours() -> None:
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_shells_that_show_help(shell: str) -> None:
     commands = ask(shell, "kvtool ", _TYPER_COMPLETE_FISH_ACTION="get-args")
-    assert any("profile" in line and "Hit rates" in line for line in commands)
+    assert any("profile" in line and "token breakdown" in line for line in commands)
     options = ask(shell, "kvtool profile --block", _TYPER_COMPLETE_FISH_ACTION="get-args")
     assert len(options) == 1
     assert "Tokens per KV block" in options[0]

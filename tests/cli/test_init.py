@@ -196,6 +196,17 @@ def test_prompts_in_python_are_named_with_their_places(init: Command) -> None:
     assert "app/agent.py:1:10" in " ".join(out.split())
 
 
+def test_lint_without_inputs_reads_what_init_found(init: Command, in_folder: Command) -> None:
+    write("prompts/x.md", SUPPORT)
+    write("app/agent.py", "PROMPT = ChatPromptTemplate.from_messages([('system', 'You are {role}')])\n")
+    write("other/prompt.j2", "# {{ now }}\n" * 3)
+    write("app/none.py", "x = 1\n")
+    code, out, _ = init()
+    assert (code, out.splitlines()[-1]) == (0, "  kvtool lint --allow-outside")
+    code, out, _ = in_folder("lint", "--json", "--offline", "--allow-outside")
+    assert {one["path"] for one in json.loads(out)["inputs"]} == {"kvtool-workload.yaml", "app/agent.py"}
+
+
 def test_what_cannot_be_read_is_told_and_hides_nothing(init: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     write("prompts/a.md", SUPPORT)
     write("prompts/latin.md", "caf\xe9".encode("latin-1"))

@@ -11,7 +11,6 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.errors import KvtoolError
-from kvtool.lint.python.package import PythonFiles
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.checkout_links import open_folder, write_target
 from kvtool.text.files.part_file import PartFile
@@ -159,25 +158,6 @@ def test_a_configuration_that_lies_outside_is_not_taken_for_the_checkouts(
     err = capsys.readouterr().err
     assert "`kvtool.toml` lies outside of the repository" in err
     assert "secret" not in err
-
-
-@pytest.mark.parametrize("name", ["linked", "...above"])
-def test_python_outside_is_not_read(name: str, checkout: Path) -> None:
-    outside = write(f"{checkout.parent}/outside/secret.py", "TEXT = 'secret'\n")
-    write(f"{checkout.parent}/above.py", "TEXT = 'secret'\n")
-    Path("pkg").mkdir()
-    Path("pkg/linked.py").symlink_to(outside)
-    Path("pkg/words.md").symlink_to(outside)
-
-    def found(name: str) -> list[object]:
-        package = PythonFiles()
-        module = package.given("pkg/p.py", "")
-        return [package.imported_module(module, name), package.prompt_file(module, ("words.md",))]
-
-    assert found(name) == [None, None]
-    Path("pkg/linked.py").unlink()
-    write("pkg/linked.py", "TEXT = 'secret'\n")
-    assert found("linked")[0] is not None
 
 
 @pytest.mark.parametrize("git", [True, False])

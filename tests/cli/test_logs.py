@@ -44,7 +44,7 @@ def test_the_document_has_no_text_of_prompts_unless_asked(log: str, capsys: pyte
     assert "library" not in out
     assert "fenwick" not in out
     assert "messages" not in json.loads(out)["rows"][0]
-    assert run(["logs", log, "--json", "--requests", "--show-text", "full"]) == 0
+    assert run(["logs", log, "--json", "--per-request", "--show-text", "full"]) == 0
     row = json.loads(capsys.readouterr().out)["rows"][1]
     assert row["messages"][1] == ["user", "Is book 1 on loan?"]
     assert {name: row[name] for name in ("session", "turn", "tenant", "model", "prompt_tokens", "cached_tokens")} == {

@@ -232,7 +232,7 @@ def test_a_model_without_caching(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_the_model_by_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert document(capsys, None, named="gpt-oss-20b") == document(capsys, "gpt-oss-20b")
-    with pytest.raises(KvtoolError, match="said twice"):
+    with pytest.raises(KvtoolError, match="given twice"):
         made(SizeCommand, model=LLAMA, named=LLAMA).run()
     with pytest.raises(EngineError, match=r"cannot have blocks of 40 tokens"):
         made(SizeCommand, model="qwen3-next-80b", block_size=40).run()

@@ -289,7 +289,21 @@ def test_a_fix_that_nobody_found_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
 ) -> None:
     assert run(["what-if", workload(tmp_path / "w.yaml"), "-t", bytes_json, "--fixed", "nothing"]) == 2
-    assert "--fixed: no fix 'nothing'" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "--fixed: no fix 'nothing'" in said
+    assert "fixes found: KV101, KV102; or --fixed all" in said
+
+
+def test_a_fix_is_named_by_its_code_or_by_its_key(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    arguments = [workload(tmp_path / "w.yaml"), "-t", bytes_json]
+    assert run(["profile", *arguments, "--dry-run", "--json"]) == 0
+    keys = {each["code"]: each["fix_key"] for each in json.loads(capsys.readouterr().out)["findings"]}
+    today = told(capsys, *arguments)["rows"][0]
+    for code in ("KV101", "KV102"):
+        by_code, by_key = (told(capsys, *arguments, "--fixed", name)["rows"][0] for name in (code.lower(), keys[code]))
+        assert by_code["hit_blocks"] == by_key["hit_blocks"] != today["hit_blocks"]
 
 
 def test_a_fleet_larger_than_the_objectives_need_is_told_first(

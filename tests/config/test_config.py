@@ -143,7 +143,7 @@ max_drop = -1
         ("[gate\nhit_rate = 1", "1:6", "not valid TOML"),
         ("seed = 1\nseed = 2", "2:9", "given already"),
         ('workloads = ["a', "1:16", "never closed"),
-        ("seed = 1 requests = 2", "1:10", "behind the value"),
+        ("seed = 1 requests = 2", "1:10", "after the value"),
         ("seed 1", "1:6", "`=` is missing"),
         ("a = " + "[" * 5000, f"1:{4 + MAX_DEPTH + 1}", "deep"),
         ("a = " + "{b=" * 5000, "1:", "deep"),

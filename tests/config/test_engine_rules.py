@@ -77,7 +77,7 @@ def test_pages_lose_the_last_part_as_blocks_do() -> None:
         ("--rules sglang --replicas 2", "--replicas does not go with --rules sglang", "leave it out"),
         ("--rules llamacpp --gpu-memory 20GiB", "--gpu-memory does not go", "--ctx-size"),
         ("--rules trtllm --tokens-per-block 24", "blocks of 24 tokens", "32"),
-        ("--rules trtllm --max-tokens 64 --capacity 64", "--capacity and --max-tokens both say", "one of them"),
+        ("--rules trtllm --max-tokens 64 --capacity 64", "--capacity and --max-tokens both say", "leave one out"),
         ("--rules sglang --page-size 0", "--page-size must be at least 1", ""),
         ("--rules sglang --audit", "--audit does not go with --rules sglang", ""),
         ("--rules sglang --capacity lots", "--capacity", ""),

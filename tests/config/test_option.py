@@ -69,22 +69,26 @@ def test_bounds_are_held(option: str, value: object, said: str) -> None:
 
 
 def test_the_help_says_the_default() -> None:
-    assert Option("N. [default: {default}]", default=3).told(None) == "N. [default: 3]"
-    assert Option("N. [default: {default}]", words="all").told(None) == "N. [default: all]"
-    assert Option("N. [default: {default:.1%}]", default=0.005).told(None) == "N. [default: 0.5%]"
-    assert Option("[default: {default}]", default=True).told(None) == "[default: on]"
+    assert Option("N.", default=3).default_words(None) == "3"
+    assert Option("N.").default_words(30.0) == "30"
+    assert Option("N.", words="all").default_words(None) == "all"
+    assert Option("N.", words="none").default_words(None) == ""
+    assert Option("N.", default=0.005, shown="{:.1%}").default_words(None) == "0.5%"
+    assert Option("N.", flag="--a/--no-a").default_words(True) == "on"
+    assert Option("N.").default_words(False) == ""
 
 
 def test_flags_are_made_of_names() -> None:
     assert Option("").flags("no_config") == ("--no-config",)
     assert Option("", short="-n").flags("requests") == ("-n", "--requests")
-    assert Option("", flag="--dry-run --print").flags("dry_run") == ("--dry-run", "--print")
+    assert Option("", also="--print").flags("dry_run") == ("--dry-run", "--print")
+    assert Option("", flag="--a/--no-a", short="-a", also="--b").long_flag("x") == "--a"
 
 
 def test_every_key_of_the_configuration_is_an_option() -> None:
     assert set(in_table("engine")) == set(EngineOptions.model_fields)
     assert set(in_table("check")) == set(CheckOptions.model_fields)
-    assert set(in_table("lint")) == set(LintOptions.model_fields)
+    assert {*in_table("lint"), "inputs"} == set(LintOptions.model_fields), "inputs are an argument, as workloads are"
     assert set(in_table("")) >= set(Config.model_fields) - {"workloads", "engine", "gate", "check", "lint", "logs"}
     assert default_of("check", "max_drop", float) == 0.005
 

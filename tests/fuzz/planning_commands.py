@@ -24,7 +24,7 @@ WHAT_IF = (
     (*_SWEEP, "replicas", "--replicas", "1..3", "--slo", "ttft=1s", "--jobs", "1"),
     (*_SWEEP, "pd", "--replicas", "3", "--link-bandwidth", "10GB/s", "--jobs", "1"),
     ("compare-engines", "l.jsonl", "-n", "8", *TOKENS, *ON, "--capacity", "100"),
-    ("logs", "l.jsonl", "--requests", "--json", "--show-text", "full"),
+    ("logs", "l.jsonl", "--per-request", "--json", "--show-text", "full"),
     ("logs", "l.jsonl", "--on-bad-line", "skip"),
 )
 TRACING = (

@@ -122,7 +122,7 @@ def test_the_terminal_shows_both(width: int, capsys: pytest.CaptureFixture[str])
     [
         (["report.json", "report.json", "--window", "1s"], "--window is about a server's counters"),
         (["report.json", "report.json", "--before", "before.prom"], "--before is about a server's counters"),
-        (["before.prom", "report.json", "--before", "before.prom", "--window", "1s"], "give one of them"),
+        (["before.prom", "report.json", "--before", "before.prom", "--window", "1s"], "leave one out"),
         (["before.prom", "report.json", "-o", "x.md"], "there is no --output"),
         (["before.prom", "before.prom"], "before.prom"),
         (["missing.prom", "report.json"], "no such file"),

@@ -40,14 +40,14 @@ def test_a_warning_does_not_fail(check: Command) -> None:
 
 def test_findings_without_those_that_are_ignored(check: Command) -> None:
     write("b.yaml", SUPPORT)
-    code, out, _ = check("b.yaml", "--fail-on", "KV101")
+    code, out, _ = check("b.yaml", "--error-on", "KV101")
     assert code == 1
     assert "b.yaml: KV101" not in out
     assert "KV405 error: all requests of b.yaml: 1 finding of KV101" in out
     ignored = SUPPORT.replace('{{ now }}. "}', '{{ now }}. "}  # kvtool: ignore[KV101] wanted')
     assert ignored != SUPPORT
     write("b.yaml", ignored)
-    result = result_of(check, "b.yaml", "--fail-on", "KV101")
+    result = result_of(check, "b.yaml", "--error-on", "KV101")
     assert result.ignored == 1
     assert {each.id: each.status for each in result.verdict.checks}["b.yaml/findings/KV101"] == "pass"
     assert "KV101" not in {found.code for found in result.findings}
@@ -56,13 +56,28 @@ def test_findings_without_those_that_are_ignored(check: Command) -> None:
 def test_templates_and_python_are_read_and_not_run(check: Command) -> None:
     write("p.j2", "Now: {{ now }}. " + RULES)
     write("boom.py", "raise SystemExit('executed')\n")
-    code, out, _ = check("p.j2", "boom.py", "--fail-on", "info")
+    code, out, _ = check("p.j2", "boom.py", "--error-on", "info")
     assert code == 1
     assert "KV405 error: p.j2: 1 finding of info (KV101)" in out
     assert "p.j2:1:6: KV101 error" in out
     assert last_line(out) == "FAIL 1 gate (p.j2: 1 finding of info)"
-    code, out, _ = check("boom.py", "--fail-on", "info")
+    code, out, _ = check("boom.py", "--error-on", "info")
     assert (code, last_line(out)) == (0, "PASS 1 gate")
+
+
+def test_a_verdict_names_errors_that_no_gate_is_about(check: Command) -> None:
+    write("p.j2", "Now: {{ now }}. " + RULES)
+    code, out, _ = check("p.j2")
+    assert (code, last_line(out)) == (0, "NO GATE: nothing was demanded, 1 error not gated: KV101 at p.j2:1")
+    code, out, _ = check("p.j2", "--error-on", "KV2")
+    assert (code, last_line(out)) == (0, "PASS 1 gate, 1 error not gated: KV101 at p.j2:1")
+    write("kvtool.toml", '[gate]\nfindings = {KV101 = "off"}\n')
+    assert "not gated" not in check("p.j2")[1], "somebody decided that"
+    write("kvtool.toml", '[check]\nerror_on = ["KV2", "error"]\n')
+    code, out, _ = check("p.j2")
+    assert code == 1
+    assert "p.j2: 1 finding of error (KV101), and kvtool.toml:2 allows none" in " ".join(out.split())
+    assert check("p.j2", "--error-on", "KV2")[0] == 0, "a flag goes before the file"
 
 
 def test_predicted_times_of_a_group(check: Command) -> None:

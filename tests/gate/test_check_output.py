@@ -30,7 +30,7 @@ def test_an_interrupted_check_judges_nothing(
     write("b.yaml", SUPPORT)
     interrupt_at(monkeypatch, request_number)
     write("p.j2", "Now: {{ now() }}\n{{ rules }}\n")
-    gates = ("--min-hit-rate", "1", "--fail-on", "info", "--update-baseline")
+    gates = ("--min-hit-rate", "1", "--error-on", "info", "--update-baseline")
     result = result_of(check, "a.yaml", "b.yaml", "p.j2", "--no-advice", *gates)
     assert "p.j2" in {each.workload for each in result.verdict.checks}
     assert (result.verdict.outcome, result.verdict.exit_code) == ("partial", 130)

@@ -170,8 +170,8 @@ def test_a_group_makes_an_exception() -> None:
 )
 def test_patterns_that_match_nothing_are_mistakes(written: str, hint: str) -> None:
     with pytest.raises(KvtoolError) as caught:
-        pattern_of(written, flag="--fail-on")
-    assert "--fail-on" in caught.value.message
+        pattern_of(written, flag="--error-on")
+    assert "--error-on" in caught.value.message
     assert hint in (caught.value.hint or "")
 
 
@@ -274,11 +274,11 @@ def test_two_levels_of_one_limit_are_two_checks() -> None:
 
 
 def test_flags() -> None:
-    found = flag_demands("w.yaml", min_hit_rate=0.8, fail_on=["error, KV1"])
+    found = flag_demands("w.yaml", min_hit_rate=0.8, error_on=["error, KV1"])
     assert [(one.kind, one.source, one.pattern) for one in found] == [
         ("hit_rate", "--min-hit-rate", ""),
-        ("findings", "--fail-on", "error"),
-        ("findings", "--fail-on", "KV1"),
+        ("findings", "--error-on", "error"),
+        ("findings", "--error-on", "KV1"),
     ]
 
 

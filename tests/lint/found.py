@@ -7,7 +7,7 @@ from functools import cache
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.lint.file_findings import Finder
-from kvtool.lint.findings.template_findings import found_losses
+from kvtool.lint.findings.template_findings import find_losses
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.skeleton import Node
 from kvtool.lint.template_files import traced_template
@@ -19,8 +19,8 @@ from kvtool.text.traced import Origin, Traced
 def static_findings(
     path: str, text: str, prompts: Iterable[Iterable[Node]], count: Callable[[str], int], **limits: int
 ) -> list[Finding]:
-    """The findings of the prompts of one file, by place; `limits` are those of `found_losses`."""
-    return [one.finding for one in found_losses(path, text, prompts, count, **limits)]
+    """The findings of the prompts of one file, by place; `limits` are those of `find_losses`."""
+    return find_losses(path, text, prompts, count, **limits)
 
 
 def made_findings(text: str) -> list[Finding]:

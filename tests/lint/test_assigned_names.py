@@ -7,7 +7,7 @@ import random
 import pytest
 
 from kvtool.lint.python.assignments import Assigned
-from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.python.text_values import Value
 from kvtool.lint.python.work_budget import allow, work_left
 
@@ -73,7 +73,6 @@ def test_what_stands_below_a_chain_of_calls_is_read_once() -> None:
     """However long the chain is: each call asks for what it is called on several times."""
     chain = "".join(f".format(name{number}=user)" for number in range(60))
     text = f'def build(user):\n    return "You help {{name0}}, and {{name1}} too, whatever they ask."{chain}\n'
-    read = PythonPrompts()
-    read("a.py", text)
+    _, unread = python_prompts("a.py", text)
     assert work_left()
-    assert not read.unread
+    assert not unread

@@ -84,7 +84,7 @@ def test_a_place_that_is_filled_by_position_has_the_name_of_its_label() -> None:
 def test_an_object_that_a_prompt_takes_apart_is_one_thing_of_many() -> None:
     text = "Document the model {model.label}. It is {model.layer} and of {model.owner}. "
     (one,) = found(text)
-    assert one.message.startswith("`model.label` (another text in each request")
+    assert one.message.startswith("`model.label` (new text per request")
     for other in ("{model.label} and {model.layer}. ", "{self.a} {self.b} {self.c}. ", "{tool.a} {tool.b} {tool.c}. "):
         assert all("by its use" not in one.message for one in found(f"Document it for {other}"))
 

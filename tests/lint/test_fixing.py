@@ -264,10 +264,10 @@ def refused(lint: Lint, message: str, *arguments: str) -> None:
 
 
 def test_what_the_command_line_may_not_say(lint: Lint, desk: str) -> None:
-    refused(lint, "--unsafe-fixes says what --fix and --diff may do", desk, "--unsafe-fixes")
-    refused(lint, "--diff prints a patch", desk, "--diff", "--json")
-    refused(lint, "standard input cannot be edited", "-", "--fix")
-    refused(lint, "--undo names the patch of what --fix writes", desk, "--undo", "u.patch")
+    refused(lint, "--unsafe-fixes works only with --fix or --diff", desk, "--unsafe-fixes")
+    refused(lint, "--diff and --json cannot both be printed", desk, "--diff", "--json")
+    refused(lint, "kvtool cannot edit standard input", "-", "--fix")
+    refused(lint, "--undo works only with --fix", desk, "--undo", "u.patch")
     refused(lint, "--undo w.yaml is an input", desk, "--fix", "--undo", desk)
     refused(lint, "--probe-timeout is a number of seconds above 0, not 0", "--probe", "true", "--probe-timeout", "0")
 

@@ -161,7 +161,7 @@ def test_of_a_saved_program_all_stands_before_the_inputs(lint: Lint) -> None:
     write("program.json", json.dumps(program))
     found = document(lint, "program.json")
     assert found["findings"] == []
-    assert "DSPy: nothing varies" in found["inputs"][0]["note"]
+    assert "DSPy: nothing to report" in found["inputs"][0]["note"]
 
 
 def test_files_that_a_configuration_names_are_read_once(lint: Lint) -> None:
@@ -177,7 +177,7 @@ def test_what_is_nothing_of_it_is_told_where_it_was_named_and_else_passed_over(l
     write("values.yaml", "image: {tag: '{{ x }}'}\ntemplate: name\n")
     code, out, err = lint("values.yaml")
     assert (code, err) == (0, "")
-    assert "no workload (it has no `groups:`)" in out
+    assert "no workload (no `groups:`)" in out
     write("a.j2", "Hello.")
     assert lint(".", "--no-cache")[1] == "no findings in 1 input; 1 file without prompts passed over\n"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import stat
-import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -111,7 +110,7 @@ def test_files_and_no_cache_leave_nothing(lint: Lint, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
-    "damage", [b"", b"{", b"[]", b'{"p/a.j2": 1}', b'[{"p/a.j2": ["x", "y"]}, {}, []]', b"[" * 100_000]
+    "damage", [b"", b"{", b"[]", b'{"p/a.j2": 1}', b'{"p/a.j2": ["x", "y"]}', b'{"p/a.j2": ["x"]}', b"[" * 100_000]
 )
 def test_a_damaged_cache_is_as_none(lint: Lint, tmp_path: Path, damage: bytes) -> None:
     first = lint("p")
@@ -125,7 +124,7 @@ def test_a_result_that_was_tampered_with_is_as_none(lint: Lint, tmp_path: Path) 
     first = lint("p")
     (file,) = (tmp_path / "caches/kvtool/lint").iterdir()
     entries = json.loads(file.read_bytes())
-    for entry in entries[0].values():
+    for entry in entries.values():
         entry[1] = '{"findings": [{"code": 1}], "ignores": [{}]}'
     file.write_text(json.dumps(entries))
     assert lint("p") == first
@@ -135,84 +134,6 @@ def test_a_result_that_was_tampered_with_is_as_none(lint: Lint, tmp_path: Path) 
 def test_a_folder_that_cannot_be_written_is_no_error(lint: Lint, tmp_path: Path) -> None:
     (tmp_path / "caches").write_text("a file")
     assert lint("p")[0] == 2  # of the broken file
-
-
-def test_a_result_holds_as_long_as_what_it_depends_on(tmp_path: Path) -> None:
-    used = tmp_path / "used.py"
-    one = TextInput(str(tmp_path / "a.py"), "x = 1", "python")
-
-    def asked() -> JudgedText | None:
-        return LintCache(tmp_path / "c", ()).known(one)
-
-    cache = LintCache(tmp_path / "c", ())
-    uses = {str(tmp_path / "a.py"): (str(used),)}
-    cache.add(one, JudgedText(note="n", uses=uses))  # it was looked for, and is not there
-    cache.close()
-    assert asked() == JudgedText(note="n")
-    used.write_text("y = 2")
-    assert asked() is None
-
-
-class TestFilesThatUseEachOther:
-    """A program of files that import each other: what changes in one is read again in all that reach it, and only there."""
-
-    @given(st.data())
-    def test_a_run_gives_what_one_without_a_cache_gives(self, data: st.DataObject) -> None:
-        with tempfile.TemporaryDirectory() as name:
-            self._changed(Path(os.path.realpath(name)), data)
-
-    @staticmethod
-    def _changed(folder: Path, data: st.DataObject) -> None:
-        count = data.draw(st.integers(1, 6))
-        numbers = st.integers(0, count - 1)
-        for _ in range(data.draw(st.integers(1, 5))):
-            for number in data.draw(st.sets(numbers)):
-                (folder / f"{number}").write_text(json.dumps(sorted(data.draw(st.sets(numbers, max_size=3)))))
-            asked = sorted(data.draw(st.sets(numbers)))
-            cache = LintCache(folder / "c", ())
-            told: dict[str, tuple[str, ...]] = {}
-            for one in asked:
-                path = folder / f"{one}"
-                text = TextInput(str(path), path.read_text() if path.exists() else "", "python")
-                expected, uses = _read_all(path)
-                found = cache.known(text)
-                assert found is None or found.note == expected, (one, found)
-                if found is None:
-                    new = {file: used for file, used in uses.items() if told.get(file) != used}
-                    told |= new  # what a result before told is not told again
-                    cache.add(text, JudgedText(note=expected, uses=new))
-            cache.close()
-            again = LintCache(folder / "c", ())
-            for one in asked:
-                path = folder / f"{one}"
-                text = TextInput(str(path), path.read_text() if path.exists() else "", "python")
-                assert again.known(text) is not None
-
-    def test_what_is_kept_is_not_the_square_of_their_number(self, tmp_path: Path) -> None:
-        sizes = []
-        for count in (100, 200):
-            files = [str(tmp_path / f"{number}.py") for number in range(count)]
-            cache = LintCache(tmp_path / f"c{count}", ())
-            for number, file in enumerate(files):
-                uses = {file: tuple(files[(number + step) % count] for step in (1, 2, 3))}
-                cache.add(TextInput(file, "", "python"), JudgedText(uses=uses))
-            cache.close()
-            sizes.append(sum(path.stat().st_size for path in (tmp_path / f"c{count}").iterdir()))
-        assert sizes[1] < 2.2 * sizes[0]
-
-
-def _read_all(path: Path) -> tuple[str, dict[str, tuple[str, ...]]]:
-    """A result that depends on all files that are reached from one, and what each of them uses."""
-    waiting, uses, texts = [path], {}, []
-    while waiting:
-        file = waiting.pop()
-        if str(file) in uses:
-            continue
-        text = file.read_text() if file.exists() else ""
-        texts.append(f"{file.name}: {text}")
-        uses[str(file)] = tuple(str(file.parent / f"{number}") for number in (json.loads(text) if text else ()))
-        waiting += map(Path, uses[str(file)])
-    return " ".join(sorted(texts)), uses
 
 
 def test_the_oldest_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +196,7 @@ def test_a_result_comes_back_as_it_was() -> None:
     )
     ignore = Ignore("p", 1, 2, ("KV101",), 1, 1, files=("a",), problem="p")
     for result in (
-        JudgedText([finding], [ignore], "n", ("f",), {"p": ("u",)}),
+        JudgedText([finding], [ignore], "n", ("f",)),
         JudgedText(known=False),
         JudgedText(),
     ):

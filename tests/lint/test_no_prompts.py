@@ -19,7 +19,7 @@ from kvtool.lint.evidence.quoted_code import quoted_ranges
 from kvtool.lint.file_findings import Finder
 from kvtool.lint.folders.folder_files import WalkRules, project_files
 from kvtool.lint.lint_inputs import sort_inputs
-from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.results.finding import Finding
 from kvtool.text.files.ignored import PatternsAt
 from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -34,7 +34,7 @@ PAGE = "<h1>{{ question }}</h1>\n" + "<tr><td>1</td><td>2</td></tr>\n" * 30
 
 def python(text: str) -> list[Finding]:
     return static_findings(
-        "a.py", text, PythonPrompts()("a.py", text), len, block_size=16, least=32, used=64, named=128
+        "a.py", text, python_prompts("a.py", text)[0], len, block_size=16, least=32, used=64, named=128
     )
 
 

@@ -9,7 +9,7 @@ from kvtool.lint.file_findings import Finder
 from kvtool.lint.formats.prompt_formats import read_prompts
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.python import program as python_program
-from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.template_files import jinja_file
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
@@ -24,7 +24,7 @@ RULES = (
 
 def python(text: str) -> list[Finding]:
     return static_findings(
-        "a.py", text, PythonPrompts()("a.py", text), len, block_size=16, least=32, used=64, named=128
+        "a.py", text, python_prompts("a.py", text)[0], len, block_size=16, least=32, used=64, named=128
     )
 
 
@@ -84,14 +84,14 @@ def test_what_stands_behind_the_first_value_is_named_with_it() -> None:
     (found,) = jinja(
         f"Question: {{{{ question }}}}\n{RULES}\nDraft: {{{{ draft }}}}\n{RULES}\nAgain: {{{{ question }}}}\n{RULES}"
     )
-    assert (found.line, found.message.endswith("; `draft` varies behind it, too")) == (1, True)
+    assert (found.line, found.message.endswith("; `draft` after it changes too")) == (1, True)
 
 
 def test_what_may_vary_before_the_first_value_is_named_with_it() -> None:
     (found,) = jinja(
         f"Speak of {{{{ harbour }}}} as {{{{ agent_name }}}}. {RULES}\nQuestion: {{{{ question }}}}\n{RULES}"
     )
-    assert (found.line, found.message.endswith("; `harbour` before it may vary, too")) == (2, True)
+    assert (found.line, found.message.endswith("; `harbour` before it may change too")) == (2, True)
 
 
 def test_a_question_behind_a_date_is_told_with_it() -> None:
@@ -100,7 +100,7 @@ def test_a_question_behind_a_date_is_told_with_it() -> None:
         f"    return f'On {{datetime.date.today()}} {RULES}. They ask: {{question}} {RULES}'\n"
     )
     (found,) = python(text)
-    assert (found.code, found.message.endswith("; `question` varies behind it, too")) == ("KV101", True)
+    assert (found.code, found.message.endswith("; `question` after it changes too")) == ("KV101", True)
 
 
 def test_labels_between_values_are_little_text() -> None:
@@ -188,7 +188,7 @@ def test_a_file_that_is_too_much_work_says_what_was_not_judged(monkeypatch: pyte
     monkeypatch.setattr(python_program, "_LEAST_STEPS", 50 - len(text))
     judged = Finder(RunOptions(inputs=[]), Tokenizers(offline=True)).judge(TextInput("b.py", text, "python"))
     assert judged.partly
-    assert judged.note.startswith("too much work to be read whole: nothing is said of what is built in `prompt_")
+    assert judged.note.startswith("partly read: `prompt_")
     assert judged.unpacked(judged.packed()).partly
 
 

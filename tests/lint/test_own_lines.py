@@ -35,14 +35,14 @@ SET_UP = {
 def test_what_a_prompt_is_written_around_is_told_if_it_may_differ(text: str) -> None:
     (told,) = found(text)
     assert (told.severity, told.code) == ("info", "KV201")
-    assert told.message.startswith("`ship` stands before")
+    assert told.message.startswith("`ship` may change per request")
 
 
 @pytest.mark.parametrize("text", SET_UP.values(), ids=SET_UP)
 def test_a_value_in_a_line_of_the_rules_is_told_only_if_its_use_says_that_it_varies(text: str) -> None:
     assert not found(text)
     (told,) = found(text.replace("ship", "question"))
-    assert told.message.startswith("`question` (another text in each request, by its use)")
+    assert told.message.startswith("`question` (new text per request, by its use)")
 
 
 def test_the_rows_of_a_list_are_told() -> None:
@@ -63,7 +63,7 @@ def test_what_is_judged_was_asked_with_what_is_answered() -> None:
     between = "Here is what the first of the two of them says:"
     judged = f"You compare answers.\n\n[Question]\n{{instruction}}\n\n{between}\n{{output_1}}\n\n{RULES}"
     (told,) = found(judged)
-    assert told.message.startswith("`instruction` (another text in each request, by its use)")
+    assert told.message.startswith("`instruction` (new text per request, by its use)")
     (told,) = found(judged.replace("{instruction}", "{instructions}"))
     assert told.message.startswith("`output_1`")
     assert not found(judged.replace("{output_1}", "it"))

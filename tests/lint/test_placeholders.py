@@ -106,8 +106,9 @@ def test_what_nothing_tells_of_is_one_finding_of_a_file() -> None:
     text = "".join(f"{{{{ {name} }}}}\n" for name in ("company_name", "product", "audience", "weather", "brand"))
     (found,) = jinja(f"You work for these:\n{text}{RULES}")
     assert (found.code, found.severity, found.line, found.column) == ("KV201", "info", 2, 1)
-    assert found.message.startswith("`company_name`, `product`, `audience`, `weather` and 1 more stand before up to 3")
-    assert "if they differ from request to request" in found.message
+    assert found.message.startswith(
+        "`company_name`, `product`, `audience`, `weather` and 1 more may change per request; then up to 3"
+    )
     assert jinja("{{ product }}" + "x" * 60) == []
 
 

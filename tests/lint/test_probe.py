@@ -149,7 +149,7 @@ def test_every_circumstance_that_reaches_the_prompt_is_named(folder):
     assert result.runs == len(names)
     seconds, day = (leak for leak in result.leaks if leak.factor.key == "clock")
     assert (seconds.when, day.when) == ("a second later", "a day later")
-    assert "every day begins with a cold cache" in day.fix
+    assert "every day starts with a cold cache" in day.fix
     assert files(folder.parent) == before  # nothing is left behind, no compiled module either
 
 
@@ -225,7 +225,7 @@ def test_a_command_without_python(folder, monkeypatch, only):
     Path("p.sh").write_text("echo always the same\n")
     only("clock")
     result = run_probe("sh p.sh")
-    assert ("clock", "the command runs no Python, and faketime is not installed") in result.skipped
+    assert ("clock", "the command runs no Python; install faketime to change its clock") in result.skipped
 
 
 def test_faketime_where_it_is_installed(folder, monkeypatch, only):
@@ -267,9 +267,9 @@ def test_no_line_is_wider_than_the_console(folder, only):
         ("sh -c 'echo \"\x1b[31mwrong\" >&2; exit 3'", "failed with exit code 3: \x1b.31mwrong"),
         ("sh -c 'kill -9 $$'", "signal SIGKILL"),
         ("true", "printed nothing"),
-        ("no-such-command-at-all x", "there is no command"),
-        ("build.py", "there is no command"),
-        ("./docs", "cannot be started"),
+        ("no-such-command-at-all x", "no such command"),
+        ("build.py", "no such command"),
+        ("./docs", "cannot start"),
         ("python 'x", "no closing quotation"),
         ("  ", "needs a command"),
         ("build:nothing", "has no attribute 'nothing'"),

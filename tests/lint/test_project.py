@@ -212,6 +212,20 @@ def test_a_configuration_with_workloads_goes_before_the_folder(in_folder: Comman
     assert [one["path"] for one in document(in_folder)[1]["inputs"]] == ["w.yaml"]
 
 
+def test_inputs_of_the_configuration_are_read_beside_its_workloads(in_folder: Command) -> None:
+    write("w.yaml", WORKLOAD)
+    write("prompts/run.j2", LONG)
+    write("sub/a.j2", TEMPLATE)
+    write("sub/b.py", "x = 1\n")
+    write("other.j2", TEMPLATE)
+    for inputs, read in (('["sub"]', ["sub/a.j2", "sub/b.py"]), ('["sub/*.py", "other.j2"]', ["sub/b.py", "other.j2"])):
+        write("kvtool.toml", f'workloads = ["w.yaml"]\n[lint]\ninputs = {inputs}\n')
+        assert {one["path"] for one in document(in_folder)[1]["inputs"]} == {"w.yaml", *read}
+    write("kvtool.toml", '[lint]\ninputs = ["none/"]\n')
+    code, _, err = in_folder("lint")
+    assert (code, "kvtool.toml:2:11" in err) == (2, True)
+
+
 def test_include_and_exclude(in_folder: Command) -> None:
     write("agents/a.md", TEXT)
     write("legacy/b.j2", TEMPLATE)
@@ -264,12 +278,12 @@ def test_a_folder_without_prompts(in_folder: Command) -> None:
     write("data/a.bin", b"\0")
     code, out, err = in_folder("lint")
     assert (code, out) == (2, "")
-    assert "there is nothing in the working folder that kvtool lint reads" in err
+    assert "kvtool lint found nothing to read in the working folder" in err
     write("a.j2", TEMPLATE)
     code, out, err = in_folder("lint", "data", "a.j2")
     assert code == 2
     assert "a.j2:1:6: KV101" in out
-    assert "nothing in `data`" in err
+    assert "nothing to read in `data`" in err
 
 
 def test_binary_files_are_told_with_v(in_folder: Command) -> None:

@@ -91,7 +91,7 @@ def test_the_order_of_what_callers_give_is_information() -> None:
 def test_a_question_behind_a_clock_raises_what_is_told_of_it() -> None:
     text = "def build_prompt(question):\n    return f'On {datetime.date.today()} they ask: {question} ' + RULES\n"
     (one,) = found(text)
-    assert (one.code, one.severity, one.message.endswith("; `question` varies behind it, too")) == (
+    assert (one.code, one.severity, one.message.endswith("; `question` after it changes too")) == (
         "KV101",
         "warning",
         True,

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 import platform
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +13,8 @@ from kvtool.lint.python import expressions as python_expressions
 from kvtool.lint.python import program as python_program
 from kvtool.lint.python import text_values as python_values
 from kvtool.lint.python import work_budget
-from kvtool.lint.python.built_prompts import PythonPrompts
-from tests.lint.made_python import HEAD, RULES, codes, found, program
+from kvtool.lint.python.built_prompts import python_prompts
+from tests.lint.made_python import codes, found
 
 # Bounds
 
@@ -60,18 +58,6 @@ def test_strange_files(text: str) -> None:
 def test_nesting_that_is_too_deep_is_told() -> None:
     with pytest.raises(KvtoolError):
         found("x = " + "(" * 400 + "1" + ")" * 400)
-
-
-def test_a_result_does_not_depend_on_what_was_read_before(tmp_path: Path) -> None:
-    files = {
-        "app/__init__.py": "",
-        "app/clock.py": "import time\ndef stamp():\n    return time.time()\n",
-        "app/a.py": f"from app.clock import stamp\ndef build_prompt():\n    return f'{{stamp()}} ' + {RULES!r}\n",
-        "app/b.py": f"from app.a import build_prompt\nPROMPT = 'Hello. ' + build_prompt() + {RULES!r}\n",
-    }
-    results = [program(tmp_path, dict(order)) for order in itertools.permutations(files.items())]
-    assert all(result == results[0] for result in results)
-    assert results[0]["app/a.py"] == [("KV101", 3, 14)]
 
 
 @pytest.mark.parametrize(
@@ -120,25 +106,16 @@ def test_the_work_for_a_file_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
 
     for module in (python_values, python_changes, python_expressions):
         monkeypatch.setattr(module, "spend", counted)
-    assert PythonPrompts()("a.py", text) is not None
+    assert python_prompts("a.py", text) is not None
     assert 0 < spent <= most + len(text)
-
-
-def test_a_file_that_is_too_much_leaves_the_others(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    clock = HEAD + "client.create(messages=[{'role': 'system', 'content': f'{datetime.datetime.now()} {RULES}'}])\n"
-    reader = PythonPrompts()
-    monkeypatch.setattr(python_program, "_LEAST_STEPS", 0)
-    reader(str(tmp_path / "large.py"), _chain(500))
-    monkeypatch.setattr(python_program, "_LEAST_STEPS", 100_000)
-    assert reader(str(tmp_path / "small.py"), clock)
 
 
 def test_a_file_of_a_later_python_is_told_to_be_one_perhaps() -> None:
     with pytest.raises(KvtoolError, match="not Python") as caught:
-        PythonPrompts()("a.py", "first = 1\nfirst second\n")
+        python_prompts("a.py", "first = 1\nfirst second\n")
     assert (
         caught.value.hint
-        == f"kvtool runs on Python {'.'.join(platform.python_version_tuple()[:2])}: a file of a later one needs that one"
+        == f"kvtool runs on Python {'.'.join(platform.python_version_tuple()[:2])}; use that of the file if it is later"
     )
     assert caught.value.place is not None
     assert caught.value.place.line == 2

@@ -1,12 +1,10 @@
-"""What lint follows through objects, files and templates of a program, from one module into another."""
+"""What lint follows through the objects and templates of a module."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings
 
@@ -16,21 +14,13 @@ RULES = (
 ) * 2
 HEAD = """\
 import os, random, re, time, uuid
+from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from openai import OpenAI
-from .rules import RULES
-from .parts import Clock, Shown, Started, Yard, block
-HERE = Path(__file__).parent
 client = OpenAI()
 def send(system, user):
     return client.chat.completions.create(
         model="m", messages=[{"role": "system", "content": system}, {"role": "user", "content": user}])
-"""
-PARTS = """\
-import os, uuid
-from dataclasses import dataclass, field
-from datetime import datetime
 class Clock:
     def text(self):
         return datetime.now().isoformat()
@@ -51,6 +41,7 @@ def block():
     lines = [f"Now: {datetime.now():%H:%M}"]
     return "\\n".join(lines)
 """
+HEAD += f"RULES = {RULES!r}\nMARKS = 'You keep a light. It is [[NOW]]. ' + RULES\n"
 WAYS = {
     "a method of an object": "def go(q):\n    clock = Clock()\n    return send(f'{clock.text()} {RULES}', q)\n",
     "of an attribute": (
@@ -87,30 +78,20 @@ WAYS = {
         "class A:\n    def _time(self):\n        return f'It is {datetime.now()}'\n    def _rules(self):\n        return RULES\n"
         "    def go(self, q):\n        return send(' '.join(one() for one in [self._time, self._rules]), q)\n"
     ),
-    "a mark in a file": (
-        "def go(q):\n    text = (HERE / 'prompts' / 'marks.md').read_text()\n"
-        "    return send(text.replace('[[NOW]]', datetime.now().isoformat()), q)\n"
+    "a mark in a text": (
+        "def go(q):\n    text = MARKS\n    return send(text.replace('[[NOW]]', datetime.now().isoformat()), q)\n"
     ),
-    "a file that a helper reads": (
-        "def load(name):\n    return (HERE / 'prompts' / f'{name}.md').read_text(encoding='utf-8')\n"
-        "def go(q):\n    return send(load('marks').replace('[[NOW]]', str(uuid.uuid4())), q)\n"
-    ),
-    "a file that is opened": (
-        "def go(q):\n    with open(os.path.join(os.path.dirname(__file__), 'prompts', 'marks.md')) as file:\n"
-        "        text = file.read()\n"
-        "    return send(text.replace('[[NOW]]', os.getcwd()), q)\n"
-    ),
-    "a file of an attribute": (
-        "class A:\n    def __init__(self):\n        self.text = (HERE / 'prompts' / 'marks.md').read_text()\n"
+    "a text of an attribute": (
+        "class A:\n    def __init__(self):\n        self.text = MARKS\n"
         "    def go(self, q):\n        return send(self.text.replace('[[NOW]]', time.strftime('%H:%M')), q)\n"
     ),
     "marks in a loop": (
-        "def go(q):\n    text = (HERE / 'prompts' / 'marks.md').read_text()\n"
+        "def go(q):\n    text = MARKS\n"
         "    for mark, value in {'[[NOW]]': str(datetime.now())}.items():\n        text = text.replace(mark, value)\n"
         "    return send(text, q)\n"
     ),
     "a mark by a pattern": (
-        "def go(q):\n    text = (HERE / 'prompts' / 'marks.md').read_text()\n"
+        "def go(q):\n    text = MARKS\n"
         "    return send(re.sub(r'\\[\\[NOW\\]\\]', datetime.now().isoformat(), text), q)\n"
     ),
     "all local names": (
@@ -141,23 +122,16 @@ WAYS = {
 }
 
 
-def program(folder: Path, text: str) -> list[Finding]:
-    """The findings of a module of a package."""
-    (folder / "prompts").mkdir(parents=True)
-    (folder / "__init__.py").write_text("")
-    (folder / "rules.py").write_text(f"RULES = {RULES!r}\n")
-    (folder / "parts.py").write_text(PARTS)
-    (folder / "prompts" / "marks.md").write_text(f"You keep a light. It is [[NOW]].\n{RULES}\n")
-    path = folder / "agent.py"
-    path.write_text(text := (HEAD + text).replace(" RULES'", f" {RULES}'"))
-    return static_findings(str(path), text, PythonPrompts()(str(path), text), len, block_size=16, least=48)
+def program(text: str) -> list[Finding]:
+    """The findings of a module."""
+    text = (HEAD + text).replace(" RULES'", f" {RULES}'")
+    return static_findings("agent.py", text, python_prompts("agent.py", text)[0], len, block_size=16, least=48)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_value_is_followed_to_the_prompt(way: str, tmp_path: Path) -> None:
-    found = program(tmp_path / "pk", WAYS[way])
+def test_a_value_is_followed_to_the_prompt(way: str) -> None:
+    found = program(WAYS[way])
     assert [one.code for one in found] in (["KV101"], ["KV102"], ["KV106"]), [one.message for one in found]
-    assert found[0].line > HEAD.count("\n")
 
 
 CALLS = ("datetime.now()", "uuid.uuid4()", "os.getcwd()", "time.strftime('%H:%M')")
@@ -166,86 +140,49 @@ CALLS = ("datetime.now()", "uuid.uuid4()", "os.getcwd()", "time.strftime('%H:%M'
 @pytest.mark.parametrize(
     "way", ["what a constructor is given", "methods in a list", "marks in a loop", "a mapping that grows"]
 )
-def test_the_same_ways_with_what_does_not_vary(way: str, tmp_path: Path) -> None:
+def test_the_same_ways_with_what_does_not_vary(way: str) -> None:
     text = WAYS[way]
     for call in CALLS:
         text = text.replace(call, "str(7)")
-    assert program(tmp_path / "pk", text) == []
-
-
-def test_names_of_modules_of_which_all_are_imported(tmp_path: Path) -> None:
-    text = "from .parts import *\ndef go(q):\n    return send(f'{Clock().text()} {RULES}', q)\n"
-    head = HEAD.replace("from .parts import Clock, Shown, Started, Yard, block\n", "")
-    (tmp_path / "pk" / "prompts").mkdir(parents=True)
-    for name, body in (("__init__", ""), ("rules", f"RULES = {RULES!r}\n"), ("parts", PARTS), ("agent", head + text)):
-        (tmp_path / "pk" / f"{name}.py").write_text(body)
-    path = str(tmp_path / "pk" / "agent.py")
-    found = static_findings(path, head + text, PythonPrompts()(path, head + text), len, block_size=16, least=48)
-    assert [one.code for one in found] == ["KV101"]
-
-
-def test_a_file_that_is_no_prompt_is_not_read(tmp_path: Path) -> None:
-    text = (
-        "def go(q):\n    text = (HERE / 'prompts' / '..' / 'marks.md').read_text()\n"
-        "    return send(text.replace('[[NOW]]', os.getcwd()), q)\n"
-    )
-    assert program(tmp_path / "pk", text) == []
+    assert program(text) == []
 
 
 # What a model is asked with
 
 
-def test_what_a_function_that_asks_is_given_varies_by_the_call(tmp_path: Path) -> None:
+def test_what_a_function_that_asks_is_given_varies_by_the_call() -> None:
     form = "def go(WHAT):\n    return client.responses.create(model='m', input=f'Sort these:\\n{WHAT}\\n{RULES}')\n"
-    (found,) = program(tmp_path / "a", form.replace("WHAT", "parcels"))
-    assert (found.code, "`parcels` (another text in each request, by its use)" in found.message) == ("KV201", True)
-    for number, name in enumerate(["tool_names", "language", "agent_name", "max_parcels", "items_per_page", "schema"]):
-        assert program(tmp_path / f"b{number}", form.replace("WHAT", name)) == [], name
+    (found,) = program(form.replace("WHAT", "parcels"))
+    assert (found.code, "`parcels` (new text per request, by its use)" in found.message) == ("KV201", True)
+    for name in ["tool_names", "language", "agent_name", "max_parcels", "items_per_page", "schema"]:
+        assert program(form.replace("WHAT", name)) == [], name
     build = "def build_prompt(parcels):\n    return f'Sort the {parcels} of today. {RULES}'\n"
-    assert [one.severity for one in program(tmp_path / "c", build)] == ["info"]
+    assert [one.severity for one in program(build)] == ["info"]
 
 
-def test_what_is_put_together_of_it_is_told_where_the_text_holds_it(tmp_path: Path) -> None:
+def test_what_is_put_together_of_it_is_told_where_the_text_holds_it() -> None:
     text = (
         "def go(parcels):\n    lines = []\n    for one in parcels:\n        lines.append(f'- {one.kind}: {one.weight}')\n"
         "    listed = chr(10).join(lines)\n    return client.responses.create(model='m', input=f'Sort:\\n{listed}\\n{RULES}')\n"
     )
-    (found,) = program(tmp_path / "pk", text)
+    (found,) = program(text)
     assert (found.line, "`listed`" in found.message) == (HEAD.count("\n") + 6, True)
 
 
-def test_what_a_system_message_is_given_may_set_a_program_up(tmp_path: Path) -> None:
+def test_what_a_system_message_is_given_may_set_a_program_up() -> None:
     text = "def go(harbour, q):\n    return send(f'You watch {harbour}. {RULES}', q)\n"
-    assert [one.severity for one in program(tmp_path / "pk", text)] == ["info"]
+    assert [one.severity for one in program(text)] == ["info"]
 
 
-def test_a_template_that_its_own_file_does_not_know_is_told_where_it_is_filled(tmp_path: Path) -> None:
-    grey = "Judge the answer below by the one that is right, and nothing else. The share is a number of percent. " * 3
-    folder = tmp_path / "pk"
-    text = (
-        "from .texts import GRADE\ndef go(q, question):\n    return send('Grade.', GRADE.format(question=question))\n"
-    )
-    (folder / "prompts").mkdir(parents=True)
-    (folder / "texts.py").write_text(f"GRADE = 'The case: {{question}}. {grey}'\n")
-    (folder / "rules.py").write_text("RULES = ''\n")
-    (folder / "parts.py").write_text(PARTS)
-    (folder / "__init__.py").write_text("")
-    path = str(folder / "agent.py")
-    found = static_findings(path, HEAD + text, PythonPrompts()(path, HEAD + text), len, block_size=16, least=48)
-    assert [(one.code, one.line) for one in found] == [("KV201", HEAD.count("\n") + 3)]
-    texts = (folder / "texts.py").read_text()
-    assert static_findings("texts.py", texts, PythonPrompts()("texts.py", texts), len, block_size=16, least=48) == []
-
-
-def test_an_example_is_shown_not_filled(tmp_path: Path) -> None:
+def test_an_example_is_shown_not_filled() -> None:
     form = "class Step(Model):\n    NAME: str = Field(default='''Prompt: | Sum up {{ document }} for me. RULES''')\n"
     form = form.replace("RULES", RULES)
-    assert [one.code for one in program(tmp_path / "a", form.replace("NAME", "prompt"))] == ["KV201"]
-    assert program(tmp_path / "b", form.replace("NAME", "example")) == []
+    assert [one.code for one in program(form.replace("NAME", "prompt"))] == ["KV201"]
+    assert program(form.replace("NAME", "example")) == []
 
 
-def test_a_clock_in_what_a_tool_says_of_itself(tmp_path: Path) -> None:
+def test_a_clock_in_what_a_tool_says_of_itself() -> None:
     form = "class Tides(BASE):\n    name: str = 'tides'\n    description: str = f'Tides. Now: {datetime.now()}'\n"
-    (found,) = program(tmp_path / "a", form.replace("BASE", "BaseTool"))
+    (found,) = program(form.replace("BASE", "BaseTool"))
     assert (found.code, "the whole conversation" in found.message) == ("KV101", True)
-    assert program(tmp_path / "b", form.replace("BASE", "Report")) == []
+    assert program(form.replace("BASE", "Report")) == []

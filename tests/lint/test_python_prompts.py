@@ -159,11 +159,11 @@ def test_a_date_costs_once_a_day() -> None:
             .replace("d')", 'd")')
             .replace("Y')", 'Y")')
         )
-        assert (one.severity, "once a day" in one.message) == ("warning", True)
+        assert (one.severity, "changes daily" in one.message) == ("warning", True)
     (one,) = found(HEAD + "PROMPT = f'On {datetime.datetime.now():%Y-%m-%d}: ' + RULES\n")
-    assert (one.severity, "once a day" in one.message) == ("warning", True)
+    assert (one.severity, "changes daily" in one.message) == ("warning", True)
     (one,) = found(HEAD + "PROMPT = f'On {datetime.datetime.now():%Y-%m-%d %H:%M}: ' + RULES\n")
-    assert (one.severity, "once a day" in one.message) == ("error", False)
+    assert (one.severity, "changes daily" in one.message) == ("error", False)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_weak_evidence_is_information() -> None:
 def test_a_template_that_is_not_seen() -> None:
     (one,) = found(HEAD + "def go(agent):\n    return agent.system_prompt.format(now=datetime.datetime.now())\n")
     assert (one.code, one.severity, one.tokens_lost) == ("KV101", "info", 0)
-    assert "a prompt that is not written here" in one.message
+    assert one.message.endswith("; the prompt is not in this file")
 
 
 def test_a_clock_at_the_end_of_a_system_message() -> None:

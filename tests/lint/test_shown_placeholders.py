@@ -93,7 +93,7 @@ def test_a_label_is_nothing_that_could_stand_before() -> None:
 def test_a_value_beside_one_that_is_asked_is_told_for_both() -> None:
     (found,) = lint(f"About {{widget}}:\nQuestion: {{question}}\n{RULES}")
     assert (found.line, found.column, found.code) == (1, 7, "KV201")
-    assert found.message.endswith("; `question` varies behind it, too")
+    assert found.message.endswith("; `question` after it changes too")
     (found,) = lint(f"By {{agent_name}}:\nQuestion: {{question}}\n{RULES}")
     assert found.line == 2
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kvtool.errors import KvtoolError
 from kvtool.lint.evidence.volatile_calls import RANDOM
 from kvtool.lint.lint_inputs import sort_inputs
-from kvtool.lint.python.built_prompts import PythonPrompts
+from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, holes, placeholders, style_of
 from kvtool.lint.template_files import jinja_file
 from kvtool.results.finding import Finding
@@ -27,7 +27,7 @@ def jinja(text: str, *, least: int = 1) -> list[Finding]:
 
 
 def python(text: str, *, least: int = 1) -> list[Finding]:
-    return static_findings("a.py", text, PythonPrompts()("a.py", text), len, block_size=16, least=least)
+    return static_findings("a.py", text, python_prompts("a.py", text)[0], len, block_size=16, least=least)
 
 
 def short(findings: list[Finding]) -> list[tuple[str, str, int, int, int]]:
@@ -250,7 +250,7 @@ def ask(user_id, q):
 )
 def test_python_that_does_not_parse(text: str, line: int) -> None:
     with pytest.raises(KvtoolError) as caught:
-        PythonPrompts()("a.py", text)
+        python_prompts("a.py", text)[0]
     assert caught.value.place is not None
     assert (caught.value.place.path, caught.value.place.line) == ("a.py", line)
 

@@ -37,12 +37,11 @@ def prompt(name: str = "PROMPT") -> str:
 
 
 def method(name: str) -> str:
-    return f'    def {name}(self, question):\n        return ask(client, f"""Question: {{question}}\n{RULES}""")\n'
+    call = f'client.responses.create(model="m", input=f"""Question: {{question}}\n{RULES}""")'
+    return f"    def {name}(self, question):\n        return {call}\n"
 
 
-CLASS = (
-    "from quay.asking import ask\n\n\nclass Pilot{bases}:\n    def steer(self, question):\n        return {call}\n\n"
-)
+CLASS = "class Pilot{bases}:\n    def steer(self, question):\n        return {call}\n\n"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +76,7 @@ def test_a_folder_of_what_is_laid_aside(
     project: Callable[[dict[str, str]], list[str]], importer: str, told: bool
 ) -> None:
     text = (
-        "from quay.asking import ask\n\n\ndef old(question):\n    return ask(client, f'''Question: {question}\n"
+        "def old(question):\n    return client.responses.create(model='m', input=f'''Question: {question}\n"
         + RULES
         + "''')\n"
     )

@@ -103,6 +103,9 @@ def test_memory_of_an_unknown_model_is_refused(tmp_path: Path, command: Command)
         assert command("what-if", path, "--sweep", *axis)[0] == 2
     blocks = profile(path, command, "--capacity", "40")
     assert blocks["config"]["capacity_blocks"] == 40
+    together = profile(path, command, "--concurrency", "2")
+    assert f"the clock assumes step times of {DEFAULT_MODEL} on h100" in together["notes"]
+    assert together["ttft"]["predicted"]["on"] is None
 
 
 def test_blocks_of_a_memory_are_those_of_the_logs_model(tmp_path: Path, command: Command) -> None:

@@ -160,7 +160,7 @@ def test_secrets_are_blacked_out_in_the_terminal(
         '      - {id: rules, text: "Answer in one sentence, and in the language of the customer, whatever it may be."}\n',
     )
     arguments = ["w.yaml", "-q", "-t", bytes_json, "--width", "200", *flags]
-    for command in (["profile", "--dry-run"], ["check", "--fail-on", "error"], ["lint"]):
+    for command in (["profile", "--dry-run"], ["check", "--error-on", "error"], ["lint"]):
         assert run([*command, *arguments]) == (0 if command[0] == "profile" else 1)
         out = capsys.readouterr().out
         assert shown in out

@@ -26,34 +26,36 @@ _FILE = "calibration.json"
 
 @dataclass(frozen=True, kw_only=True)
 class BenchCommand(Command):
-    """Time the embedded engine on this machine, and fit the model that predicts TTFT to what it takes.
+    """Measure the embedded engine on this machine, and fit the TTFT predictions to it.
 
-    With --server a running server is timed instead: cold prompts of five lengths and warm ones of five hit ratios, sent alone.
+    --server measures a running server instead: cold prompts of five lengths and warm prompts with five hit rates, one at a
+    time.
     """
 
-    server: Annotated[str | None, Option("Time the first tokens of a running server.", "URL")] = None
+    server: Annotated[str | None, Option("Running server to measure the time to first token of.", "URL")] = None
     longest: Annotated[
         int | None,
-        Option("Of the prompts for --server, in tokens. [default: one step's]", "N", check=bounds.at_least_one),
+        Option("Longest prompt for --server, in tokens.", "N", check=bounds.at_least_one, words="one step"),
     ] = None
     yes: Annotated[bool, Option("Send to --server without asking.", short="-y")] = False
     model: Annotated[
         str | None,
         Option(
-            f"Preset or folder, with random weights. [default: a tiny one; on a GPU with room {DEFAULT_MODEL}]",
+            "Model with random weights: a preset or a folder.",
             "NAME",
             short="-m",
+            words=f"a tiny one; on a GPU with room {DEFAULT_MODEL}",
         ),
     ] = None
     dtype: Annotated[
-        str, Option("Of the model: auto, float32, bfloat16, float16.", "NAME", check=bounds.model_dtype)
+        str, Option("Data type of the model: auto, float32, bfloat16 or float16.", "NAME", check=bounds.model_dtype)
     ] = AUTO
     serving: Annotated[Serving, only("kv_cache_dtype")]
-    device: Annotated[str, Option("What computes: auto (CUDA where there is one), cpu, cuda or cuda:N.", "NAME")] = (
-        "auto"
-    )
+    device: Annotated[str, Option("Device: auto (CUDA if there is one), cpu, cuda or cuda:N.", "NAME")] = "auto"
     benching: Benching
-    output: Annotated[str | None, Option("Calibration, for kvtool profile --calibration.", "FILE", short="-o")] = None
+    output: Annotated[str | None, Option("Calibration file, for kvtool profile --calibration.", "FILE", short="-o")] = (
+        None
+    )
     showing: Annotated[Showing, only("json", "quiet", "color", "plain", "width", "command_line")]
 
     def run(self) -> int:
@@ -102,7 +104,7 @@ class BenchCommand(Command):
             find_served(self.model)
         elif self.model is not None and not find_runnable(self.model).plain:
             raise KvtoolError(
-                f"{self.model}: bench times models whose layers are all alike, with full attention and one MLP each",
+                f"{self.model}: bench measures only models with equal layers: full attention and one MLP each",
                 hint="profile --measure-budget times this one's own requests",
             )
         if self.output == "-":
@@ -193,7 +195,7 @@ class BenchCommand(Command):
 
         given = CommandLine(self.showing.command_line or ("bench",))
         if result.partial:
-            return "measure all of it", ["kvtool", *given]
+            return "measure everything", ["kvtool", *given]
         if result.calibration is None:
             return "give it more time", ["kvtool", *given.with_(budget=self._more_time)]
         if self.output is None:

@@ -25,20 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckCommand(Command):
-    """The gate for CI: hit rates, findings and predicted TTFT against what is demanded, and against a baseline.
+    """Check hit rates, findings and predicted TTFT against limits and a baseline, for CI.
 
-    Demands stand in kvtool.toml ([gate], [gate.groups.NAME]), in the groups of workload files (gate:) and in flags. Nothing is
-    measured: the same files give the same verdict on any machine. Exit 0: passed; 1: a gate failed; 2: the input is wrong, or a
-    baseline is required and cannot be compared with.
+    Limits are in kvtool.toml ([gate], [gate.groups.NAME]), in workload files (gate:) and in flags. Nothing is measured, so
+    every machine gives the same verdict.
+
+    Exit codes: 0 passed; 1 a gate failed; 2 wrong input, or a required baseline cannot be compared.
     """
 
     inputs: Annotated[
         tuple[str, ...],
-        Argument("workload.yaml, logs, prompts, templates, .py files; default: `workloads` of kvtool.toml.", "INPUT"),
+        Argument("workload.yaml, logs, prompts, templates or .py files; else `workloads` of kvtool.toml", "INPUT"),
     ] = ()
-    tighten: Annotated[
-        bool, Option("Raise the hit rates that kvtool.toml demands to today's, rounded down; none is lowered.")
-    ] = False
+    tighten: Annotated[bool, Option("Raise the hit-rate limits in kvtool.toml to today's rates, rounded down.")] = False
     judging: Judging
     predicting: Annotated[Predicting, only("model", "accelerator")]
     rendering: Rendering

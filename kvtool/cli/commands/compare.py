@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Annotated
 
 from kvtool.cli.command import Command
-from kvtool.cli.commands.report import RESULT
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.shown_options import Showing, Writing
@@ -22,27 +21,29 @@ _SAME = 0.0005
 
 @dataclass(frozen=True, kw_only=True)
 class CompareCommand(Command):
-    """Compare two saved results: hit rates, times, token breakdown and causes.
+    """Compare two saved results: hit rates by group, times, token breakdown and causes.
 
-    Workloads match by name; causes match by code, file and variable. Settings that make results not comparable come first. If OLD
-    is a server or a file of its /metrics, kvtool compares the prediction with the served rate.
+    Workloads match by name, and causes by code, file and variable, so a moved line is the same cause. Another tokenizer,
+    block size or capacity is reported first.
+
+    OLD or NEW can be a server, or a file of its /metrics. The table then shows predicted and served figures.
     """
 
-    old: Annotated[str, Argument(f"{RESULT[:-1]}; or http://host/metrics; or a .prom, .metrics or .txt file.", "OLD")]
-    new: Annotated[str, Argument("The same, later.", "NEW")]
+    old: Annotated[str, Argument("JSON of profile, check or lint, or -; or a server's URL or /metrics file", "OLD")]
+    new: Annotated[str, Argument("Later result or /metrics of the same kind", "NEW")]
     before: Annotated[
         str | None,
-        Option("File with the server's /metrics from before the run. Default: counts since its start.", "FILE"),
+        Option("Metrics of the server before the run, to leave out older requests.", "FILE"),
     ] = None
     window: Annotated[
-        str | None, Option("Time between two reads of the server's counters.", "TIME", check=bounds.a_while)
+        str | None, Option("Time between two readings of the server's counters.", "TIME", check=bounds.a_while)
     ] = None
     exit_code: Annotated[bool, Option("Exit 1 if a hit rate fell.")] = False
     writing: Annotated[Writing, only("show_text")]
     outputs: Annotated[
         tuple[str, ...],
         Option(
-            "Also write PATH, in the format of its extension (json, md, svg, txt) or FMT; repeatable.",
+            "Report to write: .json, .md, .svg or .txt; repeatable.",
             "[FMT=]PATH",
             flag="--output",
             short="-o",
@@ -94,7 +95,7 @@ class CompareCommand(Command):
         if self.outputs:
             raise KvtoolError("--output does not work with a server", hint="use --json")
         if self.before is not None and self.window is not None:
-            raise KvtoolError("--before and --window exclude each other", hint="leave one out")
+            raise KvtoolError("--before and --window both say where the counting begins", hint="leave one out")
         from kvtool.gate.predicted_and_served import beside_server
         from kvtool.measure.servers.metrics.counters import looking
         from kvtool.report.terminal.server_views.compared_server import print_server_comparison

@@ -16,12 +16,13 @@ from kvtool.text.terminal.streams import check_piped
 
 @dataclass(frozen=True, kw_only=True)
 class CompareEnginesCommand(Command):
-    """Compare the hit rate of one workload in vLLM, SGLang, TensorRT-LLM and llama.cpp.
+    """Compare the cache rules of all engines on one workload: vLLM, SGLang, TensorRT-LLM, llama.cpp.
 
-    The answer is for the engine that you run (--rules). Options of an engine change its rows. --capacity is the cache size of each.
+    The answer is for the engine that you run (--rules). Each engine gets the same --capacity. Options of an engine change
+    only its rows.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("workload.yaml; logs, prompts, folders, patterns; or -.", "INPUT")]
+    inputs: Annotated[tuple[str, ...], Argument("Logs, workload.yaml, prompts, folders or - (stdin)", "INPUT")]
     predicting: Annotated[Predicting, only("model")]
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity", "num_gpu_blocks", "kv_cache_dtype")]
@@ -32,7 +33,7 @@ class CompareEnginesCommand(Command):
     outputs: Annotated[
         tuple[str, ...],
         Option(
-            "Also write PATH, in the format of its extension (json, md, html, txt, svg) or FMT; repeatable.",
+            "Report to write: .json, .md, .html, .txt or .svg; repeatable.",
             "[FMT=]PATH",
             flag="--output",
             short="-o",

@@ -22,9 +22,9 @@ _YAML = (".yaml", ".yml")
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigCommand(Command):
-    """Every option, its value, and where that comes from: a flag, a variable, the workload, a configuration file, the default."""
+    """Show every option, its value and its origin: flag, variable, workload file, configuration file or default."""
 
-    workload: Annotated[str | None, Argument("A workload file, which may say some of it.", "[INPUT]")] = None
+    workload: Annotated[str | None, Argument("Workload file with options", "[INPUT]")] = None
     predicting: Annotated[Predicting, only("model", "accelerator")]
     rendering: Rendering
     serving: Serving

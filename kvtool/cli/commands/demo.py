@@ -18,12 +18,12 @@ _EXAMPLE = f"{EXAMPLES}/support-bot.yaml"
 
 @dataclass(frozen=True, kw_only=True)
 class DemoCommand(Command):
-    """Profile a built-in example: a support bot with the current time on line 3 of its system prompt.
+    """Profile an example that comes with kvtool: a support bot with the time in its system prompt.
 
-    Nothing is written. --write copies the examples into a folder instead.
+    It writes nothing. --write copies the examples to a folder instead, where you can edit and run them.
     """
 
-    write: Annotated[str | None, Option(f"Copy the examples to FOLDER/{EXAMPLES}.", "FOLDER")] = None
+    write: Annotated[str | None, Option(f"Folder to copy the examples to, as FOLDER/{EXAMPLES}.", "FOLDER")] = None
     measuring: Annotated[Measuring, only("measure_budget", "dry_run")]
     showing: Annotated[Showing, only("json", "quiet", "color", "plain", "width")]
 

@@ -31,20 +31,21 @@ _MOST_TABLES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class DiffCommand(Command):
-    """Compare prompts: the first difference, the blocks that it costs, and the gain of a fix.
+    """Find the first difference of prompts, the blocks that it loses, and what a change would gain.
 
-    Two prompts are compared line by line. For more, kvtool shows the shared blocks of each pair and the tree of common beginnings.
+    It compares two prompts line by line. For more prompts it shows the blocks that each pair shares, and a tree of their
+    common beginnings.
     """
 
     prompts: Annotated[
         tuple[str, ...],
-        Argument("Prompt files, chat bodies (.json), records (log.jsonl:12), folders, or - for stdin.", "PROMPT"),
+        Argument("Prompts, chat bodies (.json), records (log.jsonl:12), folders or -", "PROMPT"),
     ]
     rendering: Rendering
     reading: Annotated[Reading, only("log_format", "allow_outside")]
     serving: Annotated[Serving, only("block_size")]
     tokens: Annotated[bool, Option("Show the token ids around the difference.")] = False
-    exit_code: Annotated[bool, Option("Exit 1 where the prompts differ.")] = False
+    exit_code: Annotated[bool, Option("Exit 1 if the prompts differ.")] = False
     configured: Configured
     showing: Annotated[Showing, only("json", "offline", "color", "plain", "width", "command_line")]
 

@@ -13,10 +13,10 @@ from kvtool.config.options.shown_options import Showing
 
 @dataclass(frozen=True, kw_only=True)
 class ExplainCommand(Command):
-    """Explain a code: its meaning, its cost, an example, the fix, and when to ignore it."""
+    """Explain a code: meaning, cost, an example before and after, the fix, and when to ignore it."""
 
-    code: Annotated[str | None, Argument("Code, such as KV101. Default: all codes.", "CODE")] = None
-    list_all: Annotated[bool, Option("List all codes.", flag="--list")] = False
+    code: Annotated[str | None, Argument("Code, such as KV101; without it, all codes", "CODE")] = None
+    list_all: Annotated[bool, Option("List all codes with their names.", flag="--list")] = False
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
     def run(self) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.cli.commands.optimize import parse_tiers
-from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.option import Argument, Option, Panel, check_values, only
 from kvtool.config.options.lint_options import Probing, Selecting, Walking
 from kvtool.config.options.run_options import Reading, Rendering, Serving
 from kvtool.config.options.shown_options import Configured, Showing, Writing
@@ -28,31 +28,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LintCommand(Command):
-    """What costs prefix-cache hits, and where: findings only.
+    """Find what costs prefix-cache hits, without traffic.
 
-    Workloads, logs and prompts (two or more .txt/.md files) are run through the engine. Of one template, a file in which a
-    framework keeps prompts, or a Python file, where no traffic tells what varies, it reports what a name, its use or a call says:
-    nothing in it is executed or imported.
+    Workloads, logs and prompts (two or more .txt/.md files) run through the engine. A single template, a Python file or a file in
+    which a framework keeps prompts is only read: names, uses and calls show what changes. Nothing in it is executed or imported.
 
-    Only --probe executes code: it runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
-    user…) and names each that reaches the prompt. Without INPUT, the workloads that kvtool.toml names are linted, else the working
-    folder. Of a folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are named or read so,
-    without what git ignores.
+    Only --probe executes code. It runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
+    user…) and names each that reaches the prompt.
+
+    Without INPUT, kvtool lint reads what kvtool.toml names (`workloads`, and `inputs` of [lint]), else the working folder. In a
+    folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are prompts by name or content. It skips
+    what git ignores.
     """
 
     inputs: Annotated[
-        tuple[str, ...], Argument("workload.yaml, logs, .txt/.md/.j2 templates, .py files, folders, or -.", "INPUT")
+        tuple[str, ...], Argument("workload.yaml, logs, templates, prompts, .py files, folders or -", "INPUT")
     ] = ()
-    templates: Annotated[bool, Option("Of text files, read those that are Jinja templates, and pass over others.")] = (
+    templates: Annotated[bool, Option("Read only those text files that are Jinja templates.", panel=Panel.ADVANCED)] = (
         False
     )
     selecting: Selecting
     walking: Walking
-    fix: Annotated[bool, Option("Edit the files: what neither moves nor changes content.")] = False
-    unsafe_fixes: Annotated[bool, Option("With --fix or --diff: move and change text, too.")] = False
-    diff: Annotated[bool, Option("Print what --fix would do; exit 1 where that is something.")] = False
-    no_cache: Annotated[bool, Option("Of folders: read all files anew, and keep nothing of them.")] = False
-    undo: Annotated[str | None, Option("With --fix: a patch that takes it back.", "FILE")] = None
+    fix: Annotated[bool, Option("Apply edits that neither move nor change text.")] = False
+    unsafe_fixes: Annotated[bool, Option("With --fix or --diff: also move and change text.")] = False
+    diff: Annotated[bool, Option("Print the edits of --fix without making them; exit 1 if there are any.")] = False
+    no_cache: Annotated[
+        bool, Option("Read all files of folders again; use and write no cache.", panel=Panel.ADVANCED)
+    ] = False
+    undo: Annotated[str | None, Option("Patch file that undoes --fix.", "FILE")] = None
     probing: Probing
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
@@ -119,13 +122,13 @@ class LintCommand(Command):
     def _options(self, file: ConfigFile | None) -> tuple[RunOptions, Project]:
         """Return the options of the runs, and the files in folders that were walked.
 
-        Without any input or probe, the inputs are the workloads of the configuration, else what the working folder holds.
+        Without any input or probe, the inputs are those of the configuration, else the working folder.
         """
         from kvtool.config.asked_run import RunOptions
 
         inputs: Sequence[str] = self.inputs
         if not inputs and self.probing.probe is None:
-            inputs = (file.workloads if file is not None else []) or ["."]
+            inputs = (file.lint_inputs if file is not None else []) or ["."]
         inputs, walked = self._walked(inputs, file)
         if self.templates:
             from kvtool.lint.lint_inputs import without_documents
@@ -162,10 +165,10 @@ class LintCommand(Command):
                     print(f"left out: {sanitize(name)} ({reason})", file=sys.stderr)
             if not project.paths and not project.problems:
                 where = "the working folder" if path == "." else f"`{path}`"
-                hint = "it reads workloads, templates, Python and texts named prompt; logs are named one by one"
+                hint = "it reads workloads, templates, Python and texts named prompt; name logs one by one"
                 if project.outside:
-                    hint = f"it does not read links that lead out of the repository, such as `{project.outside[0]}`"
-                walked.problems.append(KvtoolError(f"there is nothing in {where} that kvtool lint reads", hint=hint))
+                    hint = f"it does not follow links out of the repository, such as `{project.outside[0]}`"
+                walked.problems.append(KvtoolError(f"kvtool lint found nothing to read in {where}", hint=hint))
         return list(found), walked
 
     def _check_flags(self, inputs: Sequence[str]) -> None:
@@ -174,16 +177,16 @@ class LintCommand(Command):
 
         editing = self.fix or self.diff
         if self.unsafe_fixes and not editing:
-            raise KvtoolError("--unsafe-fixes says what --fix and --diff may do", hint="add --fix or --diff")
+            raise KvtoolError("--unsafe-fixes works only with --fix or --diff", hint="add --fix or --diff")
         if self.diff and self.showing.json:
-            raise KvtoolError("--diff prints a patch, and --json one document", hint="leave one of them out")
+            raise KvtoolError("--diff and --json cannot both be printed", hint="leave out --diff or --json")
         if self.diff and self.writing.outputs:
-            raise KvtoolError("--diff prints a patch and writes nothing", hint="leave --output or --diff out")
+            raise KvtoolError("--diff only prints, so --output writes nothing", hint="leave out --output or --diff")
         if editing and STDIN in inputs:
-            raise KvtoolError("standard input cannot be edited", hint="leave --fix and --diff out, or give files")
+            raise KvtoolError("kvtool cannot edit standard input", hint="leave out --fix and --diff, or give files")
         if self.undo is not None:
             if not self.fix or self.diff:
-                raise KvtoolError("--undo names the patch of what --fix writes", hint="add --fix, without --diff")
+                raise KvtoolError("--undo works only with --fix", hint="add --fix, and leave out --diff")
             check_undo(self.undo, inputs)
 
     def _fixes(self, options: RunOptions, selecting: Selecting) -> Fixes:

@@ -16,17 +16,18 @@ from kvtool.text.terminal.streams import check_piped
 
 @dataclass(frozen=True, kw_only=True)
 class LogsCommand(Command):
-    """Show what logs contain: format, requests, sessions, tenants, models, times and reported tokens.
+    """Show what logs contain: format, requests, sessions, tenants, models, times, reported tokens, skipped records.
 
-    Nothing is tokenized or run. The output also counts the records that are left out.
+    It tokenizes and runs nothing. For a file that is no log of prompts, the error names what it looks like.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("Logs, traces, folders, patterns, or -.", "INPUT")] = ()
+    inputs: Annotated[tuple[str, ...], Argument("Logs, traces, folders or - (stdin)", "INPUT")] = ()
     requests: Annotated[
         bool,
         Option(
-            "With --json: a row for each request. --show-text full adds text, users and sessions.",
-            flag="--requests",
+            "List every request with --json; text, users and sessions need --show-text full.",
+            flag="--per-request",
+            also="--requests",
         ),
     ] = False
     reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map", "tenant")]

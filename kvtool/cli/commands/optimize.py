@@ -27,15 +27,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizeCommand(Command):
-    """Rewrite prompts so that they share more, prove it by running them again, and write only where told.
+    """Edit prompts so that they share longer prefixes, and verify each edit by running the requests again.
 
-    Every fix carries a proof tier: P0 leaves the token ids alone, P1 changes the form and not the content, P2 moves text, P3
-    changes it. P0 and P1 are tried by default; the others need consent.
+    Each fix has a proof tier. P0 changes no tokens, P1 changes only the form, P2 moves text, P3 changes text. P2 and P3 need
+    --allow, and files change with --write only.
     """
 
-    inputs: Annotated[
-        tuple[str, ...], Argument("workload.yaml; or logs, or folders of them, which are told of, not edited.", "INPUT")
-    ]
+    inputs: Annotated[tuple[str, ...], Argument("workload.yaml; or logs, which are never edited", "INPUT")]
     editing: Editing
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
@@ -77,7 +75,7 @@ class OptimizeCommand(Command):
         opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
         if not isinstance(opened.source, YamlSource) and self.editing.write:
             raise KvtoolError(
-                "--write edits a workload file and its prompts; logs are records of what was sent",
+                "--write edits a workload file and its prompts; logs are records of sent requests",
                 hint="change what writes them, or put the prompts into a workload file; -o writes a log in another order",
             )
         if isinstance(opened.source, YamlSource) and self.editing.output is not None:
@@ -113,7 +111,7 @@ class OptimizeCommand(Command):
 
         if self.editing.undo is not None:
             if not self.editing.write:
-                raise KvtoolError("--undo names the patch of what --write writes", hint="add --write")
+                raise KvtoolError("--undo names the patch for --write", hint="add --write")
             check_undo(self.editing.undo, self.inputs)
         if self.editing.output is not None:
             check_log(self.inputs, self.editing.output)

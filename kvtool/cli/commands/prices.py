@@ -15,10 +15,10 @@ from kvtool.errors import KvtoolError
 
 @dataclass(frozen=True, kw_only=True)
 class PricesCommand(Command):
-    """Show token prices of hosted models: their days, their sources, and when they were checked."""
+    """List the prices of hosted models, with their days, their sources and the day of the last check."""
 
-    model: Annotated[str | None, Argument("Model, such as gpt-5.6-sol. Default: all.", "[MODEL]")] = None
-    on: Annotated[str | None, Option("Day: only prices of this day.", "DATE")] = None
+    model: Annotated[str | None, Argument("Model, such as gpt-5.6-sol; without it, all", "[MODEL]")] = None
+    on: Annotated[str | None, Option("Day to show the prices of.", "DATE")] = None
     pricing: Annotated[Pricing, only("prices")]
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, is_dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from kvtool.cli.command import Command
-from kvtool.config.option import Argument, Option, check_values, only, option_fields, walk
+from kvtool.config.option import Argument, Option, Panel, check_values, only, option_fields, walk
 from kvtool.config.options.judged_options import Limits
 from kvtool.config.options.pricing_options import Pricing
 from kvtool.config.options.rule_flags import RuleFlags
@@ -37,14 +37,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ProfileCommand(Command):
-    """Run a workload through the engine: hit rates, where the tokens went, TTFT, and what to change.
+    """Profile prompts: hit rate, token breakdown, TTFT, and what to change."""
 
-    The cache is unlimited and requests run one at a time unless the workload or a flag says otherwise.
-    """
-
-    inputs: Annotated[
-        tuple[str, ...], Argument("workload.yaml; logs, traces, prompts, folders or patterns of them; or -.", "INPUT")
-    ]
+    inputs: Annotated[tuple[str, ...], Argument("Logs, workload.yaml, prompts, folders or - (stdin)", "INPUT")]
     predicting: Predicting
     rendering: Rendering
     serving: Serving
@@ -55,13 +50,11 @@ class ProfileCommand(Command):
     pricing: Pricing
     reading: Reading
     measuring: Measuring
-    advice: Annotated[
-        bool, Option("Try fixes of the costliest causes of each group by running again.", flag="--advice/--no-advice")
-    ] = True
+    advice: Annotated[bool, Option("Try fixes for the costliest causes.", flag="--advice/--no-advice")] = True
     limits: Limits
-    by: Annotated[By | None, Option("Also sum where tokens went by session, tenant or line of source.")] = None
+    by: Annotated[By | None, Option("Breakdown by session, tenant or line of source.", "KEY")] = None
     view: Annotated[Writing, only("details", "boundaries")]
-    per_request: Annotated[bool, Option("Every request in the JSON.")] = False
+    per_request: Annotated[bool, Option("List every request in the JSON.", panel=Panel.ADVANCED)] = False
     writing: Annotated[Writing, only("show_text", "outputs")]
     configured: Configured
     showing: Showing
@@ -148,7 +141,7 @@ class ProfileCommand(Command):
                 if each.name in taken or not isinstance(each.mark, Option):
                     continue
                 if getattr(part, each.name) != each.default:
-                    flag = each.mark.flags(each.name)[-1]
+                    flag = each.mark.long_flag(each.name)
                     hint = "kvtool compare-engines --help has what does"
                     raise KvtoolError(f"{flag} does not go with --rules all", hint=hint)
         return CompareEnginesCommand(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config import bounds
-from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.option import Argument, Option, Panel, check_values, only
 from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving
 from kvtool.config.options.shown_options import Showing
 from kvtool.errors import KvtoolError
@@ -27,45 +27,46 @@ _READING = ("requests", "groups", "seed", "on_bad_line", "log_format", "log_map"
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayCommand(Command):
-    """Predicted beside actual: every request's cached tokens as the engine predicts them and as a server reports them, and why they
-    differ where they do.
+    """Compare predicted with real cache hits, request by request, and explain each difference.
 
-    With --server the workload is sent to a running server; --recorded reconciles a session that was recorded, without a network.
+    --server sends the workload to a running server. --recorded compares a saved session again, without a network.
     """
 
-    inputs: Annotated[
-        tuple[str, ...], Argument("With --server: workload.yaml, or logs, as kvtool profile reads them.", "[INPUT]")
-    ] = ()
-    recorded: Annotated[str | None, Option("Reconcile a recorded session: a folder as --record writes it.", "DIR")] = (
-        None
-    )
-    server: Annotated[
-        str | None, Option("Send to this server; a key comes from the variable KVTOOL_API_KEY.", "URL")
-    ] = None
+    inputs: Annotated[tuple[str, ...], Argument("Logs or workload.yaml to send with --server", "[INPUT]")] = ()
+    recorded: Annotated[str | None, Option("Folder of a session that --record saved, to compare again.", "DIR")] = None
+    server: Annotated[str | None, Option("Server to send to; KVTOOL_API_KEY is its key.", "URL")] = None
     caching: Annotated[Caching, only("concurrency", "use_timestamps")]
     record: Annotated[
-        str | None, Option("Keep the session in a folder, for --recorded: it holds the prompts.", "DIR")
+        str | None, Option("Folder to save the session in, for --recorded; it contains the prompts.", "DIR")
     ] = None
-    no_text: Annotated[bool, Option("With --record: keep which prompts share which blocks, and no text of them.")] = (
-        False
-    )
+    no_text: Annotated[bool, Option("Save no text with --record, only which prompts share which blocks.")] = False
     kv_events: Annotated[
-        str | None, Option("Where the server publishes KV events. [default: as it says itself]", "ENDPOINT")
+        str | None, Option("Endpoint of the server's KV events.", "ENDPOINT", words="as the server says")
     ] = None
-    salt: Annotated[bool, Option("Send a fresh cache_salt, so that nothing of others is hit.")] = False
-    reset: Annotated[bool, Option("Empty the server's cache first (its development mode allows it).")] = False
+    salt: Annotated[bool, Option("Send a new cache_salt, so that nobody else's blocks are hit.")] = False
+    reset: Annotated[bool, Option("Empty the server's cache first; the server must run in development mode.")] = False
     yes: Annotated[bool, Option("Send without asking.", short="-y")] = False
     max_tokens: Annotated[
         int | None,
-        Option("Tokens of an answer at most. [default: the workload's]", "N", check=bounds.at_least_one),
+        Option(
+            "Most tokens of an answer.",
+            "N",
+            check=bounds.at_least_one,
+            words="the workload's",
+            flag="--max-output-tokens",
+            also="--max-tokens",
+        ),
     ] = None
-    request_timeout: Annotated[float, Option("For each request.", "SECONDS", check=bounds.some_seconds)] = 60.0
+    request_timeout: Annotated[
+        float, Option("Time limit of each request.", "SECONDS", check=bounds.some_seconds, panel=Panel.ADVANCED)
+    ] = 60.0
     max_disagree: Annotated[
         int | None,
         Option(
-            "Exit 1 where more requests disagree. [default: 0 one at a time, else no gate]",
+            "Most requests that may disagree; exit 1 if more do.",
             "N",
             check=bounds.not_negative,
+            words="0 one at a time, else no limit",
         ),
     ] = None
     predicting: Annotated[Predicting, only("calibration")]

@@ -17,18 +17,15 @@ if TYPE_CHECKING:
     from kvtool.results.documents.what_if import WhatIfDocument
     from kvtool.results.finding import Finding
 
-RESULT = "A file that kvtool profile, check or lint wrote as JSON, or -."
-_SAVED = "A file that kvtool profile, check, lint or what-if wrote as JSON, or -."
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReportCommand(Command):
-    """Show a saved result in the terminal or in any format: kvtool report result.json -o html=report.html.
+    """Show a saved result again, in the terminal or in any format: kvtool report result.json -o report.html.
 
-    The exit code is 0 for every verdict.
+    It judges nothing: the exit code is 0.
     """
 
-    result: Annotated[str, Argument(_SAVED, "RESULT")]
+    result: Annotated[str, Argument("JSON that kvtool profile, check, lint or what-if wrote, or - (stdin)", "RESULT")]
     writing: Writing
     showing: Annotated[Showing, only("json", "quiet", "color", "plain", "width")]
 

@@ -13,13 +13,14 @@ from kvtool.config.options.shown_options import Showing
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaCommand(Command):
-    """Print the JSON Schema of what kvtool reads (workload, config) or writes (report, check, lint…).
+    """Print a JSON Schema of a file that kvtool reads (workload, config) or writes (report, check, lint …).
 
-    For an editor: kvtool schema workload > workload.schema.json, and in the first line of a workload file
+    For an editor, run: kvtool schema workload > workload.schema.json. Then begin a workload file with
+
     # yaml-language-server: $schema=workload.schema.json
     """
 
-    schema: Annotated[str | None, Argument("Such as workload; left out: all names.", "NAME")] = None
+    schema: Annotated[str | None, Argument("Schema, such as workload; without it, all names", "NAME")] = None
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
     def run(self) -> int:

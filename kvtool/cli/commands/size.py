@@ -32,23 +32,28 @@ _MOST_PARTS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class SizeCommand(Command):
-    """How many KV blocks, tokens and full-length requests a model leaves room for on common accelerators."""
+    """Show how many KV blocks, tokens and full-length requests a model leaves room for, by accelerator."""
 
     model: Annotated[
         str | None,
         Argument(
-            "A preset, an HF id of one, a config.json or its folder; left out: the configured one.",
+            "Preset, its HF id, a folder or a config.json; without it, the configured model",
             "[MODEL]",
             variable=True,
         ),
     ] = None
-    named: Annotated[str | None, Option("The same as MODEL.", "NAME", flag="--model-preset --model-config")] = None
-    accelerators: Annotated[tuple[str, ...], Option("Only this one; repeatable.", "NAME", flag="--accelerator")] = ()
+    named: Annotated[
+        str | None,
+        Option("Model, the same as MODEL.", "NAME", flag="--model", also="--model-preset --model-config"),
+    ] = None
+    accelerators: Annotated[
+        tuple[str, ...], Option("Accelerator to show; repeatable.", "NAME", flag="--accelerator")
+    ] = ()
     utilization: Annotated[Serving, only("gpu_memory_utilization")]
     max_model_len: Annotated[
         int | None,
         Option(
-            "Longest prompt and answer together. [default: the model's]", "N", variable=True, check=bounds.at_least_one
+            "Longest prompt plus answer, in tokens.", "N", variable=True, check=bounds.at_least_one, words="the model's"
         ),
     ] = None
     """Its default is another one than that of runs, as in vLLM."""
@@ -67,11 +72,11 @@ class SizeCommand(Command):
         from kvtool.text.terminal.streams import printing
 
         if self.model is not None and self.named is not None:
-            raise KvtoolError("the model is said twice: as MODEL, and by --model-preset or --model-config")
+            raise KvtoolError("the model is given twice: as MODEL and with --model")
         asked = self._asked()
         check_values(self)
         if asked.model is None:
-            raise KvtoolError("missing argument 'MODEL'", hint=f"kvtool size {DEFAULT_MODEL}; kvtool size --help")
+            raise KvtoolError("MODEL is missing", hint=f"kvtool size {DEFAULT_MODEL}; kvtool size --help")
         served = find_served(asked.model)
         chosen = [find_accelerator(name) for name in self.accelerators] or list(ACCELERATORS.values())
         options = ServeOptions(

@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TraceCommand(Command):
-    """Logs as block traces: when each request came, whose it was, how long, and which blocks it has; none of its text.
+    """Save logs as block traces: time, tenant, length and blocks of each request, without its text.
 
-    A Parquet file for each log; profile and what-if read their folder as they read the logs, without tokenizing them again. A log
-    that has not changed since is not traced again. With --export one anonymised trace that benchmarks replay.
+    Each log becomes a Parquet file. profile and what-if read the folder like the logs, without tokenizing again. A log is
+    traced again only after it changes. --export writes one anonymous trace that benchmarks can replay.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("Logs, traces, folders or patterns; or -.", "INPUT")]
-    output: Annotated[str, Option("The folder of the traces; with --export, the file.", "PATH", short="-o")]
-    export: Annotated[
-        TraceFormat | None, Option("One trace of all logs in the format of Mooncake or of qwen-bailian.")
-    ] = None
+    inputs: Annotated[tuple[str, ...], Argument("Logs, traces, folders or - (stdin)", "INPUT")]
+    output: Annotated[str, Option("Folder for the traces; with --export, the file.", "PATH", short="-o")]
+    export: Annotated[TraceFormat | None, Option("Format of one trace for all logs: Mooncake's or qwen-bailian's.")] = (
+        None
+    )
     rendering: Rendering
     serving: Annotated[Serving, only("block_size")]
     tracing: Annotated[Tracing, only("trace_block_size")]

@@ -29,17 +29,18 @@ _LONGEST_WAIT = 60.0
 
 @dataclass(frozen=True, kw_only=True)
 class WatchCommand(Command):
-    """What a running server's prefix cache does, from its /metrics: hit rates, tokens, times, KV usage; Ctrl-C prints the sums.
+    """Watch the prefix cache of a running server through its /metrics: hit rates, tokens, times, KV usage.
 
-    It only asks for /metrics, and with `--kv-events server` where events are. A key comes from the variable KVTOOL_API_KEY.
+    Ctrl-C prints the totals. It reads /metrics only; --kv-events server also asks for the events' address. KVTOOL_API_KEY is
+    the server's key.
     """
 
-    source: Annotated[str, Argument("A server, or a file with what it answered at /metrics.", "URL|FILE")]
+    source: Annotated[str, Argument("Server, or a file with the text of its /metrics", "URL|FILE")]
     looks: WatchOptions
     kv_events: Annotated[
         str | None,
         Option(
-            "Also listen to KV events: at tcp://HOST:PORT or ipc://PATH, or `server` asks it for all of its ranks.",
+            "Endpoint of KV events to follow, too: tcp://HOST:PORT, ipc://PATH, or server to ask the server.",
             "ENDPOINT",
         ),
     ] = None

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIfCommand(Command):
-    """What to change first: the same requests with another cache, other blocks, more accelerators, or other prompts, in one table.
+    """Compare changes in one table: another cache, other blocks, more accelerators, other prompts.
 
-    Each row is counted on the requests themselves, and names the command that gives it again. --sweep changes one thing alone.
+    kvtool counts each row on your requests and prints the command that repeats it. --sweep varies one setting alone.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("Logs, traces, workload.yaml, folders or patterns; or -.", "INPUT")]
+    inputs: Annotated[tuple[str, ...], Argument("Logs, traces, workload.yaml, folders or - (stdin)", "INPUT")]
     sweeping: Sweeping
     fixing: Fixing
     routed: Routed
@@ -60,7 +60,7 @@ class WhatIfCommand(Command):
     outputs: Annotated[
         tuple[str, ...],
         Option(
-            "Also write PATH, in the format of its extension (json, md, html, csv, txt, svg) or FMT; repeatable.",
+            "Report to write: .json, .md, .html, .csv, .txt or .svg; repeatable.",
             "[FMT=]PATH",
             flag="--output",
             short="-o",
@@ -147,7 +147,7 @@ class WhatIfCommand(Command):
             raise KvtoolError(
                 f"what-if follows vllm, sglang or block-lru, not {plan.rules}:"
                 f" by {found.engine} the first to go is {found.eviction}",
-                hint="kvtool compare-engines compares all engines",
+                hint="kvtool compare-engines compares all engines in one table",
             )
         if asked is None:
             raise KvtoolError(

@@ -1,1 +1,1 @@
-"""The options that there are, each declared once with its default, its bounds and its help."""
+"""All options, each declared once with default, bounds, panel and help."""

@@ -1,4 +1,4 @@
-"""Replicas, time to live and provider: from flags and workload options to `CacheRules`, and what does not go together."""
+"""Replicas, time to live and provider: flags and workload options become `CacheRules`; wrong combinations are errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ROUTINGS: tuple[Routing, ...] = get_args(Routing)
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """Options of cache rules; None is "not given". Some are only here because rules exclude them."""
+    """Options of cache rules; None is "not given". Some are here only to refuse them together with rules."""
 
     replicas: int | None = None
     routing: str | None = None

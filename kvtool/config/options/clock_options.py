@@ -1,12 +1,12 @@
-"""The options of rows with a clock: what requests are to be served within, and how fast they come."""
+"""The options of rows with a clock: latency targets and speed of arrival."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from kvtool.config import bounds
-from kvtool.config.option import Option
+from kvtool.config.option import Option, Panel
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _EXAMPLE = "write it like ttft=2s,tpot=50ms or ttft=2s,share=99%"
 
 
 def parse_objectives(flag: str, value: str) -> Slo:
-    """`ttft=2s,tpot=50ms`, and with `share=99%` the part of all requests that is to be served so; KvtoolError for else."""
+    """Parse `ttft=2s,tpot=50ms`, with `share=99%` for that share of the requests. Raises KvtoolError."""
     from kvtool.engine.fleet.fleet_figures import Slo
     from kvtool.text.quantities import parse_duration, parse_share
 
@@ -40,24 +40,25 @@ def parse_objectives(flag: str, value: str) -> Slo:
 
 
 def objectives(flag: str, value: str) -> None:
-    """Refuse what `parse_objectives` refuses."""
+    """Raise the errors of `parse_objectives`."""
     parse_objectives(flag, value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Clocking:
-    """Inputs of rows with a clock, beside the model and the accelerator."""
+    """Latency targets and speed of arrival."""
 
+    PANEL: ClassVar = Panel.COMMON
     slo: Annotated[
         str | None,
         Option(
-            "What a request is to be served within, and share=90% of all of them.",
+            "Latency targets; with share=90%, for that share of the requests.",
             "ttft=2s,tpot=50ms",
             check=objectives,
         ),
     ] = None
     speedup: Annotated[
-        float, Option("Requests arrive so many times as fast as in the log.", "X", check=bounds.some_times)
+        float, Option("Factor by which requests arrive faster than in the log.", "X", check=bounds.some_times)
     ] = 1.0
 
     def objectives(self) -> Slo | None:

@@ -1,32 +1,33 @@
-"""The options of `kvtool optimize`: which fixes it may make, and where edits are written."""
+"""The options of `kvtool optimize`: allowed fixes, and the place of the edits."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from kvtool.config.option import Decides, Option
+from kvtool.config.option import Decides, Option, Panel
 
 
 @dataclass(frozen=True, kw_only=True)
 class Editing:
-    """Fixes that are allowed, and files that are written."""
+    """Allowed fixes and written files."""
 
+    PANEL: ClassVar = Panel.COMMON
     allow: Annotated[
         str | None,
-        Option("Also P2 (text moved) and P3 (text changed), such as P2,P3.", "TIERS"),
+        Option("Tiers to allow beside P0 and P1: P2 (moves text), P3 (changes text), or P2,P3.", "TIERS"),
     ] = None
-    unsafe_fixes: Annotated[bool, Option("The same as --allow P2,P3.")] = False
-    write: Annotated[bool, Option("Write the edited files, and a patch that undoes it.")] = False
+    unsafe_fixes: Annotated[bool, Option("Allow P2 and P3, as --allow P2,P3 does.", panel=Panel.ADVANCED)] = False
+    write: Annotated[bool, Option("Write the edited files, and a patch that undoes the edits.")] = False
     diff: Annotated[bool, Option("Show the edits.", flag="--diff/--no-diff")] = True
     undo: Annotated[
         str | None,
-        Option("The patch. [default: .kvtool/INPUT.undo.patch beside the configuration]", "FILE"),
+        Option("Patch that undoes the edits.", "FILE", words=".kvtool/INPUT.undo.patch beside the configuration"),
     ] = None
     output: Annotated[
         str | None,
         Option(
-            "The log (JSON lines) in the order that wins with --capacity.", "FILE", short="-o", decides=Decides.OUTPUT
+            "Log (JSON lines) in the order that hits most with --capacity.", "FILE", short="-o", decides=Decides.OUTPUT
         ),
     ] = None
-    breakpoints: Annotated[int | None, Option("Compute where to set 1 to 4 cache_control breakpoints.", "N")] = None
+    breakpoints: Annotated[int | None, Option("Number of cache_control breakpoints to place: 1 to 4.", "N")] = None

@@ -1,4 +1,4 @@
-"""The options that judge: what fails a check or a profile."""
+"""The options of limits: they decide whether a check or a profile fails."""
 
 from __future__ import annotations
 
@@ -6,82 +6,95 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from kvtool.config import bounds
-from kvtool.config.option import Decides, Option
+from kvtool.config.option import Decides, Option, Panel
 from kvtool.config.options.clock_options import objectives
 
 BASELINE_FILE = "kvtool-baseline.json"
 """The usual baseline, beside the configuration."""
 DEFAULT_DROP = 0.005
-"""Half a point: runs repeat exactly, so this is no noise but what an edit of a prompt may cost without being asked about."""
+"""Half a point. Runs repeat exactly, so this is no margin for noise: a small edit of a prompt may cost that much."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Judging:
-    """Demands of `kvtool check` beside those in files."""
+    """Limits of `kvtool check`; files have more."""
 
+    PANEL: ClassVar = Panel.COMMON
     DECIDES: ClassVar = Decides.VERDICT
-    min_hit_rate: Annotated[str | None, Option("Of all requests of each workload: 0.8 or 80%.", "RATIO")] = None
-    fail_on: Annotated[
-        tuple[str, ...], Option("Fail on findings: a code (KV101), KV1, or error, warning, info; repeatable.", "WHAT")
+    min_hit_rate: Annotated[str | None, Option("Lowest hit rate of each workload: 0.8 or 80%.", "RATIO")] = None
+    error_on: Annotated[
+        tuple[str, ...],
+        Option(
+            "Findings that fail the check: a code (KV101), KV1, or error, warning, info; repeatable.",
+            "WHAT",
+            also="--fail-on",
+            table="check",
+            shown="none",
+        ),
     ] = ()
     baseline: Annotated[
         str | None,
-        Option("Compare with it. [default: {default}, where it is]", "FILE", table="check", words=BASELINE_FILE),
+        Option("Baseline to compare with.", "FILE", table="check", words=BASELINE_FILE, shown="{}, if it exists"),
     ] = None
     max_drop: Annotated[
         str | None,
         Option(
-            "How far hit rates may fall below it. [default: {default:.1%}]",
+            "Allowed fall of a hit rate below the baseline.",
             "RATIO",
             table="check",
             default=DEFAULT_DROP,
+            shown="{:.1%}",
         ),
     ] = None
     require_baseline: Annotated[
         bool | None,
         Option(
-            "Exit 2 where it is missing or other settings made it.",
+            "Exit 2 if the baseline is missing or was made with other settings.",
             flag="--require-baseline/--no-require-baseline",
             table="check",
             default=False,
+            panel=Panel.ADVANCED,
         ),
     ] = None
-    update_baseline: Annotated[bool, Option("Write today's hit rates into it instead of comparing.")] = False
+    update_baseline: Annotated[bool, Option("Write today's hit rates to the baseline instead of comparing.")] = False
     max_gpus: Annotated[
         int | None,
         Option(
-            "Accelerators that today's settings may need for the --slo, on the clock of what-if.",
+            "Most accelerators that today's settings may need to meet --slo.",
             "N",
             table="check",
-            words="none",
+            shown="none",
             check=bounds.at_least_one,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     min_goodput: Annotated[
         float | None,
         Option(
-            "Requests per second within the --slo, likewise, of today's replicas.",
+            "Lowest rate of requests per second within --slo, with today's replicas.",
             "RATE",
             table="check",
-            words="none",
+            shown="none",
             check=bounds.some_times,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     slo: Annotated[
         str | None,
         Option(
-            "What a request is to be served within, and share=90% of all of them.",
+            "Latency targets for --max-gpus and --min-goodput; with share=90%, for that share of the requests.",
             "ttft=2s,tpot=50ms",
             table="check",
-            words="none",
+            shown="none",
             check=objectives,
             decides=Decides.RESULT,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     advice: Annotated[
         bool | None,
         Option(
-            "Try fixes of the costliest causes. [default: advice]",
+            "Try fixes for the costliest causes.",
             flag="--advice/--no-advice",
             table="check",
             default=True,
@@ -91,13 +104,14 @@ class Judging:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Demands of `kvtool profile` beside those in the workload file."""
+    """Limits of `kvtool profile`; the workload file has more."""
 
+    PANEL: ClassVar = Panel.COMMON
     DECIDES: ClassVar = Decides.VERDICT
     min_hit_rate: Annotated[
-        float | None, Option("Exit 1 where the hit rate is lower.", "RATIO", check=bounds.ratio)
+        float | None, Option("Lowest hit rate, such as 0.8; exit 1 below it.", "RATIO", check=bounds.ratio)
     ] = None
-    baseline: Annotated[str | None, Option("Exit 1 where hit rates fell; kvtool check writes the file.", "FILE")] = None
+    baseline: Annotated[str | None, Option("Baseline of kvtool check; exit 1 if rates fell.", "FILE")] = None
     max_drop: Annotated[
-        str | None, Option("How far they may fall below it. [default: {default:.1%}]", "RATIO", default=DEFAULT_DROP)
+        str | None, Option("Allowed fall below --baseline.", "RATIO", default=DEFAULT_DROP, shown="{:.1%}")
     ] = None

@@ -1,12 +1,12 @@
-"""The options of `kvtool lint` alone: which findings count, and what is executed for them."""
+"""The options of `kvtool lint`: reported codes, read files, and the probe."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from kvtool.config import bounds
-from kvtool.config.option import Option
+from kvtool.config.option import Option, Panel
 from kvtool.results.choices import Severity
 
 ERROR_ON: Severity = "error"
@@ -16,12 +16,18 @@ ERROR_ON: Severity = "error"
 class Selecting:
     """Findings that `kvtool lint` reports, and those that fail it."""
 
+    PANEL: ClassVar = Panel.COMMON
     select: Annotated[
-        tuple[str, ...], Option("Only these: KV101,KV104 or KV1; repeatable.", "CODES", table="lint", words="all")
+        tuple[str, ...],
+        Option(
+            "Codes to report: KV101,KV104, or KV1 for a whole class; repeatable.", "CODES", table="lint", words="all"
+        ),
     ] = ()
-    ignore: Annotated[tuple[str, ...], Option("Not these; repeatable.", "CODES", table="lint", words="none")] = ()
+    ignore: Annotated[
+        tuple[str, ...], Option("Codes to leave out; repeatable.", "CODES", table="lint", words="none")
+    ] = ()
     error_on: Annotated[
-        Severity | None, Option("Exit 1 from this severity on. [default: {default}]", table="lint", default=ERROR_ON)
+        Severity | None, Option("Lowest severity that makes the exit code 1.", table="lint", default=ERROR_ON)
     ] = None
 
     @property
@@ -54,22 +60,32 @@ what shows people or models how something is done."""
 
 @dataclass(frozen=True, kw_only=True)
 class Walking:
-    """Files of a folder that are read."""
+    """Files of a folder to read."""
 
+    PANEL: ClassVar = Panel.COMMON
     include: Annotated[
         tuple[str, ...],
-        Option("Of folders: texts that are prompts; repeatable.", "PATTERN", table="lint", words="named prompt"),
+        Option(
+            "Pattern of text files in folders to read as prompts; repeatable.",
+            "PATTERN",
+            table="lint",
+            words='names with "prompt"',
+        ),
     ] = ()
     exclude: Annotated[
-        tuple[str, ...], Option("Of folders: not these; repeatable.", "PATTERN", table="lint", words="what git ignores")
+        tuple[str, ...],
+        Option("Pattern of files in folders to skip; repeatable.", "PATTERN", table="lint", words="what git ignores"),
     ] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Probing:
-    """A prompt builder that is run."""
+    """The prompt builder that --probe runs."""
 
+    PANEL: ClassVar = Panel.ADVANCED
     probe: Annotated[
-        str | None, Option("RUN a prompt builder, 'python build.py' or module:function, many times.", "SPEC")
+        str | None, Option("Prompt builder to RUN many times: 'python build.py' or module:function.", "SPEC")
     ] = None
-    probe_timeout: Annotated[float, Option("For each run of the probe.", "SECONDS", check=bounds.some_seconds)] = 30.0
+    probe_timeout: Annotated[
+        float, Option("Time limit of each run of --probe.", "SECONDS", check=bounds.some_seconds)
+    ] = 30.0

@@ -1,13 +1,13 @@
-"""The options that say what tokens and accelerators cost."""
+"""The options of prices."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from kvtool.config.option import Option
+from kvtool.config.option import Option, Panel
 from kvtool.errors import KvtoolError
 
 _AMOUNT = re.compile(r"\$?\d{1,12}(?:\.\d{1,12})?")
@@ -26,12 +26,13 @@ def _amount(flag: str, value: str) -> None:
 class Pricing:
     """Prices of tokens and accelerators."""
 
+    PANEL: ClassVar = Panel.ADVANCED
     prices: Annotated[
-        str | None, Option("Prices before those of kvtool: its own form, genai-prices' or LiteLLM's JSON.", "FILE")
+        str | None, Option("Price list to use before kvtool's: its own format, genai-prices or LiteLLM JSON.", "FILE")
     ] = None
-    discount: Annotated[str | None, Option("Off every price of tokens: 12%.", "SHARE", check=_share)] = None
+    discount: Annotated[str | None, Option("Discount on every token price: 12%.", "SHARE", check=_share)] = None
     gpu_hour: Annotated[
-        str | None, Option("Dollars for an hour of an accelerator: what saved prefill is worth.", "$", check=_amount)
+        str | None, Option("Price of an accelerator hour; it prices the prefill that reuse saves.", "$", check=_amount)
     ] = None
 
 

@@ -1,12 +1,12 @@
-"""The options of fleets: replicas behind routers, for rows with a clock."""
+"""The options of fleets: replicas and routers, for rows with a clock."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from kvtool.config.bounds import MOST_REPLICAS
-from kvtool.config.option import Option
+from kvtool.config.option import Option, Panel
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.errors import KvtoolError
 from kvtool.text.comma_list import comma_list
@@ -38,32 +38,39 @@ def _count(flag: str, text: str, part: str) -> int:
 
 
 def replicas(flag: str, value: str) -> None:
-    """Refuse what `replica_counts` refuses."""
+    """Raise the errors of `replica_counts`."""
     replica_counts(flag, value)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Routed:
-    """Replicas behind routers."""
+    """Replicas and routers."""
 
+    PANEL: ClassVar = Panel.CACHE
     routing: Annotated[
         str | None,
         Option(
-            "Routers to try, or NAME:SETTING=VALUE; one alone is that of the table. [default: those that suit]",
+            "Routers to try, each NAME or NAME:SETTING=VALUE; a single one applies to the table.",
             "NAME,...",
+            words="those that fit",
         ),
     ] = None
     replicas: Annotated[
         str | None,
         Option(
-            "Replicas; several of them for --sweep replicas: 4, or 2..8. [default: 4, and 1 in the table]",
+            "Number of replicas; several for --sweep replicas: 2,4 or 2..8.",
             "N,...",
             check=replicas,
+            words="1 in the table, else 4",
         ),
     ] = None
     router_view: Annotated[
         RouterView | None,
-        Option("What routers know of caches: all (events), or what they sent there. [default: each its own]"),
+        Option(
+            "Knowledge of the routers: all cache events, or only what they sent.",
+            words="as the router works",
+            panel=Panel.ADVANCED,
+        ),
     ] = None
 
     def names(self) -> list[str]:

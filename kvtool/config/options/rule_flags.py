@@ -1,4 +1,4 @@
-"""The options of engines' own rules, named as in those engines; each counts where `rules` names its engine."""
+"""The options of engines' cache rules, with the names that the engines use; each needs the `rules` of its engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RuleFlags:
     prefix_cache_retention_interval: Annotated[
         str | None,
         Option(
-            "Windows and states are kept at multiples of N tokens, or wherever they can be. [default: {default}]",
+            "Interval in tokens at which windows and states are kept; none: wherever possible.",
             "N|none",
             table="engine",
             rules="vllm",
@@ -29,7 +29,7 @@ class RuleFlags:
     prefix_match_unit: Annotated[
         int | None,
         Option(
-            "Hits end on multiples of N tokens, inside of long blocks, too.",
+            "Granularity of hits in tokens, also inside long blocks.",
             "N",
             table="engine",
             rules="vllm",
@@ -50,7 +50,7 @@ class RuleFlags:
     mamba_ssm_cache_dtype: Annotated[
         MambaDtype | None,
         Option(
-            "Of the recurrent state of linear attention: it makes the blocks. [default: {default}]",
+            "Data type of the state of linear attention; it sets the block size.",
             table="engine",
             rules="vllm",
             words="the model's",
@@ -59,7 +59,7 @@ class RuleFlags:
     speculative_config: Annotated[
         str | None,
         Option(
-            'Drafts: {{"method": "mtp", "num_speculative_tokens": 2}}.',
+            'Drafts, as vLLM takes them: {"method": "mtp", "num_speculative_tokens": 2}.',
             "JSON",
             table="engine",
             rules="vllm",
@@ -70,7 +70,7 @@ class RuleFlags:
     page_size: Annotated[
         int | None,
         Option(
-            "Tokens in a page. [default: {default}]",
+            "Tokens per page.",
             "N",
             table="engine",
             rules="sglang",
@@ -81,7 +81,7 @@ class RuleFlags:
     max_total_tokens: Annotated[
         int | None,
         Option(
-            "Tokens of the KV pool; the same as --capacity. [default: {default}]",
+            "Size of the KV pool in tokens; the same as --capacity.",
             "N",
             table="engine",
             rules="sglang",
@@ -91,12 +91,12 @@ class RuleFlags:
     ] = None
     radix_eviction_policy: Annotated[
         RadixEviction | None,
-        Option("Which leaf goes first. [default: {default}]", table="engine", rules="sglang", default="lru"),
+        Option("Eviction order of the leaves of the radix tree.", table="engine", rules="sglang", default="lru"),
     ] = None
     protected_threshold: Annotated[
         int | None,
         Option(
-            "With slru: uses from which a node is kept longest. [default: {default}]",
+            "Uses of a node that protect it, with slru.",
             "N",
             table="engine",
             rules="sglang",
@@ -106,14 +106,12 @@ class RuleFlags:
     ] = None
     schedule_policy: Annotated[
         SchedulePolicy | None,
-        Option(
-            "Who of those that wait goes first. [default: {default}]", table="engine", rules="sglang", default="fcfs"
-        ),
+        Option("Order of the waiting queue.", table="engine", rules="sglang", default="fcfs"),
     ] = None
     chunked_prefill_size: Annotated[
         int | None,
         Option(
-            "Tokens of a prompt that are computed at once.",
+            "Prompt tokens per prefill chunk.",
             "N",
             table="engine",
             rules="sglang",
@@ -124,7 +122,7 @@ class RuleFlags:
     max_running_requests: Annotated[
         int | None,
         Option(
-            "Requests that run at a time.",
+            "Most requests that run at once.",
             "N",
             table="engine",
             rules="sglang",
@@ -135,18 +133,18 @@ class RuleFlags:
     parallel: Annotated[
         int | None,
         Option(
-            "Slots, each with its part of the context. [default: {default}]",
+            "Server slots; each gets its part of the context.",
             "N",
             table="engine",
             rules="llamacpp",
-            words="4 that share it",
             check=bounds.at_least_one,
+            words="4 that share it",
         ),
     ] = None
     ctx_size: Annotated[
         int | None,
         Option(
-            "Tokens of KV of all slots together. [default: {default}]",
+            "Size of the context: KV tokens of all server slots together.",
             "N",
             table="engine",
             rules="llamacpp",
@@ -157,17 +155,17 @@ class RuleFlags:
     kv_unified: Annotated[
         bool | None,
         Option(
-            "One pool for all slots. [default: {default}]",
+            "Share one KV pool among all server slots.",
             flag="--kv-unified/--no-kv-unified",
             table="engine",
             rules="llamacpp",
-            words="without --parallel",
+            words="on without --parallel",
         ),
     ] = None
     cache_ram: Annotated[
         int | None,
         Option(
-            "Host memory for saved prompts; 0 is none, -1 has no limit. [default: {default}]",
+            "Host memory for saved prompts, in MiB; 0: none, -1: no limit.",
             "MIB",
             table="engine",
             rules="llamacpp",
@@ -178,7 +176,7 @@ class RuleFlags:
     cache_idle_slots: Annotated[
         bool | None,
         Option(
-            "A request saves all other slots. [default: {default}]",
+            "Save all other server slots at each request.",
             flag="--cache-idle-slots/--no-cache-idle-slots",
             table="engine",
             rules="llamacpp",
@@ -188,7 +186,7 @@ class RuleFlags:
     slot_prompt_similarity: Annotated[
         float | None,
         Option(
-            "Part of a prompt that a slot must hold to be chosen. [default: {default}]",
+            "Share of a prompt that a server slot must contain to be chosen.",
             "X",
             table="engine",
             rules="llamacpp",
@@ -199,7 +197,7 @@ class RuleFlags:
     cache_reuse: Annotated[
         int | None,
         Option(
-            "Shortest chunk that is moved; 0 is none. [default: {default}]",
+            "Shortest chunk that is moved to another position, in tokens; 0: off.",
             "N",
             table="engine",
             rules="llamacpp",
@@ -210,7 +208,7 @@ class RuleFlags:
     swa_full: Annotated[
         bool | None,
         Option(
-            "Layers with a window keep all tokens. [default: {default}]",
+            "Keep all tokens in sliding-window layers.",
             flag="--swa-full/--no-swa-full",
             table="engine",
             rules="llamacpp",
@@ -220,7 +218,7 @@ class RuleFlags:
     ctx_checkpoints: Annotated[
         int | None,
         Option(
-            "Checkpoints of the window a slot. [default: {default}]",
+            "Checkpoints of the sliding window per server slot.",
             "N",
             table="engine",
             rules="llamacpp",
@@ -231,7 +229,7 @@ class RuleFlags:
     ubatch_size: Annotated[
         int | None,
         Option(
-            "Tokens computed at once. [default: {default}]",
+            "Tokens computed at once.",
             "N",
             table="engine",
             rules="llamacpp",
@@ -242,7 +240,7 @@ class RuleFlags:
     sliding_window: Annotated[
         int | None,
         Option(
-            "The model's window in tokens. [default: {default}]",
+            "Sliding window of the model, in tokens.",
             "N",
             table="engine",
             rules="llamacpp",
@@ -253,7 +251,7 @@ class RuleFlags:
     tokens_per_block: Annotated[
         int | None,
         Option(
-            "Tokens in a block, a power of two. [default: {default}]",
+            "Tokens per KV block, a power of two.",
             "N",
             table="engine",
             rules="trtllm",
@@ -264,7 +262,7 @@ class RuleFlags:
     max_tokens: Annotated[
         int | None,
         Option(
-            "Tokens of the KV pool; the same as --capacity. [default: {default}]",
+            "Size of the KV pool in tokens; the same as --capacity.",
             "N",
             table="engine",
             rules="trtllm",
@@ -275,7 +273,7 @@ class RuleFlags:
     enable_partial_reuse: Annotated[
         bool | None,
         Option(
-            "Parts of blocks are reused. [default: {default}]",
+            "Reuse parts of blocks.",
             flag="--enable-partial-reuse/--no-enable-partial-reuse",
             table="engine",
             rules="trtllm",
@@ -285,7 +283,7 @@ class RuleFlags:
     copy_on_partial_reuse: Annotated[
         bool | None,
         Option(
-            "Such a block is copied where others need it. [default: {default}]",
+            "Copy a partly reused block that other requests need.",
             flag="--copy-on-partial-reuse/--no-copy-on-partial-reuse",
             table="engine",
             rules="trtllm",
@@ -295,7 +293,7 @@ class RuleFlags:
     retention_priority: Annotated[
         int | None,
         Option(
-            "Of blocks of prompts, 0 to 100. [default: {default}]",
+            "Retention priority of prompt blocks, 0 to 100.",
             "N",
             table="engine",
             rules="trtllm",
@@ -306,7 +304,7 @@ class RuleFlags:
     decode_retention_priority: Annotated[
         int | None,
         Option(
-            "Of blocks of answers alone. [default: {default}]",
+            "Retention priority of answer blocks, 0 to 100.",
             "N",
             table="engine",
             rules="trtllm",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from kvtool.config import bounds
-from kvtool.config.option import Decides, Option
+from kvtool.config.option import Decides, Option, Panel
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,
@@ -23,32 +23,33 @@ from kvtool.workload.logs import TRACE_BLOCK
 LoadFormat = Literal["auto", "dummy"]
 
 DEFAULT_BUDGET = 10.0
-"""Seconds for real runs where nobody says how many."""
+"""Default seconds for real runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Predicting:
     """Model and machine of predictions."""
 
+    PANEL: ClassVar = Panel.MODEL
     model: Annotated[
         str | None,
         Option(
-            "Model for predictions and sizes: a preset, or its config.json. [default: the log's, else {default}]",
+            "Model: a preset, a folder or a config.json.",
             "NAME",
-            flag="--model --model-preset --model-config",
             short="-m",
             table="engine",
             default=DEFAULT_MODEL,
+            shown="the log's, else {}",
+            also="--model-preset --model-config",
         ),
     ] = None
     accelerator: Annotated[
         str | None,
-        Option(
-            "Accelerator for predictions. [default: {default}]", "NAME", table="engine", default=DEFAULT_ACCELERATOR
-        ),
+        Option("Accelerator to predict for.", "NAME", table="engine", default=DEFAULT_ACCELERATOR),
     ] = None
     calibration: Annotated[
-        str | None, Option("Predict for the machine that kvtool bench -o FILE was run on.", "FILE")
+        str | None,
+        Option("Calibration of kvtool bench -o: predicts for the machine that wrote it.", "FILE", panel=Panel.ADVANCED),
     ] = None
 
 
@@ -56,25 +57,31 @@ class Predicting:
 class Rendering:
     """Tokenizer and chat template."""
 
+    PANEL: ClassVar = Panel.MODEL
     tokenizer: Annotated[
         str | None,
         Option(
-            "tokenizer.json, folder or HF id; default: {default}.", "NAME", short="-t", table="engine", words="built in"
+            "Tokenizer: path or HF id.",
+            "NAME",
+            short="-t",
+            table="engine",
+            words="built in",
         ),
     ] = None
     chat_template: Annotated[
-        str | None, Option("Jinja chat template; default: {default}.", "FILE", table="engine", words="the tokenizer's")
+        str | None, Option("Jinja chat template.", "FILE", table="engine", words="the tokenizer's")
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Serving:
-    """The engine: the blocks of its cache, and how requests are scheduled."""
+    """KV cache and scheduler of the engine."""
 
+    PANEL: ClassVar = Panel.CACHE
     block_size: Annotated[
         int | None,
         Option(
-            "Tokens per KV block. [default: {default}]",
+            "Tokens per KV block.",
             "N",
             short="-b",
             table="engine",
@@ -85,130 +92,153 @@ class Serving:
     capacity: Annotated[
         str | None,
         Option(
-            "KV cache: 20000 (blocks), '320k tokens' or 20GiB in all. [default: {default}]",
+            "KV cache: 20000 (blocks), '320k tokens' or 20GiB.",
             "SIZE",
             table="engine",
             words="unlimited",
+            see=("num_gpu_blocks", "max_total_tokens", "max_tokens"),
         ),
     ] = None
     num_gpu_blocks: Annotated[
         int | None,
         Option(
-            "The same as vLLM counts and logs it: blocks with the null block, which holds nothing.",
+            "KV blocks as vLLM logs them, with the unused null block.",
             "N",
             table="engine",
             words="unlimited",
             check=bounds.at_least_two,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     gpu_memory: Annotated[
         str | None,
-        Option("Memory of the accelerator; what the weights leave is cache.", "SIZE", table="engine", words="not said"),
+        Option("Memory of the accelerator, weights included.", "SIZE", table="engine", words="none"),
     ] = None
     gpu_memory_utilization: Annotated[
         float | None,
         Option(
-            "Part of it that may be used. [default: {default}]",
+            "Share of the accelerator's memory that may be used.",
             "X",
             table="engine",
             default=DEFAULT_UTILIZATION,
             check=bounds.fraction,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     max_model_len: Annotated[
         int | None,
         Option(
-            "Longest prompt and answer together.", "N", table="engine", words="unlimited", check=bounds.at_least_one
+            "Longest prompt plus answer, in tokens.",
+            "N",
+            table="engine",
+            words="unlimited",
+            check=bounds.at_least_one,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     max_num_batched_tokens: Annotated[
         int | None,
         Option(
-            "Tokens per step. --accelerator makes the default vLLM's. [default: {default}]",
+            "Most tokens per step; with --accelerator, vLLM's value for it.",
             "N",
             table="engine",
             default=EngineConfig.max_num_batched_tokens,
             check=bounds.at_least_one,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     max_num_seqs: Annotated[
         int | None,
         Option(
-            "Requests per step. --accelerator makes the default vLLM's. [default: {default}]",
+            "Most requests per step; with --accelerator, vLLM's value for it.",
             "N",
             table="engine",
             default=EngineConfig.max_num_seqs,
             check=bounds.at_least_one,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     enable_prefix_caching: Annotated[
         bool | None,
         Option(
-            "[default: {default}]",
+            "Reuse the KV blocks of earlier prompts.",
             flag="--enable-prefix-caching/--no-enable-prefix-caching",
             table="engine",
             default=EngineConfig.enable_prefix_caching,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     enable_chunked_prefill: Annotated[
-        bool | None, Option("", flag=None, table="engine", default=EngineConfig.enable_chunked_prefill)
+        bool | None,
+        Option(
+            "Compute a long prompt in several steps.",
+            flag=None,
+            table="engine",
+            default=EngineConfig.enable_chunked_prefill,
+        ),
     ] = None
     """No flag, as in vLLM V1."""
     kv_cache_dtype: Annotated[
         str | None,
         Option(
-            "Of the KV cache: auto, fp16, bf16, fp8_e4m3, fp8_e5m2, int8. [default: {default}]",
+            "Data type of the KV cache: auto, fp16, bf16, fp8_e4m3, fp8_e5m2 or int8.",
             "NAME",
             table="engine",
             default=AUTO,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     tensor_parallel: Annotated[
         int | None,
         Option(
-            "Accelerators that share the model. [default: {default}]",
+            "Accelerators that share the model.",
             "N",
             table="engine",
             default=1,
             check=bounds.at_least_one,
+            panel=Panel.ADVANCED,
         ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mirroring:
-    """Details of a certain vLLM server."""
+    """Details of one vLLM server."""
 
+    PANEL: ClassVar = Panel.ADVANCED
     server: Annotated[
         str | None,
-        Option("Take the configuration of a running server, where no flag says it; nothing is generated.", "URL"),
+        Option("Running server to read unset options from.", "URL"),
     ] = None
-    async_scheduling: Annotated[bool, Option("Schedule a step ahead, as vLLM does by default.")] = False
+    async_scheduling: Annotated[bool, Option("Schedule one step ahead, as vLLM does.")] = False
     hash_algo: Annotated[
         HashAlgorithm | None,
-        Option("Block hashes of --events; match a server's (vLLM: sha256) with its algorithm and PYTHONHASHSEED."),
+        Option(
+            "Hash algorithm of --events: use the server's (vLLM: sha256), with its PYTHONHASHSEED.",
+        ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Caching:
-    """Concurrency and arrival of requests, and rules beyond one engine's."""
+    """Concurrency, arrival times, and rules beyond one engine: replicas, time to live, provider."""
 
+    PANEL: ClassVar = Panel.CACHE
     concurrency: Annotated[
         int | None,
         Option(
-            "Requests at once. [default: {default}]",
+            "Requests at once.",
             "N",
             table="engine",
             words="one at a time",
             check=bounds.at_least_one,
         ),
     ] = None
-    use_timestamps: Annotated[bool, Option("Requests arrive at the times of the log.")] = False
+    use_timestamps: Annotated[bool, Option("Send requests at the times in the log.")] = False
     replicas: Annotated[
         int | None,
         Option(
-            "Engines behind a router, each with a cache of its own.",
+            "Engines, each with its own cache.",
             "N",
             table="engine",
             default=1,
@@ -217,47 +247,51 @@ class Caching:
     ] = None
     routing: Annotated[
         Routing | None,
-        Option("How requests are given to replicas. [default: {default}]", table="engine", default="round-robin"),
+        Option(
+            "Router that assigns requests to replicas.", table="engine", default="round-robin", panel=Panel.ADVANCED
+        ),
     ] = None
     ttl: Annotated[
         str | None,
-        Option("A block not used for longer is gone: 5m, 1h. Needs arrivals.", "TIME", table="engine", words="none"),
+        Option("Lifetime of unused blocks: 5m, 1h.", "TIME", table="engine", words="none"),
     ] = None
     provider: Annotated[
         str | None,
-        Option("Cache rules of openai, anthropic, gemini, deepseek and others.", "NAME", table="engine", words="none"),
+        Option("Cache rules of a provider, such as openai.", "NAME", table="engine", words="none"),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tracing:
-    """By whose rules requests are accounted for."""
+    """Cache rules."""
 
+    PANEL: ClassVar = Panel.CACHE
     rules: Annotated[
         RulesAsked | None,
         Option(
-            "Whose cache it is: an engine's, the LRU of trace studies, or all engines beside each other. [default: {default}]",
+            "Cache rules to follow.",
             table="engine",
             default="vllm",
         ),
     ] = None
-    trace_block_size: Annotated[int, Option("Tokens per hash id of a trace.", "N", check=bounds.at_least_one)] = (
-        TRACE_BLOCK
-    )
+    trace_block_size: Annotated[
+        int, Option("Tokens per hash id of a block trace.", "N", check=bounds.at_least_one, panel=Panel.ADVANCED)
+    ] = TRACE_BLOCK
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """Formats and parts of inputs."""
+    """Formats of inputs, and the part to read."""
 
-    on_bad_line: Annotated[OnBadLine, Option("Stop at a bad line of a log, or skip and count.")] = "error"
-    log_format: Annotated[
-        str | None, Option("Format of logs; default: found out per record.", "NAME", flag="--format")
-    ] = None
+    PANEL: ClassVar = Panel.LOGS
+    on_bad_line: Annotated[OnBadLine, Option("Stop at a bad line, or skip it.")] = "error"
+    log_format: Annotated[str | None, Option("Log format.", "NAME", flag="--format", words="detected per record")] = (
+        None
+    )
     log_map: Annotated[
         str | None,
         Option(
-            "Where records of logs of no known format have what: messages=a.b,session=c.d,usage=e.",
+            "Fields of an unknown format: messages=a.b,time=c",
             "NAME=PATH,...",
             flag="--map",
             check=bounds.log_map,
@@ -265,99 +299,117 @@ class Reading:
     ] = None
     tenant: Annotated[
         str | None,
-        Option("The field of a log's records that says whose request it is.", "FIELD", check=bounds.field),
+        Option("Log field that names the tenant.", "FIELD", check=bounds.field),
     ] = None
     requests: Annotated[
         int | None,
-        Option("Only the first N requests.", "N", short="-n", table="", words="all", check=bounds.at_least_one),
+        Option(
+            "Number of requests to read.",
+            "N",
+            short="-n",
+            table="",
+            words="all",
+            check=bounds.at_least_one,
+            panel=Panel.COMMON,
+        ),
     ] = None
     group_by: Annotated[
         str | None,
         Option(
-            "Groups of logs, by fields: service,metadata.route; or file, system. [default: {default}]",
+            "Log fields that form groups: service,metadata.route; or file, system.",
             "FIELD",
             table="",
-            words="found out",
             check=bounds.fields,
+            words="detected",
         ),
     ] = None
-    verbose: Annotated[bool, Option("Name each file below folders that is passed over.", short="-v")] = False
+    verbose: Annotated[bool, Option("List the skipped files of folders.", short="-v", panel=Panel.ADVANCED)] = False
     groups: Annotated[
-        tuple[str, ...], Option("Only this group of the workload; repeatable.", "NAME", flag="--group", short="-g")
+        tuple[str, ...],
+        Option("Group of the workload to run; repeatable.", "NAME", flag="--group", short="-g", panel=Panel.COMMON),
     ] = ()
     seed: Annotated[
         int | None,
         Option(
-            "Seed of everything random. [default: {default}]",
+            "Seed of all random values.",
             "N",
             short="-s",
             table="",
             default=0,
             check=bounds.not_negative,
+            panel=Panel.ADVANCED,
         ),
     ] = None
     allow_outside: Annotated[
-        bool, Option("Workloads and the configuration may name files outside of their repository, or folder.")
+        bool,
+        Option(
+            "Allow workloads and the configuration to name files outside their repository or folder.",
+            panel=Panel.ADVANCED,
+        ),
     ] = False
     jobs: Annotated[
         int | None,
         Option(
-            "Processes that work on logs, rows of a sweep or files of lint; 1 uses one core. [default: {default}]",
+            "Processes for logs, sweeps and lint; 1 uses one core.",
             "N",
-            words="2 where it is large",
             variable=True,
             check=bounds.at_least_one,
             decides=Decides.SPEED,
+            panel=Panel.ADVANCED,
+            words="2 for large inputs",
         ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring:
-    """Real runs, what they compute with, and what is looked at in them."""
+    """Real runs: time, model, device, and files with their events."""
 
+    PANEL: ClassVar = Panel.ADVANCED
     measure_budget: Annotated[
         float | None,
         Option(
-            "For real runs of the embedded model or a --model FOLDER; 0: none. [default: {default}]",
+            "Time for real runs of the embedded model or of a --model folder; 0: none.",
             "SECONDS",
             default=DEFAULT_BUDGET,
             check=bounds.seconds,
         ),
     ] = None
-    dry_run: Annotated[bool, Option("Accounting and predictions only: --measure-budget 0.")] = False
-    load_format: Annotated[LoadFormat, Option("Weights of a --model FOLDER for the real runs, or random ones.")] = (
-        "auto"
-    )
+    dry_run: Annotated[bool, Option("Count and predict only; run no model.", panel=Panel.COMMON)] = False
+    load_format: Annotated[
+        LoadFormat, Option("Weights of a --model folder in real runs: its own, or random (dummy).")
+    ] = "auto"
     dtype: Annotated[
-        str, Option("Of that model: auto, float32, bfloat16, float16.", "NAME", check=bounds.model_dtype)
+        str, Option("Data type of real runs: auto, float32, bfloat16 or float16.", "NAME", check=bounds.model_dtype)
     ] = AUTO
     device: Annotated[
         str,
         Option(
-            "Of the real runs: auto (CUDA where there is one), cpu, cuda or cuda:N.",
+            "Device of real runs: auto (CUDA if there is one), cpu, cuda or cuda:N.",
             "NAME",
             variable=True,
             check=bounds.device,
         ),
     ] = "auto"
     decode_attention: Annotated[
-        DecodeMode, Option("Shared prefixes in decode: read for each request, once, or what pays.")
+        DecodeMode,
+        Option("Attention in decode: read shared prefixes per request (flat), once (prefix-aware), or the faster way."),
     ] = "auto"
     decode_batch: Annotated[
         int | None,
         Option(
-            "Conversations that decode together, where the run says nothing about it. [default: {default}, or what a step takes]",
+            "Conversations that decode together, if the run does not say.",
             "N",
             default=DEFAULT_DECODE_BATCH,
             check=bounds.at_least_one,
+            shown="{}, or what a step takes",
         ),
     ] = None
-    audit: Annotated[bool, Option("Compare the logits of reused with those of computed prefixes.")] = False
+    audit: Annotated[bool, Option("Compare the logits of reused and of computed prefixes.")] = False
     events: Annotated[
         str | None,
         Option(
-            "Write KV events as JSON lines, in vLLM's fields: with every prompt as token ids, and salts.",
+            "File for KV events: JSON lines in vLLM's fields, with prompts as token ids, and salts.",
             "FILE",
             decides=Decides.OUTPUT,
         ),
@@ -366,12 +418,12 @@ class Measuring:
         False
     )
     metrics: Annotated[
-        str | None, Option("Write Prometheus metrics, with vLLM's names.", "FILE", decides=Decides.OUTPUT)
+        str | None, Option("File for Prometheus metrics with vLLM's names.", "FILE", decides=Decides.OUTPUT)
     ] = None
     kv_events: Annotated[
         str | None,
         Option(
-            "What a server's KV events say of these requests: of a recording (file or folder), or written by --events.",
+            "KV events of a server for these requests: a recording (file or folder), or a file of --events.",
             "FILE",
         ),
     ] = None

@@ -29,7 +29,7 @@ _FIELDS = {"method", "num_speculative_tokens", "disable_lookahead_block_hashes",
 
 
 class ServedOptions:
-    """Flags over what the workload or the configuration file says; `place` is where such a file says an option."""
+    """Flags over options of the workload or the configuration file; `place` returns the place of an option in such a file."""
 
     def __init__(self, options: RunOptions, asked: EngineOptions, place: Callable[[str], Place | None]) -> None:
         self._flags = options

@@ -1,11 +1,11 @@
-"""The options that decide what is written and shown, and which configuration applies."""
+"""The options of output, and the choice of the configuration file."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from kvtool.config.option import Decides, Option, Origins
+from kvtool.config.option import Decides, Option, Origins, Panel
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal import streams
 from kvtool.text.terminal.console import ColorChoice
@@ -20,16 +20,20 @@ if TYPE_CHECKING:
 class Writing:
     """Text of prompts in results, and files to write."""
 
+    PANEL: ClassVar = Panel.OUTPUT
     DECIDES: ClassVar = Decides.OUTPUT
     details: Annotated[
         bool,
-        Option("Also how the engine fared: times, decode steps, the KV cache, blocks. JSON and HTML have it always."),
+        Option("Show times, decode, KV cache and blocks.", panel=Panel.COMMON),
     ] = False
-    boundaries: Annotated[bool, Option("Hits by block size, and the smallest edit that gains a block.")] = False
+    boundaries: Annotated[
+        bool, Option("Show hits by block size, and the smallest edit that gains a block.", panel=Panel.ADVANCED)
+    ] = False
     show_text: Annotated[
         ShowText | None,
         Option(
-            "Whether prompts may be quoted. [default: snippet in the terminal, none in files]",
+            "Prompt text in outputs: none, snippet or full.",
+            "MODE",
             table="",
             words="snippet, none in files",
         ),
@@ -37,10 +41,11 @@ class Writing:
     outputs: Annotated[
         tuple[str, ...],
         Option(
-            "Also write PATH, in the format of its extension (json, md, xml, sarif, html, csv, svg) or FMT; repeatable.",
+            "Report to write: .json, .md, .xml, .sarif, .html, .csv or .svg; repeatable.",
             "[FMT=]PATH",
             flag="--output",
             short="-o",
+            panel=Panel.COMMON,
         ),
     ] = ()
 
@@ -59,31 +64,30 @@ class Writing:
 class Configured:
     """Choice of the configuration file."""
 
+    PANEL: ClassVar = Panel.COMMON
     config: Annotated[
         str | None,
-        Option(
-            "Configuration. [default: kvtool.toml, or tool.kvtool in pyproject.toml, here or above up to the git root]",
-            "FILE",
-            short="-c",
-            variable=True,
-        ),
+        Option("Configuration file.", "FILE", short="-c", variable=True, words="nearest kvtool.toml"),
     ] = None
-    no_config: Annotated[bool, Option("Read no configuration file.")] = False
+    no_config: Annotated[bool, Option("Read no configuration file.", panel=Panel.ADVANCED)] = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Showing:
     """Format, colours and width of what a command prints, and use of the network."""
 
+    PANEL: ClassVar = Panel.OUTPUT
     DECIDES: ClassVar = Decides.OUTPUT
-    json: Annotated[bool, Option("One JSON document instead of the report.")] = False
-    offline: Annotated[bool, Option("Never use the network.", table="", decides=Decides.RESULT)] = False
-    quiet: Annotated[bool, Option("No progress.", short="-q")] = False
-    color: Annotated[ColorChoice, Option("Colour: on a terminal only, always, or never.", table="")] = "auto"
-    plain: Annotated[bool, Option("No bars and no columns: one record per line.")] = False
+    json: Annotated[bool, Option("Print one JSON document instead of the report.")] = False
+    offline: Annotated[bool, Option("Use no network.", table="", decides=Decides.RESULT, panel=Panel.ADVANCED)] = False
+    quiet: Annotated[bool, Option("Show no progress.", short="-q")] = False
+    color: Annotated[ColorChoice, Option("Colours: auto, always or never.", "WHEN", table="", panel=Panel.ADVANCED)] = (
+        "auto"
+    )
+    plain: Annotated[bool, Option("Print one record per line: no bars, no columns.")] = False
     width: Annotated[
         int | None,
-        Option("Columns of the report; else those of the terminal.", table="", words="the terminal's", least=20),
+        Option("Columns of the report.", "N", table="", words="the terminal's", least=20, panel=Panel.ADVANCED),
     ] = None
     command_line: Annotated[tuple[str, ...], Origins.COMMAND_LINE] = ()
 

@@ -1,11 +1,11 @@
-"""The options that decide who does the tasks of a command; how many do is `Reading.jobs`."""
+"""The options of worker processes; `Reading.jobs` is their number."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-from kvtool.config.option import Option
+from kvtool.config.option import Option, Panel
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import TaskEngine
 
@@ -17,15 +17,14 @@ if TYPE_CHECKING:
 class Spreading:
     """Place of the processes that --jobs counts."""
 
-    engine: Annotated[
-        TaskEngine, Option("Where --jobs run: processes of this machine, or a Ray cluster (extra `ray`).")
-    ] = "local"
+    PANEL: ClassVar = Panel.ADVANCED
+    engine: Annotated[TaskEngine, Option("Place of the --jobs: this machine, or a Ray cluster (extra ray).")] = "local"
     ray_address: Annotated[
         str | None,
         Option(
-            "The cluster: HOST:PORT, or auto for the one that runs here; default: {default}.",
+            "Address of the Ray cluster: HOST:PORT, or auto for one on this machine.",
             "ADDRESS",
-            words="$RAY_ADDRESS, else one begun for this command",
+            words="$RAY_ADDRESS, else a new cluster",
         ),
     ] = None
 

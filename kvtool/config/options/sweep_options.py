@@ -1,12 +1,12 @@
-"""The options of one sweep, and which others go with it."""
+"""The options of one sweep, and a check of options that need another sweep."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import TYPE_CHECKING, Annotated, ClassVar, get_args
 
 from kvtool.config import bounds
-from kvtool.config.option import Option, walk
+from kvtool.config.option import Option, Panel, walk
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import Axis, Policy
 from kvtool.text.comma_list import comma_list
@@ -25,26 +25,32 @@ _AXES: dict[str, tuple[Axis, ...]] = {
     "block_sizes": ("block-size",),
     "capacities": ("capacity", "policy", "block-size"),
 }
-"""The axes that a list of values is for."""
+"""The axes of a list of values."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sweeping:
     """Axis of a sweep, and the values that are tried."""
 
-    sweep: Annotated[Axis | None, Option("Change this alone, as a curve.")] = None
-    capacities: Annotated[str | None, Option("Blocks to try. [default: spread over what there is]", "N,...")] = None
+    PANEL: ClassVar = Panel.COMMON
+    sweep: Annotated[Axis | None, Option("Setting to vary alone, as a curve.")] = None
+    capacities: Annotated[str | None, Option("Cache sizes to try, in blocks.", "N,...", words="a spread")] = None
     policies: Annotated[
         str | None,
         Option(
-            "lru, fifo, lfu, sieve, s3fifo, arc; of sglang lru, lfu, slru, priority; and opt, the bound. [default: all]",
+            "Eviction policies to try: lru, fifo, lfu, sieve, s3fifo, arc, opt (upper bound); SGLang: lru, lfu, slru, priority.",
             "NAME,...",
+            words="all",
+            panel=Panel.ADVANCED,
         ),
     ] = None
-    ttls: Annotated[str | None, Option("Times to live to try: 30s,5m,1h.", "TIME,...")] = None
-    block_sizes: Annotated[str | None, Option("Multiples of the block to try.", "N,...")] = None
+    ttls: Annotated[str | None, Option("Times to live to try: 30s,5m,1h.", "TIME,...", panel=Panel.ADVANCED)] = None
+    block_sizes: Annotated[
+        str | None, Option("Block sizes to try, multiples of today's.", "N,...", panel=Panel.ADVANCED)
+    ] = None
     sample: Annotated[
-        float, Option("Part of the blocks that the capacity curve is counted with.", "X", check=bounds.sample)
+        float,
+        Option("Share of the blocks that the capacity curve counts.", "X", check=bounds.sample, panel=Panel.ADVANCED),
     ] = 1.0
 
     @property
@@ -84,12 +90,13 @@ class Sweeping:
 
 @dataclass(frozen=True, kw_only=True)
 class Fixing:
-    """Fixes of the prompts, which the table tries."""
+    """Fixes of the prompts for the table."""
 
-    advice: Annotated[bool, Option("Try fixes of the prompts for the table.", flag="--advice/--no-advice")] = True
+    PANEL: ClassVar = Panel.COMMON
+    advice: Annotated[bool, Option("Try fixes of the prompts in the table.", flag="--advice/--no-advice")] = True
     fixed: Annotated[
         str | None,
-        Option("The table with these fixes of the prompts made, by the names that it gives them; or all.", "NAME,..."),
+        Option("Fixes to make in all rows: codes, names from the table, or all.", "NAME,..."),
     ] = None
 
 
@@ -102,7 +109,7 @@ def check_together(
     clocking: Clocking,
     fixed: str | None,
 ) -> None:
-    """KvtoolError for an option that is not for the axis that is swept, or not for the table."""
+    """Raise KvtoolError for an option of another axis than the swept one, or of a sweep where there is none."""
     axis = sweeping.axis
     concerns: list[tuple[object, tuple[Axis | None, ...]]] = [
         (tiering, ("tier",)),

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from kvtool.config.option import Option
+from kvtool.config.option import Option, Panel
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH
 from kvtool.errors import KvtoolError
 from kvtool.text.comma_list import comma_list
@@ -22,33 +22,34 @@ _HOST, _DISK = f"{HOST_BANDWIDTH / 1e9:g}GB/s", f"{DISK_BANDWIDTH / 1e9:g}GB/s"
 class Tiering:
     """Host memory and disk of each replica, for `--sweep tier`."""
 
+    PANEL: ClassVar = Panel.ADVANCED
     host_memory: Annotated[
         str | None,
         Option(
-            "Sizes of a tier in host memory: 256GiB, 100000 (blocks), 2x (what the GPU has). "
-            "[default: as the engine has it, else 1x,2x,4x]",
+            "Host memory sizes to try: 256GiB, 100000 (blocks) or 2x (of the GPU's cache).",
             "SIZE,...",
+            words="the engine's, else 1x,2x,4x",
         ),
     ] = None
     host_bandwidth: Annotated[
         str | None,
-        Option("From there to the GPU, shared by all loads: 14GB/s. [default: {default}]", "RATE,...", default=_HOST),
+        Option("Bandwidth from host memory to the GPU, shared by all loads.", "RATE,...", default=_HOST),
     ] = None
-    disk_memory: Annotated[
-        str | None, Option("Sizes of a tier on disk, for what falls out of host memory.", "SIZE,...")
-    ] = None
+    disk_memory: Annotated[str | None, Option("Disk sizes to try, for blocks that leave host memory.", "SIZE,...")] = (
+        None
+    )
     disk_bandwidth: Annotated[
-        str | None, Option("From there to the GPU, shared by all loads. [default: {default}]", "RATE", default=_DISK)
+        str | None, Option("Bandwidth from disk to the GPU, shared by all loads.", "RATE", default=_DISK)
     ] = None
-    tier_latency: Annotated[str | None, Option("Before the first byte of a load: 1ms. [default: none]", "TIME")] = None
+    tier_latency: Annotated[str | None, Option("Latency before the first byte of a load: 1ms.", "TIME")] = None
     tier_rules: Annotated[
         TierRulesAsked | None,
-        Option("Whose tiers they are: what is written below, and when. [default: {default}]", default="vllm"),
+        Option("Engine with the tier rules: which blocks a tier gets, and when.", default="vllm"),
     ] = None
     tier_loads: Annotated[
         TierLoadAsked | None,
         Option(
-            "Load what lies below always, as engines do, or where it is faster than computing. [default: {default}]",
+            "Loads from a tier: always, or only if faster than computing.",
             default="always",
         ),
     ] = None
@@ -58,16 +59,16 @@ class Tiering:
 class Splitting:
     """The link between prefill and decode replicas, for `--sweep pd`."""
 
+    PANEL: ClassVar = Panel.ADVANCED
     link_bandwidth: Annotated[
         str | None,
         Option(
-            "Between prefill and decode replicas, shared by all transfers: 50GB/s. [default: the accelerator's own link]",
+            "Bandwidth from prefill to decode replicas, shared by all transfers: 50GB/s.",
             "RATE",
+            words="the accelerator's link",
         ),
     ] = None
-    link_latency: Annotated[str | None, Option("Before the first byte of a transfer: 1ms. [default: none]", "TIME")] = (
-        None
-    )
+    link_latency: Annotated[str | None, Option("Latency before the first byte of a transfer: 1ms.", "TIME")] = None
 
 
 def amounts(flag: str, text: str | None, parse: Callable[[str], float]) -> list[float]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 
 from kvtool.diagnose.codes.values.kv101 import TIME
@@ -211,41 +211,31 @@ _INTRODUCED = re.compile(
 """`You are a {role}`, in English or Chinese."""
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenIn:
-    """A file and its text."""
-
-    path: str
-    text: str
-
-    def before(self, hole: Hole) -> str:
-        """Return the text before a placeholder of this file; nothing for one of another file."""
-        spot = hole.spot
-        if spot.path != self.path:
-            return ""
-        lines = self.text.split("\n", spot.line)
-        if len(lines) < spot.line:
-            return ""
-        return "\n".join(
-            [*lines[max(spot.line - 1 - _BEFORE_GOAL, 0) : spot.line - 1], lines[spot.line - 1][: spot.column - 1]]
-        )[-_BEFORE_GOAL:]
+def _before(text: str, hole: Hole) -> str:
+    """Return the text before a placeholder in the text of its file."""
+    spot = hole.spot
+    lines = text.split("\n", spot.line)
+    if len(lines) < spot.line:
+        return ""
+    first = max(spot.line - 1 - _BEFORE_GOAL, 0)
+    return "\n".join([*lines[first : spot.line - 1], lines[spot.line - 1][: spot.column - 1]])[-_BEFORE_GOAL:]
 
 
-def without_profiles(nodes: list[Node], written: WrittenIn) -> list[Node]:
-    """The nodes but for goals of agents that the text before them introduces."""
+def without_profiles(nodes: list[Node], text: str) -> list[Node]:
+    """The nodes but for goals of agents that the text before them introduces; `text` is that of their file."""
     if not any(isinstance(leaf, Hole) and _is_pursued(leaf) for leaf in leaves(nodes)):
         return nodes
-    return _without_goals(nodes, written)
+    return _without_goals(nodes, text)
 
 
-def _without_goals(nodes: Iterable[Node], written: WrittenIn) -> list[Node]:
+def _without_goals(nodes: Iterable[Node], text: str) -> list[Node]:
     result: list[Node] = []
     for node in nodes:
         if isinstance(node, Choice):
-            result.append(Choice(tuple(tuple(_without_goals(branch, written)) for branch in node.branches)))
+            result.append(Choice(tuple(tuple(_without_goals(branch, text)) for branch in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(_without_goals(node.body, written))))
-        elif not (isinstance(node, Hole) and _is_pursued(node) and _INTRODUCED.search(written.before(node))):
+            result.append(Repeat(tuple(_without_goals(node.body, text))))
+        elif not (isinstance(node, Hole) and _is_pursued(node) and _INTRODUCED.search(_before(text, node))):
             result.append(node)
     return result
 

@@ -52,14 +52,6 @@ def is_named_prompt(path: str) -> bool:
     return _PROMPT_NAME.search(path) is not None or _SYSTEM_NAME.fullmatch(stem) is not None
 
 
-def is_prompt_by_itself(path: str, text: str) -> bool:
-    """Return whether a text file that code reads is linted by itself, too: its placeholders are reported there."""
-    name = PurePath(path).name
-    if PurePath(path).suffix.lower() not in UNNAMED_SUFFIXES:
-        return True
-    return is_named_prompt("/".join(PurePath(path).parts[-3:])) or is_unnamed_prompt(name, text)
-
-
 def is_unnamed_prompt(name: str, text: str) -> bool:
     """Return whether a file that no name says to be a prompt is one. A document shows code, and says who its reader is at once."""
     stem, dot, suffix = name.rpartition(".")

@@ -16,7 +16,7 @@ from kvtool.diagnose.word_lists import word_set
 from kvtool.lint.evidence.volatile_calls import RANDOM
 from kvtool.lint.skeleton import Hole
 
-DATE = DifferenceKind("date", "date, new once a day", TIME.code)
+DATE = DifferenceKind("date", "date, changes daily", TIME.code)
 _FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQ]|HH|mm:|:ss")
 _CLOCK_ATTRIBUTES = word_set(__file__, "clock_attributes")
 _KEEPS = word_set(__file__, "keeps")

@@ -24,8 +24,8 @@ from kvtool.lint.skeleton import Hole, TemplatePlace
 
 RANDOM = DifferenceKind("random", "random value", KV102.code)
 HOST = DifferenceKind("environment", "environment of the process", KV106.code)
-TEMPLATE_CLOCK = DifferenceKind("time", "date that a chat template writes", KV131.code)
-JSON_KEYS = DifferenceKind("json_keys", "JSON keys in the order they were added", KV112.code)
+TEMPLATE_CLOCK = DifferenceKind("time", "date from the chat template", KV131.code)
+JSON_KEYS = DifferenceKind("json_keys", "JSON keys in insertion order", KV112.code)
 
 _CLOCKS = word_set(__file__, "clocks")
 _CLOCK_OWNERS = word_set(__file__, "clock_owners")

@@ -9,8 +9,6 @@ from typing import Any
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.findings.ignore_comments import Ignore
-from kvtool.lint.folders.file_dependencies import Uses
-from kvtool.lint.skeleton import Filled, TemplatePlace
 from kvtool.results.finding import Finding
 
 
@@ -18,35 +16,29 @@ from kvtool.results.finding import Finding
 class JudgedText:
     """`note` says why there is nothing to see; `error` what is wrong with the file, of which nothing else is reported then.
 
-    `files` are those that it names, relative to its own folder; `uses` what files depend on, this one and others, as far as no
-    earlier result named it; `known` is False for a file with nothing that lint reads; `partly`: `note` names the part of the
-    file that was not judged.
+    `files` are those that it names, relative to its own folder; `known` is False for a file with nothing that lint reads;
+    `partly`: `note` names the part of the file that was not judged.
     """
 
     findings: list[Finding] = field(default_factory=list)
     ignores: list[Ignore] = field(default_factory=list)
     note: str = ""
     files: tuple[str, ...] = ()
-    uses: Uses = field(default_factory=dict)
     known: bool = True
     partly: bool = False
     error: KvtoolError | None = None
-    fills: dict[int, Filled] = field(default_factory=dict)
-    """Of findings, by their number, the placeholder of another file's template that the value is put into."""
 
     def packed(self) -> str:
         """As JSON, which `unpacked` reads."""
         plain: dict[str, Any] = {}
         if self.findings:
             plain["findings"] = [finding.model_dump(mode="json", exclude_defaults=True) for finding in self.findings]
-        if self.fills:
-            plain["fills"] = [[number, asdict(one)] for number, one in self.fills.items()]
         if self.ignores:
             plain["ignores"] = [asdict(ignore) for ignore in self.ignores]
         if self.error is not None:
             place = None if self.error.place is None else asdict(self.error.place)
             plain["error"] = [self.error.message, self.error.hint, place, self.error.exit_code]
-        plain |= {name: value for name in ("note", "files", "uses", "partly") if (value := getattr(self, name))}
+        plain |= {name: value for name in ("note", "files", "partly") if (value := getattr(self, name))}
         return json.dumps(plain if self.known else plain | {"known": False})
 
     @classmethod
@@ -56,19 +48,13 @@ class JudgedText:
         error = plain.get("error")
         return cls(
             findings=[Finding.model_validate(each) for each in plain.get("findings", ())],
-            fills={int(number): _filled(one) for number, one in plain.get("fills", ())},
             ignores=[_ignore(each) for each in plain.get("ignores", ())],
             note=str(plain.get("note", "")),
             files=tuple(map(str, plain.get("files", ()))),
-            uses={str(path): tuple(map(str, looked)) for path, looked in plain.get("uses", {}).items()},
             known=bool(plain.get("known", True)),
             partly=bool(plain.get("partly", False)),
             error=None if error is None else _error(*error),
         )
-
-
-def _filled(plain: Mapping[str, Any]) -> Filled:
-    return Filled(TemplatePlace(**plain["spot"]), int(plain["first"]), int(plain["last"]))
 
 
 def _ignore(plain: Mapping[str, Any]) -> Ignore:

@@ -12,7 +12,7 @@ from kvtool.text.line_index import LineIndex
 
 MARK = "kvtool:"
 _WORDS = re.compile(r"kvtool:[ \t]{0,8}+ignore\b(?:\[([^\]\r\n]{0,400}+)(\])?)?[ \t]{0,80}+[^\r\n]{0,400}+")
-HOW = f"write it as `kvtool: ignore[{KV101.code}] reason`, several codes with commas"
+HOW = f"write `kvtool: ignore[{KV101.code}] reason`; separate codes with commas"
 _LONGEST_EXCERPT = 400
 _CLOSING = ("#}", "-->", "}}")
 
@@ -61,18 +61,18 @@ def parse_ignore(path: str, text: str, start: int, stop: int, *, line: int, line
 def _codes(found: re.Match[str]) -> tuple[tuple[str, ...], str]:
     """The codes that are named, and what is wrong with how they are."""
     if found[1] is None:
-        return (), "an ignore has to name codes"
+        return (), "this ignore comment names no codes"
     if found[2] is None:
-        return (), "the bracket behind `ignore` is not closed"
+        return (), "the bracket after `ignore` is not closed"
     words = [word.strip() for word in found[1].split(",") if word.strip()]
     if not words:
-        return (), "an ignore has to name codes"
+        return (), "this ignore comment names no codes"
     codes = tuple(dict.fromkeys(word.upper() for word in words))
     unknown = next((code for code in codes if entry_of(code) is None or not code.startswith("KV")), None)
     if unknown is None:
         return codes, ""
     close = similar_code(unknown)
-    return codes, "it names a code that does not exist" + (f"; did you mean {close}?" if close else "")
+    return codes, "it names an unknown code" + (f"; did you mean {close}?" if close else "")
 
 
 def between(text: str, begin: str, end: str, start: int, stop: int) -> Iterator[tuple[int, int]]:

@@ -91,7 +91,7 @@ def _template_ignores(path: str, text: str, *, markdown: bool) -> list[Ignore]:
         if ignore is None:
             continue
         if text.startswith("<!--", start) and rendered:
-            problem = "this file is rendered, and an HTML comment would be sent: write it as {# kvtool: ignore[...] #}"
+            problem = "an HTML comment in a template is sent to the model; write {# kvtool: ignore[...] #}"
             ignore = replace(ignore, problem=problem)
         first = lines.covered(start, end, alone)
         found.append(replace(ignore, first=first, last=first))
@@ -166,8 +166,8 @@ def ignore_findings(ignores: Iterable[Ignore], unused: Iterable[Ignore]) -> list
     """Report wrong comments: those that cannot be understood (KV002) and those that ignored nothing (KV001)."""
     findings = [_finding(one, KV002.code, one.problem, HOW) for one in ignores if one.problem]
     for one in unused:
-        message = f"unused ignore: {', '.join(one.codes)} {'was' if len(one.codes) == 1 else 'were'} not found here"
-        findings.append(_finding(one, KV001.code, message, "remove the comment, or the code from it"))
+        message = f"unused ignore: nothing here has code {', '.join(one.codes)}"
+        findings.append(_finding(one, KV001.code, message, "remove the comment or the unused code"))
     return findings
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.folders.folder_files import OUTSIDE
-from kvtool.lint.skeleton import Filled
 from kvtool.results.choices import Severity
 from kvtool.results.documents.lint import Counts, Fixed, InputProblem, LintDocument, LintFinding, LintInput
 from kvtool.results.finding import Finding
@@ -33,8 +32,6 @@ class LintResult:
     """YAML and JSON files that hold nothing that lint reads."""
     outside: list[str] = field(default_factory=list)
     """Links in folders that lead out of their repositories, and so were not read."""
-    fills: dict[tuple[object, ...], Filled] = field(default_factory=dict)
-    """By the identity of a finding, the placeholder of another file's template that its value is put into."""
 
     def count(self, severity: Severity) -> int:
         return sum(finding.severity == severity for finding in self.findings)

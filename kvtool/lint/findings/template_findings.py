@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.codes.values.kv105 import COUNTER
@@ -14,7 +14,7 @@ from kvtool.lint.evidence.values_on_own_lines import questioned_names
 from kvtool.lint.evidence.volatile_calls import HOST, JSON_KEYS
 from kvtool.lint.findings.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
 from kvtool.lint.lint_thresholds import THRESHOLDS
-from kvtool.lint.skeleton import Filled, FollowingText, Found, Hole, Node, TemplatePlace, holes, leaves
+from kvtool.lint.skeleton import FollowingText, Found, Hole, Node, TemplatePlace, holes, leaves
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
 from kvtool.text.line_index import LineIndex
@@ -25,20 +25,12 @@ OPEN = 0.2
 """The confidence of what nothing says: it may be the same in all requests."""
 _MOST_NAMES = 4
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
-_BY_USE = "another text in each request, by its use"
+_BY_USE = "new text per request, by its use"
 _LONG_LINE = 1500
 _AROUND = 60
 
 
-@dataclass(frozen=True, slots=True)
-class FoundLoss:
-    """A finding; `fills` is the placeholder of another file's template that the value is put into, if it is put into one."""
-
-    finding: Finding
-    fills: Filled | None = None
-
-
-def found_losses(
+def find_losses(
     path: str,
     text: str,
     prompts: Iterable[Iterable[Node]],
@@ -48,7 +40,7 @@ def found_losses(
     least: int,
     used: int = 0,
     named: int = 0,
-) -> list[FoundLoss]:
+) -> list[Finding]:
     """Find the losses of the prompts of one file, by place; a place in several prompts counts where it is worst.
 
     `count` gives the tokens of a text; with fewer than `least` tokens of constant text after it, nothing is reported; `used` and
@@ -76,18 +68,14 @@ def found_losses(
     told = _once(_once(costly, _place, block_size), losses.key, block_size)
     sure = {found.hole.spot for found in told if not found.hole.doubt}
     told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
-    losses_told = [
-        FoundLoss(_finding(path, found, block_size, lines), found.hole.fills)
-        for found in told
-        if found.hole.doubt != "open"
-    ]
+    findings = [_finding(path, found, block_size, lines) for found in told if found.hole.doubt != "open"]
     doubtful = {found.hole.spot: found for found in told if found.hole.doubt == "open"}
     for group in open_groups:
         of_group = [doubtful.pop(found.hole.spot) for found in group if found.hole.spot in doubtful]
         if of_group:
             of_group.sort(key=lambda one: _place(one.hole))
-            losses_told.append(FoundLoss(_open_finding(path, of_group, block_size, lines), of_group[0].hole.fills))
-    return sorted(losses_told, key=lambda one: (one.finding.line, one.finding.column, one.finding.code))
+            findings.append(_open_finding(path, of_group, block_size, lines))
+    return sorted(findings, key=lambda one: (one.line, one.column, one.code))
 
 
 def _lost(hole: Hole) -> tuple[TemplatePlace, bool]:
@@ -234,12 +222,11 @@ def _open_finding(path: str, founds: list[Found], block_size: int, lines: LineIn
     most = max(founds, key=lambda found: found.behind.tokens)
     names = list(dict.fromkeys(found.hole.what for found in founds))
     listed, one = _listed(names), len(names) == 1
-    claim = f"{listed} stand{'s' if one else ''} before"
-    if_so = f"if {'it differs' if one else 'they differ'} from request to request, that is computed anew for each value"
+    amount = _amount(most, block_size, at_most=not one)
     return _told(
         path,
         founds[0],
-        f"{claim} {_amount(most, block_size, at_most=not one)}; {if_so}",
+        f"{listed} may change per request; then {amount} after {'it' if one else 'them'} are not reused",
         most.behind.tokens,
         OPEN,
         lines,
@@ -259,7 +246,7 @@ def _amount(found: Found, block_size: int, *, at_most: bool = False) -> str:
     if found.hole.leads:
         return "the whole conversation"
     if found.hole.elsewhere:
-        return "whatever follows it in a prompt that is not written here"
+        return "the text"
     blocks = behind.tokens // block_size
     about = "about" if behind.sure == behind.tokens and not at_most else "up to"
     return f"{about} {behind.tokens:,} tokens ({blocks:,} {'block' if blocks == 1 else 'blocks'}) of constant text"
@@ -268,12 +255,16 @@ def _amount(found: Found, block_size: int, *, at_most: bool = False) -> str:
 def _finding(path: str, found: Found, block_size: int, lines: LineIndex) -> Finding:
     hole = found.hole
     kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
-    message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)} {_amount(found, block_size)}"
+    verb = "is" if hole.leads or hole.elsewhere else "are"
+    message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)}"
+    message += f", so {_amount(found, block_size)} after it {verb} not reused"
+    if hole.elsewhere:
+        message += "; the prompt is not in this file"
     if found.others:
         names = [other.hole.what for other in found.others]
-        message += f"; {_listed(names)} var{'ies' if len(names) == 1 else 'y'} behind it, too"
+        message += f"; {_listed(names)} after it {'changes' if len(names) == 1 else 'change'} too"
     if found.before and hole.doubt:
-        message += f"; {_listed(found.before)} before it may vary, too"
+        message += f"; {_listed(found.before)} before it may change too"
     return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, lines, block_size)
 
 
@@ -304,8 +295,8 @@ def _told(
 
 def _claim(hole: Hole) -> str:
     if hole.kind is JSON_KEYS:
-        return "keeps the order in which keys were added, and stands before"
-    return "gives another order in another process, before" if hole.order else "stands before"
+        return "may change the order of its keys"
+    return "changes its order in each process" if hole.order else "changes"
 
 
 def _excerpt(lines: LineIndex, spot: TemplatePlace) -> tuple[str, int]:

@@ -29,7 +29,7 @@ from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rul
 from kvtool.text.files.root_folder import RootFolder, git_root
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 
-OUTSIDE = "not read: a link that leads out of the repository"
+OUTSIDE = "not read: this link leads out of the repository"
 _WORKLOAD = re.compile(rb"^groups[ \t]*:", re.MULTILINE)
 _VERSION = re.compile(rb"^version[ \t]*:", re.MULTILINE)
 _START = 8192

@@ -1,8 +1,8 @@
 """Results of earlier runs, for files that did not change: one file for each folder and set of options.
 
 It lies in the user's cache folder (`$XDG_CACHE_HOME/kvtool/lint`, else `~/.cache`), not in the project: a linter writes nothing
-there. An entry holds for the content of its file and of those that its result depends on, the options and this very program. It
-may quote prompts, so nobody else may read it. What is wrong with the cache is never an error: it is as if there were none.
+there. An entry is valid for the content of its file, the options and this very program. It may quote prompts, so nobody else may
+read it. What is wrong with the cache is never an error: it is as if there were none.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ import json
 import os
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.findings.file_result import JudgedText
-from kvtool.lint.folders.file_dependencies import UsedFiles
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.text.files.atomic_file import PRIVATE, AtomicFile
 from kvtool.text.files.checkout_links import make_folders
@@ -33,28 +30,8 @@ _PRIVATE_FOLDER = 0o700
 
 Entry = tuple[str, str]
 """Hash of a file as it was read, and its packed result."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """The content of a cache file: results by path, and the hashes and uses of the files that they depend on."""
-
-    entries: dict[str, Entry] = field(default_factory=dict)
-    hashes: dict[str, str] = field(default_factory=dict)
-    uses: dict[str, list[str]] = field(default_factory=dict)
-
-    def packed(self) -> bytes:
-        return json.dumps([self.entries, self.hashes, self.uses], separators=(",", ":")).encode()
-
-    @classmethod
-    def unpacked(cls, data: bytes) -> _Kept:
-        """ValueError, TypeError or AttributeError where it is not what `packed` writes."""
-        entries, hashes, uses = json.loads(data)
-        return cls(
-            {str(path): (str(key), str(result)) for path, (key, result) in entries.items()},
-            {str(path): str(was) for path, was in hashes.items()},
-            {str(path): [str(other) for other in looked] for path, looked in uses.items()},
-        )
+Entries = dict[str, Entry]
+"""The content of a cache file: results by path."""
 
 
 class LintCache:
@@ -64,18 +41,13 @@ class LintCache:
         """`folder` is where caches lie, None: nowhere. `options` are all that decides a result beside the files."""
         told = json.dumps([__version__, _own_state(), os.getcwd(), *map(repr, options)])  # noqa: PTH109
         self._path = None if folder is None else folder / f"{_hash(told.encode())[:32]}.json"
-        self._before = _Kept() if self._path is None else _read(self._path)
-        self._now: dict[str, Entry] = {}
-        self._hashes: dict[str, str] = {}
-        self._uses = UsedFiles(self._before.uses)
-        was = self._before.hashes
-        self._stale = self._uses.dependent(lambda path: self._hash_of(path) != was.get(path))
-        self._uses.forget(self._stale)  # they are read again
+        self._before: Entries = {} if self._path is None else _read(self._path)
+        self._now: Entries = {}
 
     def known(self, one: TextInput) -> JudgedText | None:
-        """The result of the file, where it and all that it depends on are as they were."""
-        entry = self._before.entries.get(one.path)
-        if entry is None or entry[0] != self._key(one) or os.path.realpath(one.path) in self._stale:
+        """The result of the file, where it is as it was."""
+        entry = self._before.get(one.path)
+        if entry is None or entry[0] != self._key(one):
             return None
         try:
             result = JudgedText.unpacked(entry[1])
@@ -85,21 +57,15 @@ class LintCache:
         return result
 
     def add(self, one: TextInput, result: JudgedText) -> None:
-        """Keep a result; not of a file that could not be read: what is wrong with it may lie elsewhere."""
-        if self._path is None:
-            return
-        self._uses.add(result.uses)
-        if result.error is None:
-            self._now[one.path] = self._key(one), replace(result, uses={}).packed()
+        """Keep a result; not of a file that could not be read."""
+        if self._path is not None and result.error is None:
+            self._now[one.path] = self._key(one), result.packed()
 
     def close(self) -> None:
         """Write what is new; files that were not asked for are forgotten where others were."""
         if self._path is None or not self._now:
             return
-        uses = self._uses.reached(map(os.path.realpath, self._now))
-        paths = sorted({*uses, *chain.from_iterable(uses.values())})
-        now = _Kept(self._now, {path: self._hash_of(path) for path in paths}, uses)
-        if now == self._before or len(data := now.packed()) > _MOST_OF_ONE:
+        if self._now == self._before or len(data := _packed(self._now)) > _MOST_OF_ONE:
             return
         with contextlib.suppress(OSError, KvtoolError):
             if _made_private(self._path.parent):
@@ -109,11 +75,6 @@ class LintCache:
 
     def _key(self, one: TextInput) -> str:
         return _hash(f"{one.kind}\0{one.style}\0{one.found}\0{one.marks}\0{one.text}".encode("utf-8", "surrogatepass"))
-
-    def _hash_of(self, path: str) -> str:
-        if path not in self._hashes:
-            self._hashes[path] = file_hash(path)
-        return self._hashes[path]
 
 
 def cache_folder() -> Path | None:
@@ -152,15 +113,20 @@ def _own_state() -> list[tuple[str, int, int]]:
     return sorted(found)
 
 
-def _read(path: Path) -> _Kept:
+def _packed(entries: Entries) -> bytes:
+    return json.dumps(entries, separators=(",", ":")).encode()
+
+
+def _read(path: Path) -> Entries:
     """Read a cache of this user; nothing where it is damaged."""
     try:
         status = path.lstat()
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_size > _MOST_OF_ONE:
-            return _Kept()
-        return _Kept.unpacked(path.read_bytes())
+            return {}
+        entries = json.loads(path.read_bytes())
+        return {str(one): (str(key), str(result)) for one, (key, result) in entries.items()}
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
-        return _Kept()
+        return {}
 
 
 def _made_private(folder: Path) -> bool:

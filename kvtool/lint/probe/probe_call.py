@@ -36,7 +36,7 @@ def _plain(value: Any) -> Any:
     for method in ("model_dump", "to_dict", "dict"):
         if not isinstance(value, dict) and callable(getattr(value, method, None)):
             return getattr(value, method)()
-    raise TypeError(f"it returned an object of type {type(value).__name__}, which is neither text, dict nor list")
+    raise TypeError(f"it returned {type(value).__name__}, not text, a dict or a list")
 
 
 def main(module: str, name: str, folder: str, output: str) -> None:

@@ -119,34 +119,34 @@ RANDOMNESS = Factor(
     frozenset({KV101.code, KV102.code, KV104.code, KV105.code, KV106.code}), _none, is_order=True,
 )  # fmt: skip
 FACTORS: tuple[Factor, ...] = (
-    Factor("clock", "clock", "text that follows the clock", KV101.code, frozenset({KV101.code}), _clocks, needs_python=True),
+    Factor("clock", "clock", "text that depends on the clock", KV101.code, frozenset({KV101.code}), _clocks, needs_python=True),
     Factor(
-        "hash_seed", "hash seed", "text that follows the order of a set", KV201.code, frozenset({KV102.code}), _hash_seeds,
+        "hash_seed", "hash seed", "text that depends on set order", KV201.code, frozenset({KV102.code}), _hash_seeds,
         needs_python=True, is_order=True,
     ),
-    Factor("locale", "locale", "text that follows the locale", KV104.code, frozenset({KV104.code}), _locales),
-    Factor("time_zone", "time zone", "text that follows the time zone", KV104.code, frozenset({KV104.code}), _zones),
-    Factor("folder", "working directory", "text that follows the folder", KV106.code, frozenset({KV106.code}), _folders),
+    Factor("locale", "locale", "text that depends on the locale", KV104.code, frozenset({KV104.code}), _locales),
+    Factor("time_zone", "time zone", "text that depends on the time zone", KV104.code, frozenset({KV104.code}), _zones),
+    Factor("folder", "working directory", "text that depends on the folder", KV106.code, frozenset({KV106.code}), _folders),
     Factor("user", "user and host", "name of user or host", KV104.code, frozenset({KV104.code, KV106.code}), _users),
     Factor(
-        "listing", "directory order", "text that follows the order of files", KV201.code, frozenset(), _listings,
+        "listing", "directory order", "text that depends on file order", KV201.code, frozenset(), _listings,
         needs_python=True, is_order=True,
     ),
 )  # fmt: skip
 
 _FIXES = {
-    "hash_seed": "sort before writing: `sorted(...)` in place of the order of a set",
-    "locale": "format numbers and dates in one fixed locale, or put them behind the shared text",
-    "time_zone": "write times in one fixed zone such as UTC, behind the shared text",
-    "folder": "write paths relative to the project, or put them behind the shared text",
-    "user": "put what depends on user and host behind the shared text",
+    "hash_seed": "sort the set before you write it: `sorted(...)`",
+    "locale": "format numbers and dates in one fixed locale, or move them after the shared text",
+    "time_zone": "write times in one fixed zone such as UTC, after the shared text",
+    "folder": "write paths relative to the project, or move them after the shared text",
+    "user": "move what depends on user and host after the shared text",
     "listing": "sort the listing: `sorted(os.listdir(...))`, `sorted(path.glob(...))`",
 }
 _CLOCK_FIXES = {
-    "a second later": "put it behind the shared text, or write no more than the day",
-    "an hour later": "put it behind the shared text, or write no more than the day",
-    "a day later": "put it behind the shared text: where it stands, every day begins with a cold cache",
-    "400 days later": "it changes rarely: put it behind the shared text, or accept that the cache goes cold when it does",
+    "a second later": "move it after the shared text, or write only the day",
+    "an hour later": "move it after the shared text, or write only the day",
+    "a day later": "move it after the shared text: here, every day starts with a cold cache",
+    "400 days later": "move it after the shared text, or accept a cold cache at each of its rare changes",
 }
 
 
@@ -158,4 +158,4 @@ def fix_of(factor: Factor, kind: DifferenceKind, when: str) -> str:
         return _FIXES[factor.key]
     if varies(kind.code) == "order":
         return "keep one order: sort, or shuffle with a fixed seed"
-    return "leave it out of the prompt (metadata of the request), or put it behind the shared text"
+    return "send it as metadata of the request, or move it after the shared text"

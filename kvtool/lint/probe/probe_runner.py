@@ -121,7 +121,7 @@ class ProbeRunner:
         if not data.strip():
             raise RunError(
                 f"`{self.spec}` {'returned' if self._function else 'printed'} nothing",
-                hint="it must print the prompt (text, or a chat body as JSON) on standard output",
+                hint="print the prompt to standard output: text, or a chat body as JSON",
             )
         return ProbeOutput(data, self._function is not None, hooked)
 
@@ -189,7 +189,7 @@ class ProbeRunner:
 
     def _failure_hint(self, errors: bytes) -> str | None:
         if self._function and b"ModuleNotFoundError" in errors:
-            return f"the function was called by {Path(_python()).name} of kvtool or of $VIRTUAL_ENV, from the current folder"
+            return f"kvtool called the function with its own {Path(_python()).name}, or that of $VIRTUAL_ENV, from this folder"
         return None
 
 
@@ -203,7 +203,7 @@ def _function_of(spec: str) -> tuple[str, str] | None:
         path = Path(module)
         if not path.is_file():
             raise KvtoolError(
-                f"no such file `{module}`", hint="--probe takes a command, module:function or file.py:function"
+                f"no such file `{module}`", hint="give --probe a command, module:function or file.py:function"
             )
         return str(path.resolve()), name
     return (module, name) if _MODULE.fullmatch(module) else None
@@ -213,11 +213,11 @@ def _command_of(spec: str) -> list[str]:
     try:
         words = shlex.split(spec)
     except ValueError as error:
-        raise KvtoolError(
-            f"--probe `{spec}`: {str(error).lower()}", hint="the command is split as a shell would"
-        ) from None
+        raise KvtoolError(f"--probe `{spec}`: {str(error).lower()}", hint="quote the command as in a shell") from None
     if not words:
-        raise KvtoolError("--probe needs a command or module:function", hint="--probe 'python build_prompt.py'")
+        raise KvtoolError(
+            "--probe needs a command or module:function", hint="for example: --probe 'python build_prompt.py'"
+        )
     return words
 
 
@@ -256,8 +256,8 @@ def _execute(command: list[str], folder: Path, env: dict[str, str], timeout: flo
         raise _too_much(shown)
     if not ended:
         raise RunError(
-            f"`{shown}` did not end within {timeout:g} s and was stopped{_last_lines(errors)}",
-            hint="--probe-timeout SECONDS; it gets no input",
+            f"`{shown}` did not end within {timeout:g} s, so kvtool stopped it{_last_lines(errors)}",
+            hint="raise --probe-timeout; the command gets no input",
         )
     return data, errors, code
 
@@ -302,21 +302,19 @@ def _drain(process: subprocess.Popen[bytes], deadline: float) -> tuple[bytes, by
 def _not_started(command: list[str], error: Exception) -> KvtoolError:
     name = command[0]
     if isinstance(error, FileNotFoundError):
-        return KvtoolError(f"--probe: there is no command `{name}`", hint=_suggestion(name))
+        return KvtoolError(f"--probe: no such command `{name}`", hint=_suggestion(name))
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return KvtoolError(f"--probe: `{name}` cannot be started: {reason.lower()}", hint=_suggestion(name))
+    return KvtoolError(f"--probe: cannot start `{name}`: {reason.lower()}", hint=_suggestion(name))
 
 
 def _suggestion(name: str) -> str:
     if name.endswith(".py"):
-        return f"--probe 'python {name}'"
-    return "--probe takes a command that prints the prompt, or module:function"
+        return f"use --probe 'python {name}'"
+    return "give --probe a command that prints the prompt, or module:function"
 
 
 def _too_much(shown: str) -> RunError:
-    return RunError(
-        f"`{shown}` gave more than {MAX_OUTPUT >> 20} MiB", hint="it must print one prompt and nothing else"
-    )
+    return RunError(f"`{shown}` printed more than {MAX_OUTPUT >> 20} MiB", hint="print one prompt and nothing else")
 
 
 def _exit(code: int) -> str:

@@ -129,10 +129,10 @@ def run_probe(spec: str, options: ProbeOptions = ProbeOptions()) -> ProbeResult:
     nothing is changed; what fails only with a circumstance changed is `skipped`.
     """
     if options.timeout <= 0:
-        raise KvtoolError(f"--probe-timeout must be more than 0 seconds, not {options.timeout:g}")
+        raise KvtoolError(f"--probe-timeout {options.timeout:g} is not above 0 seconds")
     if options.block_size < 1:
         raise KvtoolError(
-            f"block size {options.block_size} is not positive", hint=f"vLLM's default is {EngineConfig.block_size}"
+            f"block size {options.block_size} is not positive", hint=f"vLLM uses {EngineConfig.block_size}"
         )
     renderer = Renderer(
         lambda: load_tokenizer(options.tokenizer, offline=options.offline),
@@ -233,7 +233,7 @@ class _Probe:
         texts = texts_of(made.prompt, again.prompt)
         if texts is None:
             return _Base(made, how)
-        self._note(RANDOMNESS, "between two runs with nothing changed", _Base(made, how), again)
+        self._note(RANDOMNESS, "between two equal runs", _Base(made, how), again)
         if not first.hooked:
             return _Base(made, how, _message_parts(texts))
         how = replace(how, random=_SEED)
@@ -268,7 +268,7 @@ class _Probe:
             return (
                 None
                 if self._runner.faketime is not None
-                else "the command runs no Python, and faketime is not installed"
+                else "the command runs no Python; install faketime to change its clock"
             )
         return "the command runs no Python"
 

@@ -1,7 +1,7 @@
 """Prompts that a Python file builds, found in its syntax tree: nothing is executed or imported.
 
 Each function is read from top to bottom once, for any arguments; a name means what was last assigned to it, in branches for
-one of what they assign. What its callers give is put in where they are read, in the same file or in another one of the program.
+one of what they assign. What its callers in the same file give is put in where they are read.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from kvtool.lint.evidence.volatile_calls import of_unknown, shuffled, unordered
 from kvtool.lint.python.changed_values import backwards, changed
 from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
+from kvtool.lint.python.module import FunctionCode, Module, imported
 from kvtool.lint.python.name_values import Summary
-from kvtool.lint.python.package import FunctionCode, PythonFiles, imported
 from kvtool.lint.python.program import Program
+from kvtool.lint.python.python_source import PythonSource
 from kvtool.lint.python.syntax import dotted, names_in
 from kvtool.lint.python.text_values import (
     MOST_PIECES,
@@ -60,32 +61,19 @@ def _holds_texts(value: Value) -> bool:
     )
 
 
-class PythonPrompts:
-    """Reads Python files one after the other; what they import from each other is read once."""
+def python_prompts(path: str, text: str) -> tuple[list[list[Node]], tuple[str, ...]]:
+    """Return the texts of a file that may be prompts, as nodes, and the functions that were too much work to be read.
 
-    def __init__(self) -> None:
-        self._files = PythonFiles()
-        self._program = Program(self._files, _Scope)
-
-    def new_uses(self) -> dict[str, tuple[str, ...]]:
-        """Real paths of files, each with those that the result of reading it depends on, whether they are there, and what they
-        hold: what was not reported before."""
-        return self._files.new_uses()
-
-    @property
-    def unread(self) -> tuple[str, ...]:
-        """Functions of the file that was read last which were too much work to be read: what they build is not judged."""
-        return tuple(dict.fromkeys(self._program.unread))
-
-    def __call__(self, path: str, text: str) -> list[list[Node]]:
-        """Return the texts of a file that may be prompts, as nodes; KvtoolError, with the place, where it does not parse."""
-        try:
-            with (
-                uncollected()
-            ):  # syntax trees are many small objects, none of them garbage yet: to look takes half of the time
-                return self._program.prompts(self._files.given(path, text))
-        except RecursionError as error:
-            raise KvtoolError("nested too deeply to read", place=Place(path)) from error
+    KvtoolError, with the place, where the file does not parse.
+    """
+    try:
+        with (
+            uncollected()
+        ):  # syntax trees are many small objects, none of them garbage yet: to look takes half of the time
+            program = Program(Module(path, PythonSource(path, text)), _Scope)
+            return program.prompts(), tuple(dict.fromkeys(program.unread))
+    except RecursionError as error:
+        raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error
 
 
 class _Scope(Flow):
@@ -175,7 +163,7 @@ class _Scope(Flow):
         ):
             return
         if self.values or any(self.outer):
-            function = FunctionCode(statement, self.module)
+            function = FunctionCode(statement)
             summary = self.program.nested(function, self)
             self.sinks += summary.sinks[:5]
             self.values[statement.name] = (Callee(function),)

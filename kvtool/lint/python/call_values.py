@@ -1,4 +1,4 @@
-"""Values of calls: of the program's own functions, of methods of texts and lists; and what goes into calls of others."""
+"""Values of calls: of the module's own functions, of methods of texts and lists; and what goes into calls of others."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     is_system_name,
     message_role,
 )
+from kvtool.lint.evidence.value_precision import sure_kind
 from kvtool.lint.evidence.volatile_calls import has_no_order, unordered
 from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
 from kvtool.lint.python.filled_templates import any_of, filled_text, formatted, template_style, with_replaced
@@ -29,7 +30,6 @@ from kvtool.lint.python.text_values import (
     Callee,
     Either,
     FilePath,
-    FileText,
     Instance,
     Items,
     Literal,
@@ -187,7 +187,7 @@ class Calls(KnownCalls):
             else self.value_of(content)
         )
         if "Template" in dotted(node.func):
-            value = self._later(value, self.source.spot_of(node), self._parts_of_template(node))
+            value = self._later(value, self._parts_of_template(node))
         return (Message(role, value),)
 
     def _method(self, node: ast.Call, function: ast.Attribute, name: str, spot: TemplatePlace) -> Value | None:
@@ -206,10 +206,10 @@ class Calls(KnownCalls):
         if method in _TEXT_METHODS and base:
             return base
         if method in _FILLING:
-            return self._fill(node, function, base, spot)
+            return self._fill(node, function, base)
         if method == "partial" and base:
             given = {word.arg: self._factory(word.value) for word in node.keywords if word.arg is not None}
-            self.told(filled := self._later(base, spot, given), Evidence.SENT)
+            self.told(filled := self._later(base, given), Evidence.SENT)
             return filled
         if method in ("get", "pop", "setdefault") and node.args and (held := self._of_key(node.args[0], base)):
             return held
@@ -225,7 +225,7 @@ class Calls(KnownCalls):
         """`text.replace("[QUESTION]", value)`: where nothing is known of the value, the mark says what it is."""
         needle = self._written(node.args[0])
         if needle is None:
-            return self._later(base, spot, {}) if _is_mark(node.args[0]) else base
+            return self._later(base, {}) if _is_mark(node.args[0]) else base
         if _MARK.fullmatch(needle):
             hole = asked(needle.strip(_SIGNS).lower(), spot)
             put = self._filled_in(node.args[1]) or ((hole,) if hole is not None and hole.doubt == "use" else ())
@@ -253,7 +253,7 @@ class Calls(KnownCalls):
         return (Items(tuple(keys if method == "keys" else values if method == "values" else both)),)
 
     def _of_path(self, node: ast.Call, method: str, base: Value) -> Value | None:
-        """Methods of paths and of files that were opened; None for any other."""
+        """Methods of paths and of files that were opened; None for any other. What files hold is not known."""
         path = next((one for one in base if isinstance(one, FilePath)), None)
         if path is None:
             return None
@@ -262,10 +262,10 @@ class Calls(KnownCalls):
         if method in ("open", "resolve", "absolute"):
             return base
         if method in ("read_text", "read"):
-            return FileText(path, partial(self.program.files.prompt_file, self.module)).text()
+            return () if path.given else (path,)
         return None
 
-    def _fill(self, node: ast.Call, function: ast.Attribute, base: Value, spot: TemplatePlace) -> Value:
+    def _fill(self, node: ast.Call, function: ast.Attribute, base: Value) -> Value:
         given: dict[str, Value] = {}
         named: set[str] = set()  # of a mapping for several templates one that is not seen may show nothing
         positional: list[Value] = []
@@ -288,24 +288,27 @@ class Calls(KnownCalls):
             part for piece in base for part in (piece.template or (piece,) if isinstance(piece, Param) else (piece,))
         )
         if not filled_text(base):
-            self.somewhere([*positional, *given.values()], function.value)
+            template = dotted(function.value)
+            imported = (
+                self.canonical(template) != template
+            )  # its own file reports a placeholder that is named for a clock
+            unseen = [value for key, value in given.items() if not imported or sure_kind(key) is None]
+            self.somewhere([*positional, *unseen], function.value)
             shown = [value for key, value in given.items() if key in named]
             if base and all(isinstance(piece, Param) and piece.hole is None for piece in base):
-                fill = partial(self._filled_with, given=given, positional=positional, style=style, spot=spot)
+                fill = partial(self._filled_with, given=given, positional=positional, style=style)
                 first: Value = tuple(replace(piece, filled=fill) for piece in base if isinstance(piece, Param))
             else:
                 first = holes_of(base)
             return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
-        text = cut(formatted(base, given, positional, style, spot))
+        text = cut(formatted(base, given, positional, style))
         if is_prompt_name(dotted(function.value)):
             self.told(text, Evidence.NAME)
         return text
 
     @staticmethod
-    def _filled_with(
-        base: Value, given: Mapping[str, Value], positional: list[Value], style: str, spot: TemplatePlace
-    ) -> Value:
-        return cut(formatted(base, given, positional, style, spot))
+    def _filled_with(base: Value, given: Mapping[str, Value], positional: list[Value], style: str) -> Value:
+        return cut(formatted(base, given, positional, style))
 
     def _filled_in(self, node: ast.expr) -> Value:
         """Return the value for a placeholder: a hole where only is known that callers give it."""
@@ -354,12 +357,12 @@ class Calls(KnownCalls):
         for argument in node.args:
             value = self.value_of(argument)
             passed.append(value)
-            self.told(self._later(value, spot, given) if makes else value, sends)
+            self.told(self._later(value, given) if makes else value, sends)
         for word in node.keywords:
             value = self.value_of(word.value)
             passed.append(value)
             if makes and word.arg in ("template", "prefix", "suffix"):
-                self.told(self._later(value, spot, given), Evidence.NAME)
+                self.told(self._later(value, given), Evidence.NAME)
             if word.arg is None:
                 for piece in value:
                     for key, one in piece.pairs if isinstance(piece, Mapped) else ():
@@ -371,9 +374,9 @@ class Calls(KnownCalls):
                 evidence = sends
             later = makes or word.arg == "template"
             if is_system_name(word.arg):
-                self.reported_as(word.arg, self._later(value, spot, given) if later else value, evidence)
+                self.reported_as(word.arg, self._later(value, given) if later else value, evidence)
             else:
-                self.told(self._later(value, spot, given) if later else value, evidence)
+                self.told(self._later(value, given) if later else value, evidence)
             if makes and word.arg in ("template", "messages", "prompt"):
                 passed[0] = value
         if makes and passed:
@@ -396,13 +399,13 @@ class Calls(KnownCalls):
             self.tools(self.value_of(word.value), word.value)
 
     @staticmethod
-    def _later(value: Value, spot: TemplatePlace, given: Mapping[str, Value]) -> Value:
+    def _later(value: Value, given: Mapping[str, Value]) -> Value:
         """A text that is filled later, in the way that its placeholders are written; `given` is filled in already."""
 
         def change(piece: Piece) -> Value | None:
             if not isinstance(piece, Literal):
                 return None
-            return tuple(formatted((piece,), given, [], template_style(piece), spot))
+            return tuple(formatted((piece,), given, [], template_style(piece)))
 
         return cut(changed(value, change))
 
@@ -426,7 +429,7 @@ class Calls(KnownCalls):
         return self.as_text(value, node)
 
     def _program_call(self, target: Callee | Instance, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
-        """A call of a function or a class of the same program."""
+        """A call of a function or a class of the same module."""
         if isinstance(target, Instance):
             for word in node.keywords:
                 if word.arg is not None:
@@ -458,4 +461,4 @@ class Calls(KnownCalls):
             and not self.program.gives_constant(target)
         ):
             return (hole,)
-        return self.foreign(value, spot)
+        return value

@@ -9,8 +9,6 @@ from dataclasses import replace
 
 from kvtool.lint.python.text_values import (
     Either,
-    FilePath,
-    FileText,
     Items,
     Literal,
     Many,
@@ -24,7 +22,7 @@ from kvtool.lint.python.text_values import (
     text_of,
 )
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
+from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _SYSTEM = ("system", "developer")
 
@@ -75,7 +73,7 @@ def substituted(
             value_given = given(piece)
             if piece.filled is not None and piece not in value_given:
                 value_given = piece.filled(value_given)
-            result += filling(_where_put(value_given, piece), piece.fills)
+            result += value_given if piece.put is None else placed(value_given, piece.put)
         elif isinstance(piece, Hole):
             result.append(piece if made is None else replace(piece, made=made))
         elif isinstance(piece, Items):
@@ -88,21 +86,9 @@ def substituted(
             result.append(Either(tuple(map(inside, piece.branches))))
         elif isinstance(piece, Many):
             result.append(Many(inside(piece.body)))
-        elif isinstance(piece, FilePath):
-            result.append(FilePath(tuple(map(inside, piece.parts))))
-        elif isinstance(piece, FileText):
-            result += FileText(FilePath(tuple(map(inside, piece.path.parts))), piece.read).text()
         else:
             result.append(piece)
     return cut(result)
-
-
-def _where_put(value: Value, param: Param) -> Value:
-    """Return a caller's value, moved to the text that contains it where that is in the same file: the loss is there."""
-    put = param.put
-    if put is None or any(isinstance(piece, Hole) and piece.spot.path != put.path for piece in pieces_of(value)):
-        return value
-    return placed(value, put)
 
 
 def in_order(value: Value) -> Value:
@@ -214,50 +200,20 @@ def holes_of(value: Value) -> Value:
     return tuple(found.values())[:8]
 
 
-def filling(value: Value, filled: Filled | None) -> Value:
-    """Mark a value as filling a placeholder of another file's template; the innermost mark stays."""
-    if filled is None or (filled.bare and any(isinstance(piece, Literal | str) for piece in pieces_of(value))):
-        return value
-
-    def change(piece: Piece) -> Value | None:
-        if isinstance(piece, Hole):
-            own = piece.fills is not None or (filled.bare and not piece.certain)
-            return (piece if own else replace(piece, fills=filled),)
-        if isinstance(piece, Param):
-            hole = piece.hole and replace(piece.hole, fills=piece.hole.fills or (None if filled.bare else filled))
-            return (replace(piece, hole=hole, fills=piece.fills or filled),)
-        return None
-
-    return changed(value, change)
-
-
-def given_into(value: Value, filled: Filled) -> Value:
-    """Mark parameters as filling the placeholder of an f-string; what varies by itself is reported where it is."""
-    return tuple(
-        replace(piece, fills=filled) if isinstance(piece, Param) and piece.fills is None else piece for piece in value
-    )
-
-
-def placed(value: Value, spot: TemplatePlace, *, foreign_to: str = "", held: bool = False) -> Value:
+def placed(value: Value, spot: TemplatePlace, *, held: bool = False) -> Value:
     """Move varying values to the place where they are put; those within text of their own keep their place.
 
-    `foreign_to` is a file: what was found in another is reported here, whatever is around it. `held`: a text holds it
-    there, so what callers give is reported there, too.
+    `held`: a text holds it there, so what callers give is reported there, too.
     """
-    if not foreign_to and any(
-        isinstance(piece, str | Literal) and text_of(piece).strip() for piece in pieces_of(value)
-    ):
+    if any(isinstance(piece, str | Literal) and text_of(piece).strip() for piece in pieces_of(value)):
         return value
 
     def change(piece: Piece) -> Value | None:
         if isinstance(piece, Hole):
-            return (piece if foreign_to and piece.spot.path == foreign_to else piece.at(spot),)
+            return (piece.at(spot),)
         if isinstance(piece, Param):
-            hole = None if piece.hole is None or foreign_to else piece.hole.at(spot)
-            return (replace(piece, hole=hole, put=None if foreign_to else spot if held else piece.put),)
-        if isinstance(piece, Items) and piece.order is not None and foreign_to:
-            inside = tuple(placed(one, spot, foreign_to=foreign_to) for one in piece.values)
-            return (Items(inside, piece.order.at(spot)),)
+            hole = None if piece.hole is None else piece.hole.at(spot)
+            return (replace(piece, hole=hole, put=spot if held else piece.put),)
         return None
 
     return changed(value, change)
@@ -275,7 +231,7 @@ def places_found(pieces: Value, literal: Literal) -> Value:
 
     def change(piece: Piece) -> Value | None:
         nonlocal at
-        if not isinstance(piece, Hole) or piece.certain or piece.spot.path != source.path:
+        if not isinstance(piece, Hole) or piece.certain:
             return None
         name = re.compile(r"\{[{%][^{}%\n]{0,80}?\b" + re.escape(piece.what.strip("`")) + r"\b[^{}%\n]{0,80}[}%]\}")
         found = name.search(source.text, at, literal.stop) or name.search(source.text, literal.start, literal.stop)

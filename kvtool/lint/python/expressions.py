@@ -10,7 +10,7 @@ from functools import cache
 from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
 from kvtool.lint.python.call_values import Calls
-from kvtool.lint.python.changed_values import given_into, holes_of, is_given, with_hole
+from kvtool.lint.python.changed_values import holes_of, is_given, with_hole
 from kvtool.lint.python.filled_templates import any_of, percent_filled
 from kvtool.lint.python.syntax import dotted, is_written, keyed
 from kvtool.lint.python.text_values import (
@@ -21,7 +21,6 @@ from kvtool.lint.python.text_values import (
     Many,
     Mapped,
     Message,
-    Param,
     Piece,
     Value,
     cut,
@@ -30,7 +29,7 @@ from kvtool.lint.python.text_values import (
 )
 from kvtool.lint.python.varying_texts import held
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
+from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _ROLES = frozenset(
     ["system", "developer", "human", "user", "ai", "assistant", "tool", "function", "model", "placeholder"]
@@ -120,10 +119,7 @@ class Expressions(Calls):
                 pattern = part.format_spec.values[0]
                 if isinstance(pattern, ast.Constant):
                     value = self.refine(value, "strftime", str(pattern.value))
-            put = held(value, spot, dotted(part.value))
-            if any(isinstance(piece, Param) for piece in put):
-                put = given_into(put, Filled(spot, node.lineno, node.end_lineno or node.lineno, bare=True))
-            yield from put
+            yield from held(value, spot, dotted(part.value))
 
     def _of_binop(self, node: ast.BinOp) -> Value:
         if isinstance(node.op, ast.Mod):
@@ -140,7 +136,7 @@ class Expressions(Calls):
                     right = [self._filled_in(node.right)]
                     for piece in right[0]:
                         given |= dict(piece.pairs) if isinstance(piece, Mapped) else {}
-                return cut(percent_filled(left, right, given, self.source.spot_of(node)))
+                return cut(percent_filled(left, right, given))
             return holes_of((*left, *self.value_of(node.right)))
         if isinstance(node.op, ast.Add):
             terms: list[ast.expr] = []

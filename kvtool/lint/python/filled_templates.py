@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
 
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
@@ -14,7 +13,7 @@ from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.evidence.value_precision import dated, sure_kind
 from kvtool.lint.formats.mustache import mustache_nodes
-from kvtool.lint.python.changed_values import changed, filling, placed, places_found
+from kvtool.lint.python.changed_values import changed, placed, places_found
 from kvtool.lint.python.syntax import percents
 from kvtool.lint.python.text_values import (
     MESSAGE_KEYS,
@@ -30,9 +29,8 @@ from kvtool.lint.python.text_values import (
     either,
     pieces_of,
 )
-from kvtool.lint.python.varying_texts import without_doubtful
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import JINJA_MARK, Choice, Filled, Hole, Node, Repeat, TemplatePlace, placeholders
+from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, placeholders
 from kvtool.lint.template_files import jinja_template
 from kvtool.text.traced import Origin, Traced
 
@@ -60,9 +58,7 @@ def any_of(value: Value) -> Value:
     return either(*texts[:_MOST_TEXTS]) if texts else ()
 
 
-def percent_filled(
-    left: Value, right: list[Value], given: Mapping[str, Value], outer: TemplatePlace
-) -> Iterator[Piece]:
+def percent_filled(left: Value, right: list[Value], given: Mapping[str, Value]) -> Iterator[Piece]:
     """`text % values`: the values are where the text has `%`; each `%(name)s` by its name."""
     waiting = list(right)
     for piece in left:
@@ -70,7 +66,7 @@ def percent_filled(
             yield piece
             continue
         at = 0
-        places = _Places(piece, outer)
+        places = _Places(piece)
         for start, stop, name in percents(piece.text):
             yield piece.text[at:start]
             at = stop
@@ -79,30 +75,26 @@ def percent_filled(
         yield piece.text[at:]
 
 
-def formatted(
-    base: Value, given: Mapping[str, Value], positional: list[Value], style: str, outer: TemplatePlace
-) -> Iterator[Piece]:
-    """Texts with their placeholders filled; `outer` is the call that does it."""
+def formatted(base: Value, given: Mapping[str, Value], positional: list[Value], style: str) -> Iterator[Piece]:
+    """Texts with their placeholders filled."""
     for piece in base:
         if isinstance(piece, Literal):
             if style == "format":
-                yield from _fields(piece, given, positional, outer)
+                yield from _fields(piece, given, positional)
             elif style == "jinja":
-                yield from _jinja(piece, outer, given)
+                yield from _jinja(piece, given)
             elif style == "mustache":
-                yield from _filled(map(_piece, _mustache(piece, _with_values(given))), given, outer)
+                yield from _filled(map(_piece, _mustache(piece, _with_values(given))), given)
             else:
-                yield from _dollars(piece, given, outer)
+                yield from _dollars(piece, given)
         elif isinstance(piece, Either):
-            yield Either(tuple(tuple(formatted(one, given, positional, style, outer)) for one in piece.branches))
+            yield Either(tuple(tuple(formatted(one, given, positional, style)) for one in piece.branches))
         elif isinstance(piece, Many):
-            yield Many(tuple(formatted(piece.body, given, positional, style, outer)))
+            yield Many(tuple(formatted(piece.body, given, positional, style)))
         elif isinstance(piece, Items):
-            yield Items(
-                tuple(tuple(formatted(one, given, positional, style, outer)) for one in piece.values), piece.order
-            )
+            yield Items(tuple(tuple(formatted(one, given, positional, style)) for one in piece.values), piece.order)
         elif isinstance(piece, Message):
-            yield Message(piece.role, tuple(formatted(piece.content, given, positional, style, outer)))
+            yield Message(piece.role, tuple(formatted(piece.content, given, positional, style)))
         else:
             yield piece
 
@@ -118,12 +110,10 @@ def template_style(piece: Piece) -> str:
     return "format" if "{" in text or "$" not in text else "dollar"
 
 
-def _fields(
-    literal: Literal, given: Mapping[str, Value], positional: list[Value], outer: TemplatePlace
-) -> Iterator[Piece]:
+def _fields(literal: Literal, given: Mapping[str, Value], positional: list[Value]) -> Iterator[Piece]:
     at = number = 0
     text = literal.text
-    places = _Places(literal, outer)
+    places = _Places(literal)
     quoted = quoted_ranges(text) if "```" in text or "~~~" in text else []
     for match in _FIELD.finditer(text):
         if match[0] in ("{{", "}}"):
@@ -150,9 +140,9 @@ def _fields(
     yield text[at:]
 
 
-def _dollars(literal: Literal, given: Mapping[str, Value], outer: TemplatePlace) -> Iterator[Piece]:
+def _dollars(literal: Literal, given: Mapping[str, Value]) -> Iterator[Piece]:
     at = 0
-    places = _Places(literal, outer)
+    places = _Places(literal)
     for start, stop, name in placeholders(literal.text, "dollar"):
         yield literal.text[at:start]
         at = stop
@@ -160,16 +150,12 @@ def _dollars(literal: Literal, given: Mapping[str, Value], outer: TemplatePlace)
     yield literal.text[at:]
 
 
-def _put(value: Value | None, name: str, spot: TemplatePlace | None, outer: TemplatePlace) -> Value:
-    """Return the value for a placeholder, at its place; for another file's template, at the call."""
+def _put(value: Value | None, name: str, spot: TemplatePlace) -> Value:
+    """Return the value for a placeholder, at its place."""
     if value is None:
         kind = sure_kind(name) if name else None
-        if kind is not None:
-            return (Hole(spot or outer, kind, f"`{name}`"),)
-        hole = asked(name, spot) if spot is not None else None
+        hole = asked(name, spot) if kind is None else Hole(spot, kind, f"`{name}`")
         return (hole,) if hole is not None else ()
-    if spot is None:
-        return without_doubtful(value)
     return placed(tuple(_named(piece, asked(name, spot)) for piece in value), spot, held=True)
 
 
@@ -183,28 +169,19 @@ def _named(piece: Piece, hole: Hole | None) -> Piece:
 
 
 class _Places:
-    """Values for the placeholders of a literal, in order, at their places, or at the call for a literal of another file."""
+    """Values for the placeholders of a literal, in order, at their places."""
 
-    def __init__(self, literal: Literal, outer: TemplatePlace) -> None:
+    def __init__(self, literal: Literal) -> None:
         self._literal = literal
         self._at = literal.start
-        self._outer = outer
 
     def put(self, written: str, value: Value | None, name: str) -> Value:
         """A placeholder, as it is written, with what is put into it, None where that is not known."""
-        if self._literal.source is None:
-            filled = in_text_file(self._literal, written, self._at)
-            self._at = self._literal.text.find(written, self._at) + len(written)
-            own = None if self._literal.told or not name else self._outer
-            return filling(_put(value, name, own, self._outer), filled)
         spot = self.pass_over(written)
-        if spot is None or spot.path == self._outer.path:
-            return _put(value, name, spot, self._outer)
-        own = None if self._literal.told and name else self._outer  # a placeholder without a name says nothing there
-        return filling(_put(value, name, own, self._outer), filled_at(self._literal, spot))
+        return () if spot is None else _put(value, name, spot)
 
     def pass_over(self, written: str) -> TemplatePlace | None:
-        """Return the place of the next placeholder; None in a text file."""
+        """Return the place of the next placeholder; None in a text that no file holds."""
         source = self._literal.source
         if source is None:
             return None
@@ -213,25 +190,6 @@ class _Places:
             return source.spot(self._literal.start, self._literal.start + 1)
         self._at = found + len(written)
         return source.spot(found, found + len(written))
-
-
-def filled_at(literal: Literal, spot: TemplatePlace) -> Filled | None:
-    """A placeholder of a template that another file writes."""
-    source = literal.source
-    if source is None:
-        return None
-    last = source.spot(max(literal.stop - 1, literal.start), literal.stop).line
-    return Filled(spot, source.spot(literal.start, literal.stop).line, last)
-
-
-def in_text_file(literal: Literal, written: str, at: int = 0) -> Filled | None:
-    """The first placeholder from an offset on of a template that is a text file; None where that is not known."""
-    found = literal.text.find(written, at)
-    if not literal.file or found < 0:
-        return None
-    line = literal.text.count("\n", 0, found) + 1
-    column = found - literal.text.rfind("\n", 0, found)
-    return Filled(TemplatePlace(literal.file, line, column, len(written)), 1, literal.text.count("\n") + 1)
 
 
 def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
@@ -256,14 +214,9 @@ def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
                     if isinstance(piece, Literal) and piece.source
                     else -1
                 )
-                if found >= 0 and isinstance(piece, Literal) and piece.source and piece.source.path == _path(value):
+                if found >= 0 and isinstance(piece, Literal) and piece.source:
                     at = found + len(needle)
                     yield from placed(value, piece.source.spot(found, at), held=True)
-                elif found >= 0 and isinstance(piece, Literal) and piece.source:
-                    at = found + len(needle)
-                    yield from filling(value, filled_at(piece, piece.source.spot(found, at)))
-                elif isinstance(piece, Literal) and piece.source is None:
-                    yield from filling(value, in_text_file(piece, needle))
                 else:
                     yield from value
             if isinstance(piece, Literal) and piece.source is not None:  # the next replacement finds its place in it
@@ -272,16 +225,10 @@ def with_replaced(base: Value, needle: str, value: Value) -> Iterator[Piece]:
                 yield part
 
 
-def _path(value: Value) -> str:
-    """The file in which a value is reported."""
-    told = (piece.hole if isinstance(piece, Param) else piece for piece in pieces_of(value))
-    return next((hole.spot.path for hole in told if isinstance(hole, Hole)), "")
-
-
-def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | None = None) -> Iterator[Piece]:
+def _jinja(literal: Literal, given: Mapping[str, Value] | None = None) -> Iterator[Piece]:
     """A Jinja template in a string, filled with what is given; one that is none after all is text."""
     origin = _origin(literal)
-    if origin is None or (literal.told and origin.path != outer.path):
+    if origin is None:
         yield literal.text
         return
     try:
@@ -290,16 +237,10 @@ def _jinja(literal: Literal, outer: TemplatePlace, given: Mapping[str, Value] | 
         )
         if not origin.verbatim:
             pieces = places_found(pieces, literal)
-        if origin.path != outer.path:
-            pieces = placed(changed(pieces, partial(_fills_own_place, literal)), outer, foreign_to=outer.path)
     except KvtoolError:
         yield literal.text
         return
-    yield from _filled(pieces, given or {}, outer)
-
-
-def _fills_own_place(literal: Literal, piece: Piece) -> Value | None:
-    return filling((piece,), filled_at(literal, piece.spot)) if isinstance(piece, Hole) else None
+    yield from _filled(pieces, given or {})
 
 
 def _with_values(given: Mapping[str, Value]) -> frozenset[str]:
@@ -307,20 +248,20 @@ def _with_values(given: Mapping[str, Value]) -> frozenset[str]:
     return frozenset(name for name, value in given.items() if value)
 
 
-def _filled(pieces: Iterable[Piece], given: Mapping[str, Value], outer: TemplatePlace) -> Value:
+def _filled(pieces: Iterable[Piece], given: Mapping[str, Value]) -> Value:
     """A template that is read, with what is given in the place of what only its names say."""
 
     def change(piece: Piece) -> Value | None:
         if not isinstance(piece, Hole) or piece.certain:
             return None
         name = piece.what.strip("`")
-        return filling(_put(value, name, piece.spot, outer), piece.fills) if (value := given.get(name)) else None
+        return _put(value, name, piece.spot) if (value := given.get(name)) else None
 
     return changed(tuple(pieces), change) if given else tuple(pieces)
 
 
 def _origin(literal: Literal) -> Origin | None:
-    """Return the place of a literal, by character where it is written as it reads; None for a text file's."""
+    """Return the place of a literal, by character where it is written as it reads; None where no file holds it."""
     source = literal.source
     if source is None:
         return None
@@ -376,16 +317,15 @@ def _unfilled(literal: Literal) -> list[Node]:
         return [literal.text]
     if len(set(_OTHER_MARKS.findall(literal.text))) >= _LEAST_MARKS:
         return [literal.text]
-    spot = literal.source.spot(literal.start, literal.start + 1)
     if _MUSTACHE.search(literal.text):
         spend(len(literal.text))
         return _mustache(literal)
     if JINJA_MARK.search(literal.text) and all(one[0] in ("{{", "}}") for one in _FIELD.finditer(literal.text)):
         spend(len(literal.text))
-        return nodes_of(_jinja(literal, spot), unfilled=False, most=[_MOST_NODES])
+        return nodes_of(_jinja(literal), unfilled=False, most=[_MOST_NODES])
     nodes: list[Node] = []
     by_percent = "%(" in literal.text and _FIELD.search(literal.text) is None
-    for piece in percent_filled((literal,), [], {}, spot) if by_percent else _fields(literal, {}, [], spot):
+    for piece in percent_filled((literal,), [], {}) if by_percent else _fields(literal, {}, []):
         if isinstance(piece, Hole):
             if piece.doubt:
                 nodes.append(piece)

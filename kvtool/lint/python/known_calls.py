@@ -82,8 +82,7 @@ class KnownCalls(Objects):
             elif isinstance(piece, Either):
                 result.append(Either(tuple(self.as_text(one, node) for one in piece.branches)))
             elif isinstance(piece, Instance):
-                spot = self.source.spot_of(node)
-                result += self.foreign(self.program.called_method(piece, "__str__", self.depth), spot, long=False)
+                result += self.program.called_method(piece, "__str__", self.depth)
             elif not isinstance(piece, Callee | FilePath):
                 result.append(piece)
         return tuple(result)
@@ -107,14 +106,10 @@ class KnownCalls(Objects):
 
     @staticmethod
     def _path(*values: Value) -> Value:
-        """A path of several parts; what varies in it does so in the path."""
-        parts: list[Value] = []
-        for value in values:
-            known = [piece for piece in value if isinstance(piece, FilePath)]
-            parts += [part for piece in known for part in piece.parts]
-            if not known and value and all(isinstance(piece, str | Literal | Param) for piece in value):
-                parts.append(value)
-        return (FilePath(tuple(parts)), *(hole for value in values for hole in holes_of(value)))
+        """A path of several parts, with what varies in it."""
+        parts = [piece for value in values for piece in value]
+        given = all(isinstance(piece, Param) or (isinstance(piece, FilePath) and piece.given) for piece in parts)
+        return (FilePath(given and bool(parts)), *(hole for value in values for hole in holes_of(value)))
 
     def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:
         """Return the hole of a loop over a collection without a fixed order."""
@@ -260,7 +255,7 @@ class KnownCalls(Objects):
         return value
 
     def _made(self, node: ast.expr) -> Value:
-        """Return the result of a factory: a function of the program, a lambda, or a known call."""
+        """Return the result of a factory: a function of the module, a lambda, or a known call."""
         if isinstance(node, ast.Lambda):
             return self.value_of(node.body)
         call = ast.copy_location(ast.Call(node, [], []), node)

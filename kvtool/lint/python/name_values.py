@@ -1,4 +1,4 @@
-"""Values of names: variables, attributes, names of other modules; and the handling of finished texts."""
+"""Values of names: variables and attributes; and the handling of finished texts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kvtool.lint.evidence.prompt_evidence import (
-    Belief,
     Evidence,
-    belief,
     is_prompt_file,
     is_prompt_name,
     is_system_name,
@@ -21,15 +19,14 @@ from kvtool.lint.evidence.prompt_evidence import (
 from kvtool.lint.evidence.value_precision import DATE, id_of, sure_kind
 from kvtool.lint.evidence.volatile_calls import RANDOM, order_hole, process_variable
 from kvtool.lint.python.assignments import Assigned
-from kvtool.lint.python.changed_values import backwards, placed
-from kvtool.lint.python.package import ClassCode, FunctionCode, Imported, Module, PythonFiles
+from kvtool.lint.python.changed_values import backwards
+from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
 from kvtool.lint.python.syntax import dotted
 from kvtool.lint.python.text_values import (
     MOST_INSIDE,
     Callee,
     Instance,
     Items,
-    Literal,
     Many,
     Param,
     Value,
@@ -37,7 +34,6 @@ from kvtool.lint.python.text_values import (
     has_fields,
     has_param,
     pieces_of,
-    text_of,
     varies,
     ways,
 )
@@ -47,8 +43,6 @@ _MOST_SINKS = 30
 _MOST_ELEMENTS = 40
 _MOST_VARYING = 8
 """Elements of a collection that are looked at, and of those that vary, that a name of a loop may mean."""
-_TOLD_THERE = 320
-"""Characters of constant text around what varies, from which on its own file says it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,12 +55,11 @@ class Summary:
 
 
 class ProgramReader(Protocol):
-    """The program that scopes belong to: it reads functions, classes and modules, and collects prompts (`program.Program`)."""
+    """The program that scopes belong to: it reads functions and classes, and collects prompts (`program.Program`)."""
 
-    files: PythonFiles
     declared: set[TemplatePlace]
 
-    def name_in(self, module: Module, name: str, depth: int) -> Value | None: ...
+    def value_in_module(self, name: str) -> Value | None: ...
     def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value: ...
     def bases(self, cls: ClassCode) -> Iterable[ClassCode]: ...
     def is_text(self, cls: ClassCode) -> bool: ...
@@ -77,8 +70,8 @@ class ProgramReader(Protocol):
     def nested(self, function: FunctionCode, scope: Names) -> Summary: ...
     def gives_constant(self, target: Callee) -> bool: ...
     def done(self, scope: Names, value: Value, evidence: Evidence) -> None: ...
-    def lead(self, scope: Names, value: Value) -> None: ...
-    def emit_holes(self, scope: Names, holes: list[Hole]) -> None: ...
+    def lead(self, value: Value) -> None: ...
+    def emit_holes(self, holes: list[Hole]) -> None: ...
 
 
 class Names(ABC):
@@ -147,24 +140,12 @@ class Names(ABC):
         if value is not None:
             for attribute in rest.split(".") if rest else ():
                 value = self.attribute_of(value, attribute)
-            value = self.foreign(self._from_elsewhere(value, name), spot)
             known = any(name in values for values in (self.values, *self.outer))
             if not value and (not known or name in self.unknown) and (hole := self.by_name(name, spot)) is not None:
                 return (hole,)
             return value
         hole = process_variable(self.canonical(name), spot) or self.by_name(name, spot)
         return (hole,) if hole is not None else ()
-
-    def _from_elsewhere(self, value: Value, name: str) -> Value:
-        """A template of another file, under a name of it: that file says what varies in it only if it knows it for a prompt."""
-        one = value[0] if len(value) == 1 else None
-        if not isinstance(one, Literal) or one.source is None or one.source.path == self.module.path or not one.told:
-            return value
-        evidence = Evidence.NAME if is_prompt_name(name) else Evidence.NOTHING
-        evidence = max(evidence, Evidence.FILE if is_prompt_file(one.source.path) else Evidence.NOTHING)
-        how = belief(evidence, one.text)
-        silent = evidence is Evidence.NOTHING and how is Belief.WEAK and not speaks_of_models(one.source.text)
-        return (replace(one, told=False),) if silent or how is Belief.NO else value
 
     def _base(self, name: str) -> tuple[Value | None, str]:
         """The value of the longest beginning of a chain that is known, and what is left of it; None: of its first name, too."""
@@ -179,51 +160,8 @@ class Names(ABC):
         rest = ".".join(parts[1:])
         if root in ("self", "cls") and self.cls is not None and len(parts) > 1:
             return self.program.attribute(self.cls, parts[1], self.depth), ".".join(parts[2:])
-        found = self._global(root)
-        if found is not None:
-            return found, rest
-        if root in self.imports or root in self.module.imports:
-            module = self._module(root)
-            while module is not None and rest:
-                head, _, rest = rest.partition(".")
-                value = self.program.name_in(module, head, self.depth)
-                if value is not None:
-                    return value, rest
-                files = self.program.files
-                module = files.module_of(module, head) or files.imported_module(module, f".{head}")
-        return None, ""
-
-    def _module(self, root: str) -> Module | None:
-        holder = self.module
-        if root in self.imports:
-            origin = self.imports[root]
-            files = self.program.files
-            if origin.name:
-                dot = "" if origin.module.endswith(".") else "."
-                return files.imported_module(holder, f"{origin.module}{dot}{origin.name}")
-            return files.imported_module(holder, origin.module)
-        return self.program.files.module_of(holder, root)
-
-    def _global(self, root: str) -> Value | None:
-        if root in self.imports:
-            origin = self.imports[root]
-            target = self.program.files.imported_module(self.module, origin.module) if origin.name else None
-            if target is None or target is self.module:
-                return None
-            return self.program.name_in(target, origin.name, self.depth)
-        found = self.program.files.find(self.module, root)
-        if found is None:
-            return None
-        module, name = found
-        return self.program.name_in(module, name, self.depth)
-
-    def foreign(self, value: Value, spot: TemplatePlace, *, long: bool = True) -> Value:
-        """Return a value of another file: a `long` text is reported there, a short one here, where it is used."""
-        path = self.module.path
-        if all(piece.spot.path == path for piece in pieces_of(value) if isinstance(piece, Hole)):
-            return value
-        written = sum(len(text_of(piece)) for piece in pieces_of(value) if isinstance(piece, str | Literal))
-        return value if long and written >= _TOLD_THERE else placed(value, spot, foreign_to=path)
+        found = None if root in self.imports else self.program.value_in_module(root)
+        return found, "" if found is None else rest
 
     @abstractmethod
     def attribute_of(self, value: Value, attribute: str) -> Value:
@@ -319,7 +257,7 @@ class Names(ABC):
         evidence = max(evidence, self._file)
         naming, self.naming = self.naming, False  # the elements of a list are no such texts by themselves
         if naming and evidence >= Evidence.NAME:
-            self.program.lead(self, value)
+            self.program.lead(value)
         self.program.done(self, value, evidence)
         self.naming = naming
 
@@ -347,7 +285,7 @@ class Names(ABC):
         for piece in value:
             if isinstance(piece, Items) and piece.order is not None:
                 hole = replace(order_hole(piece.order, "tools", self.source.spot_of(node)), leads=True)
-                self.program.emit_holes(self, [hole])
+                self.program.emit_holes([hole])
 
     def somewhere(self, values: list[Value], base: ast.expr) -> None:
         """Values that are filled into a template that is not seen, where it is named as a prompt."""
@@ -356,8 +294,7 @@ class Names(ABC):
             return
         holes = [piece for value in values for piece in pieces_of(value) if isinstance(piece, Hole)]
         self.program.emit_holes(
-            self,
-            [replace(hole, elsewhere=True, minor=True) for hole in holes if hole.clock and hole.kind is not DATE],
+            [replace(hole, elsewhere=True, minor=True) for hole in holes if hole.clock and hole.kind is not DATE]
         )
 
     def add_sink(self, value: Value, evidence: Evidence) -> None:

@@ -1,4 +1,4 @@
-"""Objects of a program's own classes: what their attributes mean, and which of their methods a call means."""
+"""Objects of a module's own classes: what their attributes mean, and which of their methods a call means."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 
 from kvtool.lint.evidence.value_precision import refined
-from kvtool.lint.python.package import ClassCode
+from kvtool.lint.python.module import ClassCode
 from kvtool.lint.python.syntax import dotted
 from kvtool.lint.python.text_values import (
     Callee,
@@ -48,7 +48,7 @@ class Objects(ValueOrigins):
             elif isinstance(piece, Either):
                 result.append(Either(tuple(self.attribute_of(one, attribute) for one in piece.branches)))
             elif isinstance(piece, FilePath) and attribute in ("parent", "parents"):
-                result.append(FilePath(piece.parts[:-1]))
+                result.append(piece)
             elif isinstance(piece, Param) and (cls := self._declared(piece)) is not None:
                 result += self.program.attribute(cls, attribute, self.depth)
         return tuple(result)
@@ -65,7 +65,7 @@ class Objects(ValueOrigins):
         )
 
     def _declared(self, param: Param) -> ClassCode | None:
-        """The class of the program that a parameter is declared to be of."""
+        """The class of the module that a parameter is declared to be of."""
         if param.declared is None:
             return None
         names = [one for one in map(_named, ast.walk(param.declared)) if one][:_MOST_NAMES]
@@ -78,7 +78,7 @@ class Objects(ValueOrigins):
         return None
 
     def callee(self, node: ast.expr, written: str) -> Callee | Instance | None:
-        """The function or class of the same program that is called."""
+        """The function or class of the module that is called."""
         if written:
             value = self._callable(written)
         elif isinstance(node, ast.Attribute):

@@ -1,4 +1,4 @@
-"""Functions, classes and modules of a program: each is read once, when its result is needed."""
+"""Functions and classes of a module: each is read once, when its result is needed."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import replace
 from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.python.changed_values import changed, substituted, system_first
 from kvtool.lint.python.filled_templates import nodes_of
+from kvtool.lint.python.module import ClassCode, FunctionCode, Module
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
-from kvtool.lint.python.package import ClassCode, FunctionCode, Module, PythonFiles
 from kvtool.lint.python.program_prompts import ModulePrompts, apart, report_elements
 from kvtool.lint.python.text_values import (
     Callee,
@@ -60,96 +60,85 @@ _SILENT = frozenset(("__repr__", "__str__", "__hash__", "__eq__", "__repr_args__
 
 
 _NOTHING = Summary()
-_OWN_BODY = "the body of the module or of a class"
+_OWN_BODY = "code outside of functions"
 
 
 class Program:
-    """All modules that are read together. `scope` makes the reader of one function, class body or module."""
+    """One module. `scope` makes the reader of one function, class body or module."""
 
-    def __init__(self, files: PythonFiles, scope: Callable[..., Names]) -> None:
-        self.files = files
+    def __init__(self, module: Module, scope: Callable[..., Names]) -> None:
+        self._module = module
         self._scope = scope
         self._summaries: dict[FunctionCode, Summary] = {}
         self._partly: dict[FunctionCode, tuple[Summary, frozenset[FunctionCode]]] = {}
         """Functions that were read while others that they ask for were being read, which gave them nothing; and those others."""
         self._asked: set[FunctionCode] = set()
         """Functions being read that were asked for by what they ask for themselves."""
-        self._values: dict[Module, dict[str, Value]] = {}
+        self._values: dict[str, Value] | None = None
         self._bodies: dict[ClassCode, dict[str, Value]] = {}
         self._constant: dict[FunctionCode, bool] = {}
         self.unread: list[str] = []
-        """Functions of the file that is read for which nothing was left to be spent."""
+        """Functions for which nothing was left to be spent."""
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[FunctionCode] = set()
-        self._found = ModulePrompts()
+        self._found = ModulePrompts(module)
 
-    def prompts(self, module: Module) -> list[list[Node]]:
-        """Everything that a module builds that may be a prompt, with something in it that varies."""
-        allow(_LEAST_STEPS + len(module.source.text))
-        self.unread = []
-        self.values(module)
-        functions = list(module.functions.values())
-        for cls in module.classes.values():
+    def prompts(self) -> list[list[Node]]:
+        """Everything that the module builds that may be a prompt, with something in it that varies."""
+        allow(_LEAST_STEPS + len(self._module.source.text))
+        self.values()
+        functions = list(self._module.functions.values())
+        for cls in self._module.classes.values():
             self.body(cls)
             functions += cls.methods.values()
         for function in functions:
             self.summary(function)
-        return reported_once(self._found.of(module), self.declared)
+        return reported_once(self._found.all(), self.declared)
 
     # Names
 
-    def values(self, module: Module) -> dict[str, Value]:
-        """Return the values of a module's names after the module ran."""
-        if module not in self._values:
-            self._values[module] = {}
-            scope = self._scope(self, module)
-            self._values[module] = scope.values
-            self._run(scope, module.source.tree.body)
-            module.source.tree.body = []  # what was read is let go
-        return self._values[module]
+    def values(self) -> dict[str, Value]:
+        """Return the values of the module's names after the module ran."""
+        if self._values is None:
+            scope = self._scope(self, self._module)
+            self._values = scope.values
+            self._run(scope, self._module.source.tree.body)
+            self._module.source.tree.body = []  # what was read is let go
+        return self._values
 
-    def name_in(self, module: Module, name: str, depth: int) -> Value | None:
-        """Return the value of a module's name to others; None where the module has none of that name."""
-        if depth > _MOST_DEPTH:
-            return None
-        found = self.files.find(module, name)
-        if found is None:
-            return None
-        module, name = found
-        if name in module.functions:
-            return (Callee(module.functions[name]),)
-        if name in module.classes:
-            return (Instance(module.classes[name], CLASS),)
-        return self.values(module).get(name)
+    def value_in_module(self, name: str) -> Value | None:
+        """Return the value of a name of the module; None where it has none of that name, or imports it."""
+        if name in self._module.functions:
+            return (Callee(self._module.functions[name]),)
+        if name in self._module.classes:
+            return (Instance(self._module.classes[name], CLASS),)
+        return None if name in self._module.imports else self.values().get(name)
 
     def body(self, cls: ClassCode) -> dict[str, Value]:
         """Return the values of the names in the body of a class."""
         if cls not in self._bodies:
             self._bodies[cls] = {}
-            scope = self._scope(self, cls.module, outer=(self.values(cls.module),))
+            scope = self._scope(self, self._module, outer=(self.values(),))
             self._run(
                 scope, [one for one in cls.node.body if not isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)]
             )
             self._bodies[cls] = scope.values
             if is_tool(cls.node):
                 self.emit_holes(
-                    scope, leading([piece for name in OF_TOOLS for piece in scope.values.get(name, ())], dates=True)
+                    leading([piece for name in OF_TOOLS for piece in scope.values.get(name, ())], dates=True)
                 )
         return self._bodies[cls]
 
     def bases(self, cls: ClassCode) -> Iterable[ClassCode]:
-        """A class and those that it inherits from, as far as they belong to the program."""
+        """A class and those that it inherits from, as far as the module defines them."""
         waiting, seen = [cls], 0
         while waiting and seen < _MOST_BASES:
             seen += 1
             one = waiting.pop(0)
             yield one
-            for base in one.node.bases:
-                name = base.id if isinstance(base, ast.Name) else ""
-                found = self.files.find(one.module, name) if name else None
-                if found is not None and found[1] in found[0].classes:
-                    waiting.append(found[0].classes[found[1]])
+            names = [base.id for base in one.node.bases if isinstance(base, ast.Name)]
+            waiting += [self._module.classes[name] for name in names if name in self._module.classes]
 
     def is_text(self, cls: ClassCode) -> bool:
         """Return whether an object of a class is a text: the class is made of `str`."""
@@ -223,15 +212,14 @@ class Program:
         if not work_left():
             self.unread.append(function.node.name)
             return partly
-        module = function.module
         self._running.add(function)
         asked, self._asked = self._asked, set()
         try:
             scope = self._scope(
                 self,
-                module,
+                self._module,
                 cls=function.cls,
-                outer=outer or (self.values(module),),
+                outer=outer or (self.values(),),
                 label=function.node.name,
                 depth=depth,
                 silent=function.node.name in _SILENT,
@@ -343,7 +331,7 @@ class Program:
             if all(role in _ANSWERS for role in roles):
                 return
             evidence = Evidence.ASKED
-            self._leading(scope, value, roles)
+            self._leading(value, roles)
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):
@@ -360,22 +348,22 @@ class Program:
             left = [_MOST_NODES]
             nodes = nodes_of(value, unfilled=unfilled, most=left)
             spend(_EACH_NODE * (_MOST_NODES - left[0]))
-            self._found.add(scope.module, nodes, evidence)
+            self._found.add(nodes, evidence)
 
-    def _leading(self, scope: Names, value: Value, roles: list[str]) -> None:
+    def _leading(self, value: Value, roles: list[str]) -> None:
         """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""
         if not all(role in _LEADS for role in roles):
             return
-        self.emit_holes(scope, [replace(hole, minor=True) for hole in leading(value)])
+        self.emit_holes([replace(hole, minor=True) for hole in leading(value)])
 
-    def lead(self, scope: Names, value: Value) -> None:
+    def lead(self, value: Value) -> None:
         """The same of a text that is named for what is before a conversation; lists of other things are no text."""
         if written_length(value) >= _LEAST_LEADING and not any(isinstance(piece, Items | Mapped) for piece in value):
-            self._leading(scope, value, [])
+            self._leading(value, [])
 
-    def emit_holes(self, scope: Names, holes: list[Hole]) -> None:
+    def emit_holes(self, holes: list[Hole]) -> None:
         """Report holes wherever their text is."""
-        self._found.add_holes(scope.module, holes)
+        self._found.add_holes(holes)
 
 
 def _of_object(value: Value, writer: FunctionCode) -> Value:

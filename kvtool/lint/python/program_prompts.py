@@ -1,8 +1,9 @@
-"""The prompts that were found in the modules of a program, each once, with the strongest of what the code says of it."""
+"""The prompts that were found in a module, each once, with the strongest of what the code says of it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cached_property
 
 from kvtool.lint.evidence.prompt_evidence import (
     Belief,
@@ -12,9 +13,9 @@ from kvtool.lint.evidence.prompt_evidence import (
     reads_as_reply,
     speaks_of_models,
 )
-from kvtool.lint.evidence.surrounding_text import WrittenIn, with_clocks, with_data, without_profiles
+from kvtool.lint.evidence.surrounding_text import with_clocks, with_data, without_profiles
+from kvtool.lint.python.module import Module
 from kvtool.lint.python.name_values import Names
-from kvtool.lint.python.package import Module
 from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
 from kvtool.lint.python.varying_texts import judged, key_of
 from kvtool.lint.python.work_budget import spend
@@ -27,48 +28,46 @@ _READ = 20_000
 
 
 class ModulePrompts:
-    """Prompts by module, as nodes that say how sure each thing that varies is."""
+    """Prompts of a module, as nodes that say how sure each thing that varies is."""
 
-    def __init__(self) -> None:
-        self._found: dict[Module, dict[tuple[object, ...], tuple[Evidence, list[Node]]]] = {}
-        self._of_models: dict[Module, bool] = {}
-        """Whether a module speaks of models; asked where nothing else says that a text is for one."""
+    def __init__(self, module: Module) -> None:
+        self._module = module
+        self._found: dict[tuple[object, ...], tuple[Evidence, list[Node]]] = {}
 
-    def of(self, module: Module) -> list[list[Node]]:
-        """Return the prompts found in a module, in the order in which they were found."""
-        return [nodes for _, nodes in self._found.get(module, {}).values()]
+    def all(self) -> list[list[Node]]:
+        """Return the prompts in the order in which they were found."""
+        return [nodes for _, nodes in self._found.values()]
 
-    def add(self, module: Module, nodes: list[Node], evidence: Evidence) -> None:
-        """A text that may be a prompt: it is one where the code and how it reads say so."""
+    def add(self, nodes: list[Node], evidence: Evidence) -> None:
+        """Add a text that may be a prompt: it is one where the code and how it reads say so."""
         key = tuple(key_of(node) for node in nodes)
-        found = self._found.setdefault(module, {})
-        if (key in found and found[key][0] >= evidence) or not any(isinstance(leaf, Hole) for leaf in leaves(nodes)):
+        if (key in self._found and self._found[key][0] >= evidence) or not any(
+            isinstance(leaf, Hole) for leaf in leaves(nodes)
+        ):
             return
         text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
         if len(text) < _LEAST:
             return
         spend(min(len(text), _READ))
         how = belief(evidence, text)
-        if evidence is Evidence.NOTHING and how is Belief.WEAK and not self._speaks(module):
+        if evidence is Evidence.NOTHING and how is Belief.WEAK and not self._speaks_of_models:
             how = Belief.NO
         if how is Belief.NO:
             return
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
         late = evidence is not Evidence.FILE and reads_as_reply(text, before_values(nodes))
-        settled = without_profiles(with_data(with_clocks(nodes)), WrittenIn(module.path, module.source.text))
-        found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late, path=module.path)
+        settled = without_profiles(with_data(with_clocks(nodes)), self._module.source.text)
+        self._found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late)
 
-    def _speaks(self, module: Module) -> bool:
-        if module not in self._of_models:
-            self._of_models[module] = speaks_of_models(module.source.text)
-        return self._of_models[module]
+    @cached_property
+    def _speaks_of_models(self) -> bool:
+        """Whether the module speaks of models; asked where nothing else says that a text is for one."""
+        return speaks_of_models(self._module.source.text)
 
-    def add_holes(self, module: Module, holes: Iterable[Hole]) -> None:
+    def add_holes(self, holes: Iterable[Hole]) -> None:
         """Add holes that are reported wherever their text is."""
-        found = self._found.setdefault(module, {})
         for hole in holes:
-            if hole.spot.path == module.path:
-                found[hole.spot, hole.kind.key] = Evidence.ASKED, [hole]
+            self._found[hole.spot, hole.kind.key] = Evidence.ASKED, [hole]
 
 
 def apart(scope: Names, value: Value, evidence: Evidence) -> Value:

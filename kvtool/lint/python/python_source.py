@@ -151,15 +151,13 @@ class PythonSource:
         except SyntaxError as error:
             raise self._syntax_error(error) from None
         except (ValueError, RecursionError, MemoryError) as error:
-            raise KvtoolError("not Python, or nested too deeply to read", place=Place(path)) from error
+            raise KvtoolError("the file is not Python, or nested too deeply to read", place=Place(path)) from error
 
     def _syntax_error(self, error: SyntaxError) -> KvtoolError:
         line = min(max(error.lineno or 1, 1), len(self.lines))
         excerpt = self.lines[line - 1].rstrip("\r")
         place = Place(self.path, line, max(error.offset or 1, 1), excerpt if len(excerpt) <= _EXCERPT else None)
-        hint = (
-            f"kvtool runs on Python {sys.version_info[0]}.{sys.version_info[1]}: a file of a later one needs that one"
-        )
+        hint = f"kvtool runs on Python {sys.version_info[0]}.{sys.version_info[1]}; use that of the file if it is later"
         return KvtoolError(f"not Python: {error.msg}", hint=hint, place=place)
 
     def offset(self, line: int, column: int) -> int:
@@ -258,7 +256,7 @@ def python_text(data: bytes, shown: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise KvtoolError(
-            f"`{shown}` is not {name}, as its coding line says: byte 0x{data[error.start]:02x}",
+            f"`{shown}` is not {name} as its coding line says: byte 0x{data[error.start]:02x}",
             place=Place(shown, line),
         ) from error
 

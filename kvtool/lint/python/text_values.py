@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from kvtool.lint.evidence.unnamed_prompts import is_prompt_by_itself
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import Filled, Hole, TemplatePlace
+from kvtool.lint.skeleton import Hole, TemplatePlace
 
 if TYPE_CHECKING:
     import ast
 
-    from kvtool.lint.python.package import ClassCode, FunctionCode
+    from kvtool.lint.python.module import ClassCode, FunctionCode
     from kvtool.lint.python.python_source import PythonSource
 
 MOST_PIECES = 400
@@ -28,26 +27,22 @@ MESSAGE_KEYS = ("content", "text", "parts")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A string constant: its text, and the source range it is written in, where placeholders are looked up (None: a text file,
-    `file`).
+    """A string constant: its text, and the source range it is written in, where placeholders are looked up.
 
-    `told`: a file that it is written in says what varies in it; otherwise the one that fills it does. `shown`: it is an example,
-    whose placeholders a model is to see.
+    `shown`: it is an example, whose placeholders a model is to see.
     """
 
     text: str
     start: int = 0
     stop: int = 0
     source: PythonSource | None = None
-    told: bool = True
     shown: bool = False
-    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Param:
     """A value that a caller gives; `hole` is what its name says where no caller is known, `template` the text that it
-    means where a caller gives nothing, `declared` its annotation, `fills` the placeholder of another file that it is put into,
+    means where a caller gives nothing, `declared` its annotation,
     `put` where a text holds it, `filled` what is made of a template that is given. One of a constructor, to all methods:
     `self.name`."""
 
@@ -55,7 +50,6 @@ class Param:
     hole: Hole | None = None
     template: tuple[Any, ...] = ()
     declared: ast.expr | None = None
-    fills: Filled | None = None
     put: TemplatePlace | None = None
     filled: Callable[[Value], Value] | None = None
 
@@ -101,7 +95,7 @@ class Callee:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Instance:
-    """An object of a class of the same program, with what it was made with."""
+    """An object of a class of the same module, with what it was made with."""
 
     cls: ClassCode
     given: tuple[tuple[str, Value], ...] = ()
@@ -109,33 +103,9 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilePath:
-    """A path, as far as constants and what callers give say it: `prompts/system.md`."""
+    """A path, a file that was opened, or what is in it; `given`: callers give all of the path."""
 
-    parts: tuple[Value, ...]
-
-    def written(self) -> tuple[str, ...] | None:
-        """Its parts; None where callers give one of them."""
-        if not all(isinstance(piece, str | Literal) for part in self.parts for piece in part):
-            return None
-        return tuple(
-            "".join(text_of(piece) for piece in part if isinstance(piece, str | Literal)) for part in self.parts
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FileText:
-    """The text of a file whose path callers give; `read` gives it."""
-
-    path: FilePath
-    read: Callable[[tuple[str, ...]], tuple[str, str] | None]
-
-    def text(self) -> Value:
-        """The text itself, once its path is known; nothing where there is none."""
-        written = self.path.written()
-        if written is None:
-            return (self,)
-        found = self.read(written)
-        return (Literal(found[1], file=found[0], told=is_prompt_by_itself(*found)),) if found is not None else ()
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -152,9 +122,7 @@ class Many:
     body: Value
 
 
-Piece = (
-    str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | FileText | Either | Many
-)
+Piece = str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | Either | Many
 Value = tuple[Piece, ...]
 
 

@@ -16,7 +16,7 @@ from kvtool.lint.evidence.value_precision import keeps
 from kvtool.lint.python.changed_values import is_given, with_hole
 from kvtool.lint.python.name_values import Names
 from kvtool.lint.python.syntax import dotted, is_number, names_in
-from kvtool.lint.python.text_values import FileText, Items, Many, Message, Param, Piece, Value, pieces_of, varies, ways
+from kvtool.lint.python.text_values import Items, Many, Message, Param, Value, pieces_of, varies, ways
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _ASKED_OF_OBJECTS = frozenset(
@@ -62,12 +62,12 @@ class ValueOrigins(Names):
         return hole if hole is not None and hole.doubt == "use" else None
 
     def of_loop(self, value: Value, node: ast.expr) -> Value:
-        """Add a hole to the text of a loop over something unknown, or of a file whose path callers give.
+        """Add a hole to the text of a loop over something unknown.
 
         Its name says that it is another in each request: `formatted_notes`, `code`."""
         if not self.in_function or varies(value):
             return value
-        if not any(isinstance(one, Many) or _is_given_file(one) for one in pieces_of(value, _FIRST)):
+        if not any(isinstance(one, Many) for one in pieces_of(value, _FIRST)):
             return value
         hole = asked(dotted(node).removeprefix("self."), self.source.spot_of(node))
         return (hole, *value) if hole is not None and hole.doubt == "use" else value
@@ -82,7 +82,7 @@ class ValueOrigins(Names):
 
     def text_beside_value(self, node: ast.expr, value: Value) -> Value:
         """Return a value beside a text: a hole of its origin where only that is known."""
-        return self.put(node) if is_given(value) or any(map(_is_given_file, pieces_of(value, _FIRST))) else value
+        return self.put(node) if is_given(value) else value
 
     def goes_on(self, node: ast.expr, value: Value, *others: Value) -> Value:
         """A conversation of which nothing is known but its name: messages after it are new in each request anyway.
@@ -228,11 +228,6 @@ class ValueOrigins(Names):
         if call_sends(name or last) is Evidence.ASKED or _WEB.search(name) or _ANSWERS.search(last):
             return last
         return ""
-
-
-def _is_given_file(piece: Piece) -> bool:
-    """Return whether it is the text of a file, all of whose path callers give."""
-    return isinstance(piece, FileText) and all(isinstance(one, Param) for part in piece.path.parts for one in part)
 
 
 def _called(node: ast.expr) -> str:

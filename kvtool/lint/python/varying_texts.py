@@ -154,15 +154,15 @@ def leading(value: Iterable[Piece], *, dates: bool = False) -> list[Hole]:
     ]
 
 
-def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, path: str) -> list[Node]:
-    """Rate each varying value: by its name only, or once a day, it is no error; another file's is reported there.
+def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool) -> list[Node]:
+    """Rate each varying value: by its name only, or once a day, it is no error.
 
     `unnamed`: nothing but how it reads says that the text is a prompt. `late`: the text answers what is before it in a
     conversation, so what is another by its use or its name costs nothing.
     """
 
     def told(hole: Hole) -> Hole:
-        hidden = hole.hidden or hole.spot.path != path or (late and not hole.certain)
+        hidden = hole.hidden or (late and not hole.certain)
         hidden = hidden or (
             hole.doubt == "open" and (unnamed or weak or (is_set_up(hole.what) and not may_be_question(hole.what)))
         )

@@ -49,17 +49,21 @@ class PromptFixes:
         return f"{self.places[fix.key]} ({fix.code}): {fix.what}"
 
     def chosen(self, names: Collection[str]) -> tuple[Fix, ...]:
-        """Return the fixes of these names, or `all`; KvtoolError for a name that none has."""
+        """Return the fixes with these names or codes, or `all`; KvtoolError for a name that no fix has."""
         if ALL_FIXES in names:
             return self.together
-        known = {fix.name for fix in self.together}
         for name in names:
-            if name not in known:
+            if not any(_is_named(fix, name) for fix in self.together):
+                known = ", ".join(dict.fromkeys(self.option_value(fix) for fix in self.together))
                 raise KvtoolError(
                     f"--fixed: no fix {name[:40]!a} was found",
-                    hint="kvtool what-if names those that win; or say --fixed all",
+                    hint=f"fixes found: {known}; or --fixed all" if known else "leave --fixed out",
                 )
-        return tuple(fix for fix in self.together if fix.name in names)
+        return tuple(fix for fix in self.together if any(_is_named(fix, name) for name in names))
+
+    def option_value(self, fix: Fix) -> str:
+        """Return what `--fixed` takes for a fix: its code, or its name where several fixes have that code."""
+        return fix.code if sum(each.code == fix.code for each in self.together) == 1 else fix.name
 
 
 def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
@@ -85,7 +89,13 @@ def prompt_changes(found: PromptFixes, today: PlannedChange, rewritten: Rewritte
         ordered = sorted(found.steps, key=lambda step: -_alone(step, found))
         for step in ordered[:_SHOWN]:
             if _alone(step, found) > 0:
-                yield _changed(today, found.name(step.fix), found.does(step.fix), rewritten([step.fix]), step.fix.name)
+                yield _changed(
+                    today,
+                    found.name(step.fix),
+                    found.does(step.fix),
+                    rewritten([step.fix]),
+                    found.option_value(step.fix),
+                )
     if found.together:
         first, *others = found.together
         name, does = found.name(first), found.does(first)
@@ -99,6 +109,10 @@ def prompt_changes(found: PromptFixes, today: PlannedChange, rewritten: Rewritte
 
 def _changed(today: PlannedChange, name: str, does: str, trace: BlockTrace, fixed: str) -> PlannedChange:
     return replace(today, kind="prompts", name=name, does=does, trace=trace, flags={"fixed": fixed})
+
+
+def _is_named(fix: Fix, name: str) -> bool:
+    return name == fix.name or name.upper() == fix.code
 
 
 def _place(step: KeptFix, path: str) -> str:

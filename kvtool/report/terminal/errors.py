@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'")
+_EXTRA_ARGUMENTS = re.compile(r"Got unexpected extra argument(?:\(s\)|s)? \((.*)\)", re.DOTALL)
+_KINDS = {
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of less than 4,300 digits",
+    "float_parsing": "a number",
+    "bool_parsing": "true or false",
+}
+"""What a value should be, by the parser's name of the problem."""
+_LONGEST_VALUE = 40
+"""Characters of a wrong value that are shown."""
 _OTHER_NAMES = {
     "diff": ("diff-prompts",),
     "fix": ("optimize",),
@@ -74,20 +84,46 @@ def print_usage(error: Exception) -> int | None:
     format_message = getattr(error, "format_message", None)
     if format_message is None:
         return None
-    context = getattr(error, "ctx", None)
+    context, said = getattr(error, "ctx", None), str(format_message())
     hint = f"{context.command_path if context is not None else 'kvtool'} --help"
     option = getattr(error, "option_name", None)
     if isinstance(option, str) and hasattr(error, "possibilities"):
         message = f"no such option: {option}"
         hint = _instead(option, _flags(context)) + hint
-    elif (command := _UNKNOWN_COMMAND.match(str(format_message()))) is not None:
+    elif isinstance(option, str):
+        message = f"{option} {'needs a value' if 'requires' in said else 'takes no value'}"
+    elif (command := _UNKNOWN_COMMAND.match(said)) is not None:
         message = f"no such command: {command[1]}"
         hint = _instead(command[1], [] if context is None else context.command.list_commands(context)) + hint
+    elif (more := _EXTRA_ARGUMENTS.match(said)) is not None:
+        message = f"too many arguments: {more[1]}"
+    elif (parameter := getattr(error, "param", None)) is not None and context is not None:
+        message, what = _value_problem(error, parameter, context)
+        hint = f"{what.removesuffix('.')}; {hint}" if what else hint
     else:
-        message = str(format_message()).replace("Value error, ", "")
-        message = message[:1].lower() + message[1:].removesuffix(".")
+        message = said[:1].lower() + said[1:].removesuffix(".")
     print_error(KvtoolError(message, hint=hint))
     return EXIT_USAGE
+
+
+def _value_problem(error: Exception, parameter: Any, context: Any) -> tuple[str, str]:
+    """Return what is wrong with the value of an option or an argument, and what it takes."""
+    name = next((form for form in parameter.opts if form.startswith("--")), parameter.display_name_raw)
+    if hasattr(error, "param_type"):
+        return f"{name} is missing", str(parameter.help or "")
+    source = context.get_parameter_source(parameter.name)
+    if source is not None and source.name == "ENVIRONMENT":
+        name = parameter.envvar
+    details = getattr(error.__cause__, "errors", None)
+    problem: Any = details()[0] if details is not None else {"type": "", "input": "", "msg": str(error)}
+    value = str(problem["input"])[:_LONGEST_VALUE]
+    if (choices := parameter.type_descriptor.choices) is not None:
+        return f"{name}: unknown value `{value}`", f"one of {', '.join(map(str, choices))}"
+    if problem["type"] == "greater_than_equal":
+        return f"{name} must be at least {problem['ctx']['ge']}, not {value}", ""
+    if (kind := _KINDS.get(str(problem["type"]))) is not None:
+        return f"{name}: `{value}` is not {kind}", ""
+    return f"{name}: {problem['msg']}", ""
 
 
 def _instead(given: str, names: Iterable[str]) -> str:

@@ -72,138 +72,135 @@ GateLevel = Annotated[Literal["off", "warn", "error"], BeforeValidator(as_str)]
 
 
 class EngineOptions(SpecModel):
-    """What is asked of the engine; what is left out is decided by the next place that may say it, or by default.
-
-    `replicas`, `routing`, `ttl` (seconds) and `provider` are rules beyond one engine's cache.
-    """
+    """Options of the engine. The next place that gives an option decides it where this one leaves it out."""
 
     model: Str | None = None
     """Model for predictions and sizes: a preset such as llama-3.1-8b, or a folder."""
     accelerator: Str | None = None
-    """Accelerator for predictions, such as h100."""
+    """Accelerator to predict for, such as h100."""
     tokenizer: Str | None = None
-    """tokenizer.json, a folder or a Hugging Face id; left out: the built-in one."""
+    """Tokenizer: tokenizer.json, a folder or a Hugging Face id."""
     chat_template: Str | None = None
-    """A Jinja file; left out: the tokenizer's own."""
+    """Jinja chat template."""
     block_size: Count | None = None
     """Tokens per KV block."""
     capacity: CapacityField | None = None
-    """KV cache: blocks (20000), tokens ("320k tokens") or memory ("20GiB"); left out: unlimited."""
+    """KV cache: blocks (20000), tokens ("320k tokens") or memory ("20GiB")."""
     num_gpu_blocks: PoolBlocks | None = None
-    """The same as vLLM counts and logs it: blocks with the null block, which holds nothing."""
+    """KV blocks as vLLM logs them, with the unused null block."""
     gpu_memory: Bytes | None = None
-    """Memory of the accelerator; what the weights leave is cache. Not together with `capacity` or `num_gpu_blocks`."""
+    """Memory of the accelerator, weights included. Not with `capacity` or `num_gpu_blocks`."""
     gpu_memory_utilization: Fraction | None = None
-    """Part of `gpu_memory` that may be used."""
+    """Share of `gpu_memory` that may be used."""
     max_model_len: Count | None = None
-    """Longest prompt and answer together, in tokens."""
+    """Longest prompt plus answer, in tokens."""
     max_num_batched_tokens: Count | None = None
-    """Tokens per step."""
+    """Most tokens per step."""
     max_num_seqs: Count | None = None
-    """Requests per step."""
+    """Most requests per step."""
     enable_prefix_caching: Bool | None = None
-    """Whether blocks are reused."""
+    """Reuse the KV blocks of earlier prompts."""
     enable_chunked_prefill: Bool | None = None
-    """Whether a long prompt may be computed in several steps."""
+    """Compute a long prompt in several steps."""
     kv_cache_dtype: Str | None = None
-    """Of the KV cache: auto, fp16, bf16, fp8_e4m3, fp8_e5m2, int8."""
+    """Data type of the KV cache: auto, fp16, bf16, fp8_e4m3, fp8_e5m2 or int8."""
     tensor_parallel: Count | None = None
     """Accelerators that share the model."""
     concurrency: Count | None = None
-    """Requests at once; left out: one at a time."""
+    """Requests at once."""
     replicas: Count | None = None
-    """Engines behind a router, each with a cache of its own."""
+    """Engines, each with its own cache."""
     routing: Routing | None = None
-    """How requests are given to replicas."""
+    """Router that assigns requests to replicas."""
     ttl: Duration | None = None
-    """A block that was not used for longer is gone."""
+    """Lifetime of unused blocks."""
     provider: Str | None = None
     """Cache rules of a provider: openai, anthropic, gemini, deepseek and others."""
     rules: Rules | None = None
-    """Whose cache it is: vllm, sglang, llamacpp, trtllm; or block-lru, the LRU list of trace studies."""
+    """Cache rules of an engine; block-lru is the LRU list of trace studies."""
     prefix_cache_retention_interval: Interval | None = None
-    """Tokens on whose multiples vLLM keeps windows and states; 0: at the end of a prompt alone; "none": wherever they can be."""
+    """Interval in tokens at which vLLM keeps windows and states. "none": wherever possible."""
     prefix_match_unit: Count | None = None
-    """Tokens on whose multiples hits of vLLM end; left out: a block."""
+    """Granularity of vLLM's hits in tokens, also inside long blocks."""
     disable_hybrid_kv_cache_manager: Bool | None = None
-    """Whether vLLM keeps windows as if they were full attention; left out: as it decides itself."""
+    """Keep windows in vLLM as if they were full attention."""
     mamba_ssm_cache_dtype: MambaDtype | None = None
-    """Of the recurrent state of linear attention: auto, float32, float16, bfloat16."""
+    """Data type of vLLM's state of linear attention; it sets the block size."""
     speculative_config: Str | None = None
-    """Drafts of vLLM, as JSON: {"method": "mtp", "num_speculative_tokens": 2}."""
+    """Drafts, as vLLM takes them in JSON: {"method": "mtp", "num_speculative_tokens": 2}."""
     page_size: Count | None = None
-    """Tokens in a page of SGLang."""
+    """Tokens per page of SGLang."""
     max_total_tokens: Count | None = None
-    """Tokens of SGLang's KV pool; the same as `capacity`."""
+    """Size of SGLang's KV pool in tokens; the same as `capacity`."""
     radix_eviction_policy: RadixEviction | None = None
-    """Which leaf of SGLang's tree goes first: lru, lfu, slru, priority."""
+    """Eviction order of the leaves of SGLang's radix tree."""
     protected_threshold: Count | None = None
-    """Under slru, the uses from which a node of SGLang's is kept longest."""
+    """Uses of a node that protect it in SGLang, with slru."""
     schedule_policy: SchedulePolicy | None = None
-    """Who of those that wait for SGLang goes first: fcfs, lpm, dfs-weight; with `concurrency`."""
+    """Order of SGLang's waiting queue. Needs `concurrency`."""
     chunked_prefill_size: Count | None = None
-    """Tokens of a prompt that SGLang computes at once; left out: all."""
+    """Prompt tokens per prefill chunk of SGLang."""
     max_running_requests: Count | None = None
-    """Requests that SGLang runs at a time; left out: as many as fit."""
+    """Most requests that SGLang runs at once."""
     parallel: Count | None = None
-    """Slots of llama.cpp's server, each with its part of the context; left out: 4 that share it."""
+    """Server slots of llama.cpp; each gets its part of the context."""
     ctx_size: Count | None = None
-    """Tokens of KV of all slots of llama.cpp together."""
+    """Size of the context: KV tokens of all server slots of llama.cpp together."""
     kv_unified: Bool | None = None
-    """One pool for all slots of llama.cpp."""
+    """Share one KV pool among all server slots of llama.cpp."""
     cache_ram: HostMib | None = None
-    """Host memory for saved prompts of llama.cpp, in MiB; 0 is none, -1 has no limit."""
+    """Host memory of llama.cpp for saved prompts, in MiB; 0: none, -1: no limit."""
     cache_idle_slots: Bool | None = None
-    """Whether a request to llama.cpp saves all other slots."""
+    """Save all other server slots of llama.cpp at each request."""
     slot_prompt_similarity: Share | None = None
-    """Part of a prompt that a slot of llama.cpp must hold to be chosen; 0 turns it off."""
+    """Share of a prompt that a server slot of llama.cpp must contain to be chosen; 0: off."""
     cache_reuse: Natural | None = None
-    """The shortest chunk that llama.cpp moves to another position; 0 is none."""
+    """Shortest chunk that llama.cpp moves to another position, in tokens; 0: off."""
     swa_full: Bool | None = None
-    """Whether layers with a window keep all tokens in llama.cpp."""
+    """Keep all tokens in sliding-window layers of llama.cpp."""
     ctx_checkpoints: Natural | None = None
-    """Checkpoints of the window that a slot of llama.cpp keeps."""
+    """Checkpoints of the sliding window per server slot of llama.cpp."""
     ubatch_size: Count | None = None
     """Tokens that llama.cpp computes at once."""
     sliding_window: Count | None = None
-    """The model's window in tokens, as llama.cpp reads it from the model."""
+    """Sliding window of the model in tokens, for llama.cpp."""
     tokens_per_block: Count | None = None
-    """Tokens in a block of TensorRT-LLM, a power of two."""
+    """Tokens per KV block of TensorRT-LLM, a power of two."""
     max_tokens: Count | None = None
-    """Tokens of TensorRT-LLM's KV pool; the same as `capacity`."""
+    """Size of TensorRT-LLM's KV pool in tokens; the same as `capacity`."""
     enable_partial_reuse: Bool | None = None
-    """Whether parts of blocks are reused in TensorRT-LLM."""
+    """Reuse parts of blocks in TensorRT-LLM."""
     copy_on_partial_reuse: Bool | None = None
-    """Whether TensorRT-LLM copies a block of which a part is reused, where others need it."""
+    """Copy a partly reused block that other requests of TensorRT-LLM need."""
     retention_priority: Percentage | None = None
-    """Priority of TensorRT-LLM's blocks of prompts, 0 to 100."""
+    """Retention priority of TensorRT-LLM's prompt blocks, 0 to 100."""
     decode_retention_priority: Percentage | None = None
-    """Priority of its blocks that hold nothing but answers."""
+    """Retention priority of TensorRT-LLM's answer blocks, 0 to 100."""
 
 
 class GateOptions(SpecModel):
-    """What is demanded of a workload or a group; what is left out is not demanded. Ratios are 0.8, "80%" or ">=80%"."""
+    """Limits of a workload or a group; without a limit, nothing is checked. Ratios are 0.8, "80%" or ">=80%"."""
 
     hit_rate: ThresholdField | None = None
-    """Least part of the prompt tokens that must be cache hits: ">=80%"."""
+    """Lowest share of prompt tokens that are cache hits, such as 80%."""
     reachable_gap: LimitField | None = None
-    """How much more an unlimited cache may hit at most: "<=5%"."""
+    """Largest gap to the hit rate of an unlimited cache, such as 5%."""
     reported_gap: LimitField | None = None
-    """How much less a provider may read than its rules say, of the prompt tokens of a log that tells it: "<=10%"."""
+    """Largest gap between the predicted and the reported hit rate of a provider, in logs with reported tokens."""
     cost_per_1k_requests: CostField | None = None
-    """What 1,000 requests to hosted models may cost in dollars: "<=$4"."""
+    """Highest cost of 1,000 requests to hosted models in dollars, such as $4."""
     ttft_p50: LongestField | None = None
-    """Longest predicted time to first token, median: "50ms"."""
+    """Longest predicted time to first token: median."""
     ttft_p90: LongestField | None = None
-    """Longest predicted time to first token, 90th percentile."""
+    """Longest predicted time to first token: 90th percentile."""
     ttft_p99: LongestField | None = None
-    """Longest predicted time to first token, 99th percentile."""
+    """Longest predicted time to first token: 99th percentile."""
     findings: dict[FindingKey, GateLevel] = Field(
         default_factory=dict, json_schema_extra={"propertyNames": {"pattern": FINDING_KEY_PATTERN}}
     )
-    """What a finding does: a code (KV101), the beginning of one (KV1) or a severity (error), and off, warn or error."""
+    """Effect of findings: off, warn or error, by code (KV101), beginning of a code (KV1) or severity (error)."""
     level: GateLevel = "error"
-    """What it does when one of these demands is not met: fail (error), be told (warn), nothing (off)."""
+    """Effect of a broken limit: error fails, warn only warns, off does nothing."""
 
 
 def _variable(value: object) -> object:
@@ -215,72 +212,72 @@ Variables = dict[str, VariableField]
 
 
 class Variable(SpecModel):
-    """A template variable; exactly one of `datetime` to `function` says what it is."""
+    """A template variable; exactly one of `datetime` to `function` is its kind."""
 
     datetime: Duration | None = None
-    """A clock that goes on by this much with each request."""
+    """Clock that moves on by this much with each request."""
     uuid: UuidForm | None = None
-    """A random UUID: 4 (with dashes) or hex."""
+    """Random UUID: 4 (with dashes) or hex."""
     counter: Integer | None = None
-    """Whole numbers from this one on."""
+    """Whole numbers, counted from this one."""
     choice: Annotated[list[DataField], Field(min_length=1)] | None = None
-    """One of these texts, lists or mappings."""
+    """Texts, lists or mappings, one for each value."""
     file: Text | None = None
-    """A line of this file; a record, where it is JSON lines and there is no `key`."""
+    """File with a value on each line; without `key`, a record of JSON lines is a value."""
     range: Annotated[list[Integer], Field(min_length=2, max_length=2)] | None = None
-    """A whole number from the first to the second, both included."""
+    """Whole numbers from the first to the second, both included."""
     text: Value | None = None
-    """Always this text."""
+    """Constant text."""
     bool_: Annotated[Share | None, Field(alias="bool")] = None
-    """true or false; the number is the share of true."""
+    """Truth value, with this share of true."""
     object_: Annotated[Variables | None, Field(alias="object", min_length=1)] = None
-    """An object or a mapping with these fields, each of them a variable; the field "*" is any other key."""
+    """Object or mapping of variables; the field "*" is any other key."""
     list_: Annotated[VariableField | None, Field(alias="list")] = None
-    """A list whose items are values of this variable."""
+    """List of values of this variable."""
     items: Annotated[list[VariableField], Field(min_length=1)] | None = None
-    """A list with these items, each of them a variable."""
+    """List with these variables as items."""
     function: VariableField | None = None
-    """A function that returns a value of this variable, whatever its arguments are."""
+    """Function that returns a value of this variable, for any arguments."""
     count: CountField | None = None
-    """Items of `list`: 3, or at least 1 and at most 5: [1, 5]."""
+    """Number of items of `list`: 3, or from 1 to 5: [1, 5]."""
     start: Str | None = None
-    """Where the clock of `datetime` begins."""
+    """First time of `datetime`."""
     format: Str | None = None
-    """How `datetime` is written, in strftime's notation. With `object` it is a date, which templates format."""
+    """Notation of `datetime`, as in strftime. With `object` it is a date that templates format."""
     step: Integer | None = None
-    """By how much `counter` goes on."""
+    """Step of `counter`."""
     weights: list[Weight] | None = None
-    """How often each `choice` is taken."""
+    """Weight of each `choice`."""
     key: Str | None = None
-    """The field to take of a `file` of JSON lines."""
+    """Field of a `file` of JSON lines."""
     pick: PickField | None = None
-    """How an entry is chosen: cycle, random, zipf or {zipf: 1.1}."""
+    """Order of the values: cycle, random, zipf or {zipf: 1.1}."""
     per: Scope = "request"
-    """How long a value stays: for a request, a session, or the whole workload."""
+    """Lifetime of a value: a request, a session or the whole workload."""
 
 
 class TextSource(SpecModel):
     """Text written here, in a file, or in one of several files."""
 
     text: Text | None = None
-    """The text itself, a Jinja template."""
+    """Text, as a Jinja template."""
     file: Text | None = None
-    """A file that holds it; paths count from the folder of the workload file."""
+    """File with the text; paths start at the folder of the workload file."""
     glob: Text | None = None
-    """Files of which one is picked for each request."""
+    """Files with the texts, one for each request."""
     pick: PickField | None = None
-    """How a file of `glob` is chosen: cycle, random, zipf or {zipf: 1.1}."""
+    """Order of the files of `glob`: cycle, random, zipf or {zipf: 1.1}."""
     raw: Bool = False
-    """Whether the text is taken as it is, not as a template."""
+    """Keep the text as it is; it is no template."""
 
 
 class PromptPart(TextSource):
-    """A message or a segment; `stable` and `volatile` are what the author asserts of it."""
+    """A message or a segment; `stable` and `volatile` are promises of its author."""
 
     stable: Bool = False
-    """It must be the same in all requests."""
+    """Promise: the text is the same in all requests."""
     volatile: Bool = False
-    """It differs from request to request, and is meant to."""
+    """Promise: the text changes with each request, on purpose."""
 
     @property
     def asserted(self) -> bool | None:
@@ -293,40 +290,40 @@ class MessagePart(PromptPart):
     role: Role
     """Who speaks."""
     name: Name | None = None
-    """The name of the speaker."""
+    """Name of the speaker."""
 
 
 class SegmentPart(PromptPart):
     """A piece of a prompt without roles."""
 
     id: Name | None = None
-    """What reports call it."""
+    """Name of the segment in reports."""
 
 
 class Arrival(SpecModel):
-    """When requests arrive; `burst` is how many come at the same moment."""
+    """Arrival times of requests; `burst` is the number of requests at the same moment."""
 
     process: Process
-    """poisson (random), uniform (regular) or burst."""
+    """Distribution of the times: poisson (random), uniform (regular) or burst."""
     rate: Rate
     """Requests per time: 8/s, 120/min."""
     start: Duration = 0.0
-    """When the first one may come."""
+    """Earliest time of the first request."""
     burst: Count | None = None
-    """How many come at once."""
+    """Requests at the same moment."""
 
 
 class Sessions(SpecModel):
-    """Conversations whose turns each bring all turns before."""
+    """Conversations; each turn repeats all turns before it."""
 
     count: Annotated[int, Field(ge=1, le=10**6), BeforeValidator(as_int)]
-    """Conversations."""
+    """Number of conversations."""
     turns: Annotated[int, Field(ge=1, le=10**4), BeforeValidator(as_int)]
-    """Turns of each."""
+    """Turns per conversation."""
     output_tokens: OutputTokens | None = None
-    """Length of an answer, which is part of the next prompt."""
+    """Length of an answer, which becomes part of the next prompt."""
     order: Order | None = None
-    """Whether sessions run beside each other (interleaved) or one after the other."""
+    """Order of the sessions: interleaved (first turns of all, then second turns), or sequential."""
     think: Duration | None = None
     """Time between an answer and the next turn."""
 
@@ -335,88 +332,88 @@ class Generate(SpecModel):
     """Token-id prompts: `prefixes` shared prefixes, each with `per_prefix` suffixes of its own."""
 
     prefixes: Count
-    """Different prefixes."""
+    """Number of prefixes."""
     per_prefix: Count
-    """Requests with each of them."""
+    """Requests per prefix."""
     prefix_tokens: Tokens
     """Length of a prefix."""
     suffix_tokens: Tokens
-    """Length of what stands behind it."""
+    """Length of the text after the prefix."""
     order: Order = "interleaved"
-    """Whether prefixes take turns or come one after the other."""
+    """Order of the prefixes: in turn (interleaved) or one after the other (sequential)."""
     output_tokens: OutputTokens = 1
     """Length of an answer."""
 
 
 class Import(SpecModel):
-    """Logs to read; exactly one of the four names the files."""
+    """Logs; exactly one of the four names the files."""
 
     jsonl: Text | None = None
-    """JSON lines, one request each; a file or a pattern."""
+    """JSON lines, a request on each line; a file or a pattern."""
     json_: Annotated[Text | None, Field(alias="json")] = None
-    """A JSON document with requests."""
+    """JSON document with requests."""
     txt: Text | None = None
-    """Text files, a prompt each."""
+    """Text files, a prompt in each."""
     mooncake: Text | None = None
-    """A trace of block hashes."""
+    """Trace of block hashes."""
     format: Str | None = None
-    """Format of the records; left out: found out."""
+    """Format of the records."""
     block_size: Count | None = None
     """Tokens per hash of a trace."""
     on_bad_line: BadLine | None = None
-    """Whether a bad line stops the run or is skipped and counted."""
+    """Stop at a bad line (error), or skip and count it (skip)."""
     limit: Count | None = None
-    """Only so many requests."""
+    """Number of requests to read."""
 
 
 class GroupSpec(TextSource):
-    """Requests that belong together; exactly one of text, file, glob, messages, segments, generate, import says what they are."""
+    """Requests of one kind; exactly one of text, file, glob, messages, segments, generate and import is their prompt."""
 
     name: Name
-    """What reports call it."""
+    """Name of the group in reports."""
     requests: Count | None = None
-    """How many there are."""
+    """Number of requests."""
     tenant: Text | None = None
-    """The salt of its cache: tenants share no blocks."""
+    """Tenant as the salt of the cache: tenants share no blocks."""
     arrival: Arrival | None = None
-    """When its requests arrive; left out: one after the other."""
+    """Arrival times of the requests."""
     messages: Annotated[list[MessagePart], Field(min_length=1)] | None = None
-    """A chat."""
+    """Messages of a chat."""
     segments: Annotated[list[SegmentPart], Field(min_length=1)] | None = None
-    """The pieces of a prompt, in order."""
+    """Pieces of a prompt, in order."""
     join: Text | None = None
-    """What stands between segments."""
+    """Text between segments."""
     generate: Generate | None = None
     """Synthetic prompts of given lengths."""
     import_: Annotated[Import | None, Field(alias="import")] = None
-    """Logs."""
+    """Logs to read."""
     tools: ToolsField | None = None
-    """Function schemas that stand before the messages, or {file: tools.json}."""
+    """Function schemas before the messages, or {file: tools.json}."""
     sessions: Sessions | None = None
     """Conversations of several turns."""
     output_tokens: OutputTokens | None = None
     """Length of an answer."""
     output: Text | None = None
-    """The answer itself, a template."""
+    """Answer, as a template."""
     vars: Variables = Field(default_factory=dict)
-    """Variables of this group's templates."""
+    """Variables of the templates of this group."""
     gate: GateOptions | None = None
-    """What is demanded of this group."""
+    """Limits of this group."""
     limit: Count | None = None
-    """Only so many requests."""
+    """Number of requests to keep."""
 
 
 class Workload(SpecModel):
     """A workload of kvtool: groups of requests, and the engine that they run on."""
 
     version: Version
-    """Of this format: 1."""
+    """Version of this format: 1."""
     name: Name | None = None
-    """What the workload is called."""
+    """Name of the workload."""
     seed: Natural = 0
-    """Of everything random."""
+    """Seed of all random values: UUIDs, random picks, arrivals."""
     engine: EngineOptions = Field(default_factory=EngineOptions)
-    """What it asks of the engine."""
+    """Options of the engine."""
     vars: Variables = Field(default_factory=dict)
     """Variables of all templates."""
     tools: ToolsField | None = None
@@ -426,4 +423,4 @@ class Workload(SpecModel):
     tests: list[FunctionName] = Field(default_factory=list)
     """Jinja tests of your application. Here each is true of a value that is not empty."""
     groups: Annotated[list[GroupSpec], Field(min_length=1)]
-    """The requests."""
+    """Groups of requests."""

@@ -35,11 +35,16 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         (["xyzzy"], "no such command: xyzzy"),
         (["profile", "w.yaml", "--capacty", "3"], "did you mean `--capacity`?"),
         (["profile", "w.yaml", "--frobnicate"], "no such option: --frobnicate"),
-        (["profile"], "missing argument 'INPUT'"),
-        (["profile", "w.yaml", "--block-size", "many"], "--block-size"),
-        (["profile", "w.yaml", "--rules", "lru"], "'lru' is not one of 'vllm', 'sglang'"),
-        (["profile", "w.yaml", "--capacity"], "--capacity"),
-        (["profile", "w.yaml", "--width", "3"], "--width"),
+        (["profile"], "INPUT is missing"),
+        (["trace", "w.jsonl"], "--output is missing"),
+        (["profile", "w.yaml", "--block-size", "many"], "--block-size: `many` is not a whole number"),
+        (["profile", "w.yaml", "--min-hit-rate", "many"], "--min-hit-rate: `many` is not a number"),
+        (["profile", "w.yaml", "--rules", "lru"], "--rules: unknown value `lru`"),
+        (["profile", "w.yaml", "--rules", "lru"], "one of vllm, sglang, "),
+        (["profile", "w.yaml", "--capacity"], "--capacity needs a value"),
+        (["profile", "w.yaml", "--json=3"], "--json takes no value"),
+        (["profile", "w.yaml", "--width", "3"], "--width must be at least 20, not 3"),
+        (["explain", "KV101", "KV102"], "too many arguments: KV102"),
         (["diff-prompts", "a.txt"], "diff-prompts needs two prompts"),
     ],
 )
@@ -67,7 +72,7 @@ def test_a_template_is_no_request(folder: Path, capsys: pytest.CaptureFixture[st
             assert run([command, name]) == 2
             out, err = capsys.readouterr()
             assert (out, "Traceback" in err) == ("", False)
-            assert re.match(rf"error: {name}(:2)?: this is a template", err)
+            assert re.match(rf"error: {name}(:2)?: this file is a template", err)
             assert f"kvtool lint {name}" in err
             assert "kvtool init" in err
     (folder / "sent.txt").write_text("You help. It is ten o'clock.\n", encoding="utf-8")

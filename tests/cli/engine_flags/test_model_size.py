@@ -40,7 +40,7 @@ def test_size_of_a_folder(checkpoint: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["size"], "missing argument 'MODEL'"),
+        (["size"], "MODEL is missing"),
         (["size", "llama-9"], "unknown model `llama-9`"),
         (["size", "llama-3.1-8b", "--kv-cache-dtype", "int3"], f"one of {', '.join(KV_CACHE_DTYPES)}"),
         (["size", "llama-3.1-8b", "--accelerator", "h1000"], "unknown accelerator `h1000`"),

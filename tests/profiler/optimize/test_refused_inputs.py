@@ -14,7 +14,7 @@ from tests.profiler.optimize.conftest import RULES, Optimize, chat_log, contents
 def test_what_the_command_line_may_not_say(optimize: Optimize, desk: str) -> None:
     Path("folder").mkdir()
     refused(optimize, "unknown proof tier `P9`", desk, "--allow", "P9")
-    refused(optimize, "--undo names the patch of what --write writes", desk, "--undo", "u.patch")
+    refused(optimize, "--undo names the patch for --write", desk, "--undo", "u.patch")
     refused(optimize, "--undo folder is a directory", desk, "--write", "--undo", "folder")
     refused(optimize, "--undo w.yaml is an input", desk, "--write", "--undo", desk)
     refused(
@@ -38,7 +38,7 @@ def test_logs_are_told_and_not_edited(optimize: Optimize) -> None:
     assert "not edited: logs are records of what was sent: change what writes them" in out
     assert "Nothing was written: no file can be edited" in out
     assert contents() == before
-    refused(optimize, "logs are records of what was sent", "a.jsonl", "--write")
+    refused(optimize, "logs are records of sent requests", "a.jsonl", "--write")
 
 
 def test_prompts_are_told_and_not_edited(optimize: Optimize) -> None:

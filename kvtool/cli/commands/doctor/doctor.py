@@ -23,12 +23,12 @@ _STYLES: dict[Status, str | None] = {"ok": None, "note": "yellow", "missing": "y
 
 @dataclass(frozen=True, kw_only=True)
 class DoctorCommand(Command):
-    """Check this machine: versions, device, tokenizer cache, configuration and terminal.
+    """Show what kvtool finds on this machine, what is missing, and how to get it.
 
-    For each problem it shows the fix. Exit code 4: kvtool does not work.
+    The exit code is 4 if something that kvtool needs is broken.
     """
 
-    fix: Annotated[bool, Option("Prepare the built-in tokenizer now (some seconds, once).")] = False
+    fix: Annotated[bool, Option("Prepare the built-in tokenizer now; this takes some seconds, once.")] = False
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
     def run(self) -> int:

@@ -240,9 +240,10 @@ def compose_config(
     losses: Mapping[str, str],
     engine: Mapping[str, str | int],
     made_up: Collection[str] = (),
+    sources: Sequence[str] = (),
     table: str = "",
 ) -> str:
-    """Return a configuration: the workloads with their hit rates of today, and gates at those.
+    """Return a configuration: the workloads with their hit rates of today, gates at those, and the `sources` to lint.
 
     `engine` is what they were measured with. `table` is where it is, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
     the lowest where several workloads have a group of that name; `losses` name the line of each workload that loses most;
@@ -275,6 +276,7 @@ def compose_config(
             "",
             *_gates(rates, groups, losses, prefix, made_up),
             "",
+            *_lint(sources, prefix),
         ]
     )
 
@@ -309,6 +311,23 @@ def _gates(
 def _one_line(text: str) -> str:
     """Return a text that a comment can contain."""
     return "".join(character if character.isprintable() else " " for character in text)
+
+
+_MOST_SOURCES = 16
+"""Files to lint that are named one by one; of more, the folder is."""
+
+
+def _lint(sources: Sequence[str], prefix: str) -> list[str]:
+    """Return the table of what `kvtool lint` reads in addition to the workloads; nothing without such files."""
+    if not sources:
+        return []
+    return [
+        f"[{prefix}lint]  # what `kvtool lint` reads in addition to the workloads",
+        "inputs = [",
+        *(f"  {_text(path)}," for path in (sources if len(sources) <= _MOST_SOURCES else ["."])),
+        "]",
+        "",
+    ]
 
 
 def _whole(rate: float) -> int:

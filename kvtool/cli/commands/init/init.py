@@ -57,8 +57,10 @@ class InitCommand(InitOptions, Command):
         target = target_file(self, folder)
         check_values(self)
         prompts = None
+        sources = dict.fromkeys(found.python)
         if not found.workloads:
             copies = copy_prompts(folder, [*found.python, *found.data], found.notes)
+            sources |= dict.fromkeys(each.path for each in copies)
             prompts = read_prompts(folder, found.templates, found.notes, copies)
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
@@ -82,6 +84,7 @@ class InitCommand(InitOptions, Command):
             engine=engine,
             losses=measured.losses,
             made_up=made_up,
+            sources=list(sources),
             table=_TABLE if self.pyproject else "",
         )
         files[target.name] = appended(target, text) if self.pyproject else text

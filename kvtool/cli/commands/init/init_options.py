@@ -14,10 +14,10 @@ from kvtool.config.options.shown_options import Showing
 class InitOptions:
     """Folder to search, files to write, and options of the run."""
 
-    folder: Annotated[str, Argument("Where the prompts are.", "FOLDER")] = "."
+    folder: Annotated[str, Argument("Folder with the prompts; without it, the working folder", "FOLDER")] = "."
     pyproject: Annotated[bool, Option("Add tool.kvtool to pyproject.toml instead of writing kvtool.toml.")] = False
-    force: Annotated[bool, Option("Overwrite what is there.")] = False
-    dry_run: Annotated[bool, Option("Show what would be written, and write nothing.", flag="--dry-run --print")] = False
+    force: Annotated[bool, Option("Overwrite an existing file.")] = False
+    dry_run: Annotated[bool, Option("Show the file, and write nothing.", also="--print")] = False
     rendering: Rendering
     serving: Annotated[Serving, only("block_size")]
     showing: Annotated[Showing, only("offline", "quiet", "color", "plain", "width")]

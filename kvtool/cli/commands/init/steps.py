@@ -241,9 +241,8 @@ def report_written(
     if command.dry_run:
         say(console, "Nothing was written. Run it without --dry-run to write these files.", indent=0)
         return
-    first = next(iter(measured.rates))
     flag = " --allow-outside" if outside else ""
     into = "" if os.path.normpath(folder) == "." else f"cd {sanitize(shlex.quote(folder), ascii_only=plain)} && "
     put(console, "Next:")
     put(console, f"  {into}kvtool check{flag}")
-    put(console, f"  kvtool lint {sanitize(shlex.quote(first), ascii_only=plain)}{flag}")
+    put(console, f"  {into}kvtool lint{flag}")
