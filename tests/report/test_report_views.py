@@ -311,5 +311,5 @@ def test_the_fate_that_a_fix_wins_back_says_so(
 ) -> None:
     log_of_shuffled_tools(folder / "log.jsonl", dated=False)
     out = profiled(capsys, "log.jsonl", "-t", bytes_json)
-    assert re.search(r"differs only in order or format .*fix above$", out, re.MULTILINE)
+    assert re.search(r"differs in order or format .*fix above$", out, re.MULTILINE)
     assert not re.search(r"(hit|unique|blocked) .*fix above$", out, re.MULTILINE)

@@ -59,7 +59,7 @@ FATES = {
     "last_token": "last block, recomputed",
     "partial_block": "partial last block",
     "seam": "same text, different tokens",
-    "cosmetic": "differs only in order or format",
+    "cosmetic": "differs in order or format",
     "blocked": "blocked (repeated after a change)",
     "displaced": "repeated, but not at the front",
     "first_use": "first use",
