@@ -61,7 +61,7 @@ FATES = {
     "seam": "same text, different tokens",
     "cosmetic": "differs in order or format",
     "blocked": "blocked (repeated after a change)",
-    "displaced": "repeated, but not at the front",
+    "displaced": "repeated, not at the front",
     "first_use": "first use",
     "unique": "unique text",
 }
