@@ -67,7 +67,7 @@ def test_the_command_writes_files(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["what-if", "t.jsonl", "--sweep", "capacity"]
     assert run([*command, *(word for file in files for word in ("-o", file))]) == 0
     said = capsys.readouterr()
-    assert "Maximum with an unlimited cache" in said.out
+    assert "95% of the maximum needs" in said.out
     for file in files:
         assert f"written: {file}" in said.err
         assert Path(file).stat().st_size
