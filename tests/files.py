@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from kvtool.text.terminal.console import cell_width
+
 
 def write(path: str, text: str | bytes) -> str:
     """Write a file, with its folders; returns its path."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     Path(path).write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
+
+
+def widest(shown: str) -> int:
+    """Return the cells of the widest line. A word of a command is never broken, so lines of a single word do not count."""
+    lines = (line for line in shown.splitlines() if len(line.removesuffix(" \\").split()) > 1)
+    return max(map(cell_width, lines), default=0)

@@ -184,9 +184,9 @@ def engine_notes(choice: RuleChoice) -> list[str]:
         for each in fields(choice.options)
         if getattr(choice.options, each.name) != getattr(rules.options, each.name) and each.name in rules_of_flags()
     ]
-    how = "requests one at a time"
+    how = "one request at a time"
     if choice.together > 1:
-        how = f"{choice.together} requests come together, the next when all are answered; times are of each alone"
+        how = f"{choice.together} requests at once, then the next {choice.together}; each time is for one request alone"
     how += f"; {', '.join(changed)}" if changed else ""
     return [
         f"rules of {rules.engine}: {rules.evidence}",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from kvtool.diagnose.compare.change import Change
 
 ONE_SIDED = DifferenceKind("one_sided", "lines in one prompt only", KV107.code)
-SEAM = DifferenceKind("seam", "one text goes on here", KV122.code)
+SEAM = DifferenceKind("seam", "one text continues here", KV122.code)
 TOOLS = "tools"
 CHAT_TEMPLATE = "chat template"
 Relation = Literal["identical", "same_tokens", "a_begins_b", "b_begins_a", "different"]
@@ -82,6 +82,9 @@ class PromptDiff:
     """The names of prompts without any text; a tokenizer may begin even these with a token."""
     named: tuple[Change, ...] = ()
     """What differs in the structure of the requests: order of tools, keys, documents, a history that was cut, values."""
+
+    named_lines: tuple[int, ...] = ()
+    """The line of each of `named` in its text; 0 for tools and histories."""
 
     @property
     def blocks(self) -> int:

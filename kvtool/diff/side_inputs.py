@@ -210,7 +210,7 @@ def _records(
     if alone and count > 1:
         raise KvtoolError(
             f"`{_shown(path)}` has more than one record",
-            hint=f"a number says which one is meant: {path}:1 is the first",
+            hint=f"add its number: {path}:1 is the first",
         )
     sides: dict[_Wanted, InputSide] = {}
     for one in wanted:
@@ -238,7 +238,7 @@ def _request(one: _Wanted, raw: RawRecord, format_: RecordFormat | None) -> Turn
     if turn.hashed is not None:
         raise KvtoolError(
             f"`{one.name}` holds hashes of blocks, not a prompt",
-            hint=f"kvtool profile {one.path} tells what they share",
+            hint=f"kvtool profile {one.path} shows what they share",
         )
     turn.id = one.name
     return turn

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change
-from kvtool.diagnose.compare.messages import compare_turns
+from kvtool.diagnose.compare.messages import compare_turns, content_text
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, diff_prompts
 from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.side_trials import trials_of
@@ -49,6 +49,7 @@ def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) ->
         tokenizer=renderer.tokenizer.name,
     )
     named = tuple(named_changes(a, b))
+    diff = replace(diff, named_lines=tuple(_line_of(change, b) for change in named))
     if diff.first is None:
         return replace(diff, named=named)
     diff = replace(diff, named=named, first=named_difference(diff.first, named, b))
@@ -68,6 +69,17 @@ def named_changes(a: Rendered, b: Rendered) -> list[Change]:
     if a.is_chat == b.is_chat:
         return compare_turns(a.side.turn, b.side.turn)
     return compare_turns(*(Turn("", text=side.prompt.text) for side in (a, b)))
+
+
+def _line_of(change: Change, b: Rendered) -> int:
+    """Return the line of the later request's text or message that a change is on; 0 for tools and histories."""
+    if change.part.kind == "message":
+        text = content_text((b.side.turn.messages or [])[change.part.index].get("content"))
+    elif change.part.kind == "text":
+        text = str(b.side.turn.text if b.side.turn.text is not None and not b.is_chat else b.prompt.text)
+    else:
+        return 0
+    return text.count("\n", 0, change.start) + 1
 
 
 def named_difference(first: Difference, named: Sequence[Change], b: Rendered) -> Difference:

@@ -53,6 +53,7 @@ _NAME_A_MODEL = (
     "name a model with windows, linear attention or drafts: --model gpt-oss-20b, "
     "or `model` among the engine's options in a file"
 )
+_DEFAULTS = ("one request at a time", "unlimited cache")
 _LOOKED_AT = 32
 """Requests at the front of a log that say whose models these are."""
 _MOST_BLOCKS = 10_000_000
@@ -389,7 +390,7 @@ class PlannedRun:
         if plan.cache is not None:
             how = rule_note(plan.cache)
         elif plan.rules == "block-lru":
-            how = "block-lru accounting: whole requests, one at a time, an LRU list of blocks"
+            how = "block-lru accounting, one request at a time"
         elif plan.use_arrivals:
             how = "requests at their arrival times" + (
                 f", at most {plan.concurrency} at once" if plan.concurrency else ""
@@ -412,10 +413,11 @@ class PlannedRun:
             cache += ", prefix caching off"
         if engine.async_scheduling and plan.rules == "vllm":
             how += ", asynchronous scheduling"
-        notes = [f"{how}; {cache}"]
+        change = " (change with --concurrency, --gpu-memory)" if (how, cache) == _DEFAULTS else ""
+        notes = [f"{how}, {cache}{change}." if plan.cache is not None else f"Simulated: {how}, {cache}{change}."]
         if self.limits_source is not None and plan.rules == "vllm":
             step = f"{engine.max_num_batched_tokens:,} tokens and {engine.max_num_seqs:,} requests"
-            notes.append(f"step limit: {step} (default of {self.limits_source})")
+            notes.append(f"Largest step: {step} (defaults of {self.limits_source}).")
         if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
             notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         notes += self._plain_notes()

@@ -60,12 +60,12 @@ def parse_output(text: str, formats: Collection[str] = tuple(FORMATS)) -> Output
         close = get_close_matches(word.lower(), names, n=1)
         hint = f"did you mean {close[0]}={path}?" if close else _choice(formats)
         raise KvtoolError(
-            f"--output {text}: there is no format `{word}`", hint=f"{hint} A path with = in it goes behind FORMAT="
+            f"--output {text}: there is no format `{word}`", hint=f"{hint} A path that contains = goes after FORMAT="
         )
     if not text:
         raise KvtoolError("--output names no file", hint=_choice(formats))
     if text == STDOUT:
-        raise KvtoolError("--output - does not say in which format", hint=f"-o json, or another: {_choice(formats)}")
+        raise KvtoolError("--output - needs a format", hint=f"-o json, or another: {_choice(formats)}")
     return OutputFile(_by_extension(text, formats), text)
 
 
@@ -86,16 +86,16 @@ def _by_extension(path: str, formats: Collection[str]) -> Format:
     ]
     best = max(found, key=lambda pair: pair[0], default=None)
     if best is None:
-        raise KvtoolError(f"--output {path}: its extension stands for no format", hint=_choice(formats))
+        raise KvtoolError(f"--output {path}: no format has this extension", hint=_choice(formats))
     if best[1].name not in formats:
-        raise KvtoolError(f"--output {path}: there is no {best[1].name} of this", hint=_choice(formats))
+        raise KvtoolError(f"--output {path}: {best[1].name} is not available here", hint=_choice(formats))
     return best[1]
 
 
 def _choice(formats: Collection[str]) -> str:
     """List all formats with their extensions."""
     shown = [f"{name} ({' '.join(FORMATS[name].extensions)})" if FORMATS[name].extensions else name for name in formats]
-    return f"formats: {', '.join(shown)}; others than the extension's as FORMAT=PATH."
+    return f"formats: {', '.join(shown)}; choose another with FORMAT=PATH."
 
 
 def check_outputs(
@@ -127,14 +127,14 @@ def check_outputs(
             if on_stdout is not None:
                 raise KvtoolError(
                     f"{on_stdout} and --output {spec} both go to standard output",
-                    hint=f"give one of them a file: -o {output.format.name}=PATH",
+                    hint=f"write one to a file: -o {output.format.name}=PATH",
                 )
             on_stdout = f"{flag('outputs')} {spec}"
             continue
         if "\0" in output.path:
             raise KvtoolError("--output names a file with a null character in its name")
         if (found := known.what(output.path)) is not None:
-            raise KvtoolError(f"--output {output.path} is {found}, too", hint="give a file of its own")
+            raise KvtoolError(f"--output {output.path} is {found}, too", hint="choose another file")
         known.add(output.path, "another output")
         _check_writable(output.path)
     return outputs

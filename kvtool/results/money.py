@@ -12,33 +12,33 @@ from pydantic import Field
 from kvtool.results.document_base import Count, Model, Ratio
 
 MORE_PREDICTED = {
-    "below_minimum": "close to the minimum of the provider",
-    "setting_changed": "last used with other settings",
-    "expired": "dropped before its time to live",
-    "parallel": "sent before the first request was answered",
-    "over_15_a_minute": "over 15 per minute with one prefix and key",
-    "caching_off": "provider never reads the cache",
-    "block_size": "other block size at the provider",
-    "evicted_there": "evicted only by the provider",
-    "other_tokens": "provider counts other tokens",
+    "below_minimum": "about the provider's minimum length",
+    "setting_changed": "settings changed",
+    "expired": "kept for less than the time to live",
+    "parallel": "sent before the prefix was stored",
+    "over_15_a_minute": "over 15 requests a minute per prefix and key",
+    "caching_off": "caching is off on the server",
+    "block_size": "the server's block size differs",
+    "evicted_there": "evicted on the server only",
+    "other_tokens": "the server's prompt has other tokens",
     "not_explained": "unexplained (routing or eviction)",
 }
 """Why a provider or a server reads less than its rules say; a token has the first that applies."""
 MORE_REPORTED = {
-    "warm_before_the_log": "cached before the log",
-    "kept_longer": "kept longer than its time to live",
+    "warm_before_the_log": "cached before the log began",
+    "kept_longer": "kept longer than documented",
     "text_not_in_the_log": "text not in the log",
     "tokenizer": "tokenizer",
-    "block_size_more": "other block size at the provider",
-    "larger_cache": "evicted only by kvtool",
-    "not_explained_more": "not explained",
+    "block_size_more": "the server's block size differs",
+    "larger_cache": "evicted in the simulation only",
+    "not_explained_more": "unexplained",
 }
 """Why it reads more."""
 LOST = {
-    "parallel": "sent before the first request was answered",
-    "expired": "expired",
-    "below_minimum": "below provider minimum",
-    "not_marked": "not marked",
+    "parallel": "sent before the prefix was stored",
+    "expired": "expired before reuse",
+    "below_minimum": "below the provider's minimum",
+    "not_marked": "no cache breakpoint",
     "setting_changed": "setting changed",
     "partial_block": "after the last whole step",
 }

@@ -10,8 +10,8 @@ from kvtool.results.report import Report
 from kvtool.results.verdict import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_NOT_COMPARABLE, Check, Verdict
 from kvtool.text.terminal.numbers import plural
 
-PARTIAL = "PARTIAL: interrupted, no verdict; the figures cover only the finished part"
-NOTHING = "NO GATE: no demands"
+PARTIAL = "PARTIAL: interrupted; the figures are those of the work done up to there, and there is no verdict"
+NOTHING = "NO GATE: no limit is set"
 _MOST_TOLD = 4
 """Checks named in one line."""
 

@@ -316,7 +316,7 @@ def test_prompts_that_are_too_long_are_counted_and_left_out(
 ) -> None:
     arguments = ["profile", "w.yaml", "--dry-run", "-t", bytes_json, *flags]
     assert run(arguments) == 0
-    assert "3 requests refused and left out; the first: request long/0" in " ".join(capsys.readouterr().out.split())
+    assert "3 requests refused and left out. First: request long/0" in " ".join(capsys.readouterr().out.split())
     assert run([*arguments, "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["totals"]["refused_requests"] == 3
@@ -360,7 +360,7 @@ def test_a_message_that_the_chat_template_refuses_is_left_out_too(
     assert "roles.jsonl:2:1: the chat template" in capsys.readouterr().err
     assert run([*arguments, "--on-bad-line", "skip"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "1 request refused and left out; the first: roles.jsonl:2:1: the chat template" in out
+    assert "1 request refused and left out. First: roles.jsonl:2:1: the chat template" in out
     assert run([*arguments, "--on-bad-line", "skip", "--json"]) == 0
     totals = json.loads(capsys.readouterr().out)["totals"]
     assert (totals["refused_requests"], totals["requests"]) == (1, 2)

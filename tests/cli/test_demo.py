@@ -27,7 +27,7 @@ def test_it_profiles_the_example_and_writes_nothing(empty: Path, capsys: pytest.
     assert run(["demo", "--dry-run", "--quiet"]) == 0
     said = capsys.readouterr().out
     assert "workloads/prompts/support.md:3:15: KV101" in said
-    assert said.endswith("workloads/support-bot.yaml comes with kvtool; to edit and run it:\n  kvtool demo --write .\n")
+    assert "\n  kvtool demo --write .\n  kvtool optimize workloads/support-bot.yaml" in said
     assert Path.cwd() == empty
     assert list(empty.iterdir()) == []
 

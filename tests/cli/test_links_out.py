@@ -126,7 +126,7 @@ def test_a_walk_leaves_out_and_counts_what_lies_outside(
     flags = ("--unsafe-fixes", "-t", bytes_json, "--no-cache")
     assert run(["lint", ".", "--fix", *flags]) == 0
     said = capsys.readouterr()
-    assert "1 link out of the repository not read" in said.out
+    assert "1 link to files outside the repository not read" in said.out
     assert "secret" not in said.out + said.err
     assert Path("t.j2").read_text() != TEMPLATE, "the others are fixed"
     assert run(["lint", ".", "--json", "-t", bytes_json]) == 0

@@ -71,4 +71,4 @@ def test_what_is_left_out_is_noted_by_profile(log: str, bytes_json: str, capsys:
     assert run(["profile", log, "-t", bytes_json, "--json", "--measure-budget", "0"]) == 0
     notes = json.loads(capsys.readouterr().out)["notes"]
     assert "left out: 1 failed" in notes
-    assert "format: chat" in notes
+    assert "Log format: OpenAI or Anthropic chat requests." in notes

@@ -176,7 +176,7 @@ def test_without_times_the_table_says_what_is_missing(tmp_path: Path, capsys: py
     for more in ([], ["--use-timestamps"], ["--slo", "ttft=1s"], ["--replicas", "2"]):
         found = told(capsys, str(path), "--capacity", "20", *more)
         (lack,) = (row for row in found["missing"] if row["change"].startswith("TTFT"))
-        assert lack["why"] == "no request has an arrival time"
+        assert lack["why"] == "No request has an arrival time"
         assert {row["ttft_p99"] for row in found["rows"]} == {None}
     timed = trace(tmp_path / "timed.jsonl")
     (lack,) = (row for row in told(capsys, timed)["missing"] if row["change"].startswith("TTFT"))

@@ -166,7 +166,7 @@ def test_without_times_a_host_tier_is_counted_as_its_sweep_counts_it(
 def test_what_cannot_be_had_is_listed_with_why(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = trace_of(tmp_path / "t.jsonl", 1)
     lack = {row["change"]: row["why"] for row in told(capsys, path)["missing"]}
-    assert "has no text" in lack["prompts' fixes"]
+    assert "has no text" in lack["prompt fixes"]
     assert "block ids" in lack["block size"]
     assert "--gpu-memory" in lack["cache x 2"]
     assert "--gpu-memory" in lack["tensor parallel 2"]

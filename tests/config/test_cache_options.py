@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.text.terminal.console import cell_width
+from tests.files import widest
 
 Capture = pytest.CaptureFixture[str]
 
@@ -130,7 +130,7 @@ def test_the_report(folder: Path, capsys: Capture, width: int) -> None:
     flags = ["--replicas", "3", "--boundaries", "--width", str(width)]
     assert run(["profile", "w.yaml", "--quiet", "--dry-run", "-t", "bytes.json", *flags]) == 0
     out = capsys.readouterr().out
-    assert max(map(cell_width, out.splitlines())) <= width
+    assert widest(out) <= width
     assert "on another replica" in out
     assert "Block boundaries of gen" in out
     assert "no addition at the front" in " ".join(out.split())  # 1,200 tokens are 75 whole blocks

@@ -1,4 +1,4 @@
-"""Which text is to blame for tokens that could have hit: its variable or line, and the place in the file."""
+"""Which text is to blame for tokens lost: its variable or line, and the place in the file."""
 
 from __future__ import annotations
 

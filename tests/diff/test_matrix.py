@@ -134,7 +134,7 @@ def test_more_than_twelve_have_no_matrix_and_a_legend_of_what_is_named(compare):
 def test_a_large_tree_is_cut_and_says_so(compare):
     diff = compare(*(f"Now: 10:{clock:02}\n{RULES}" for clock in range(40)))
     text = shown(diff, 60)
-    assert "more: --json has all of them" in text
+    assert "more (all with --json)" in text
     assert "… 40 prompts" in text
     assert len(diff.trie) > 40
 

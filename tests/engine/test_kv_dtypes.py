@@ -237,7 +237,7 @@ def test_a_device_that_cannot_cast(monkeypatch: pytest.MonkeyPatch) -> None:
         raise TypeError("no such type on this device")
 
     monkeypatch.setattr(torch, "ones", ones)
-    with pytest.raises(EngineError, match="mps cannot keep keys and values in fp8_e5m2"):
+    with pytest.raises(EngineError, match="mps cannot store the KV cache in fp8_e5m2"):
         storage_dtype(KV_DTYPES["fp8_e5m2"], "mps")
 
 

@@ -44,7 +44,7 @@ def test_from_a_baseline_to_a_failing_gate_and_its_fix(check: Command) -> None:
     assert code == 0
     assert "faq had 6 requests, now 60" in out
     assert out.splitlines()[-2:] == [
-        "Next: record what was won:",
+        "Next: record the better rates as the baseline:",
         "  kvtool check --no-advice -t tokenizer.json --update-baseline",
     ]
 

@@ -152,7 +152,7 @@ def test_one_bad_input_hides_no_finding_of_the_others(check: Command) -> None:
     code, out, err = check("p.j2", "broken.py", "--json")
     assert (code, out) == (2, ""), "a document without a verdict is none"
     code, out, _ = check("good.jsonl", "again.jsonl", "p.j2")
-    assert (code, "NO GATE: no demands, 2 errors not gated: KV101 at again.jsonl:2" in out) == (0, True)
+    assert (code, "NO GATE: no limit is set, 2 errors not gated: KV101 at again.jsonl:2" in out) == (0, True)
 
 
 @pytest.mark.parametrize(

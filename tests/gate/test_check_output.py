@@ -97,7 +97,9 @@ def test_plain_is_one_record_per_line(check: Command) -> None:
     write("b.yaml", SUPPORT)
     out = check("b.yaml", "--no-advice", "--plain")[1]
     assert re.search(
-        r"^Workload b.yaml, group support: reqs 8; hit [\d.]+%; limit >=80.0%; .*status FAIL$", out, re.MULTILINE
+        r"^Workload b.yaml, group support: requests 8; hit rate [\d.]+%; limit >=80.0%; .*status FAIL$",
+        out,
+        re.MULTILINE,
     )
 
 
@@ -108,7 +110,7 @@ def test_the_next_command_leads_somewhere(check: Command) -> None:
         "version: 1\nvars: {now: {datetime: 1m}}\ngroups:\n  - {name: g, requests: 8, gate: {hit_rate: '80%'},\n"
         "     messages: [{role: system, file: prompts/s.md}, {role: user, text: hi}]}\n",
     )
-    assert "Next: see the edits that do it:\n  kvtool optimize a.yaml --allow P" in check("a.yaml")[1]
+    assert "Next: preview the edit (add --write to apply it):\n  kvtool optimize a.yaml --allow P" in check("a.yaml")[1]
     write(
         "b.yaml",
         "version: 1\nvars: {topic: {choice: [amber, birch, cedar, delta, ember, fjord, grove]}}\ngroups:\n  - name: g\n"

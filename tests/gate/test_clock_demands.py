@@ -69,8 +69,8 @@ def test_the_next_step_is_the_table_for_the_same_objective(
     monkeypatch.setattr("sys.argv", ["kvtool", "check", "t.jsonl", *flags])
     assert run(["check", "t.jsonl", *flags]) == 1
     shown = capsys.readouterr().out
-    assert "FAIL 1 gate (all requests no fleet found, allowed 8)" in shown
-    _, step, command, *_ = shown.partition("Next: see what saves GPUs:\n")
+    assert "FAIL 1 gate (all requests no fleet found, 8 allowed)" in shown
+    _, step, command, *_ = shown.partition("Next: find out what saves GPUs:\n")
     assert step
     words = shlex.split(command)
     assert words == ["kvtool", "what-if", "t.jsonl", "--slo=ttft=0.1ms", "--tensor-parallel", "2"]

@@ -135,7 +135,9 @@ def test_what_moved_as_markdown(in_it: Path, golden: GoldenFiles, capsys: pytest
 
 def test_one_record_a_line(in_it: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = shown(capsys, "old.json", "new.json", "--plain").splitlines()
-    assert any(re.match(r"Group support: .*hit old [\d.]+%; hit new [\d.]+%; points \+", line) for line in lines)
+    assert any(
+        re.match(r"Group support: .*hit rate old [\d.]+%; hit rate new [\d.]+%; points \+", line) for line in lines
+    )
 
 
 def test_what_moved_for_a_program(in_it: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -286,10 +288,10 @@ def test_a_partial_result_is_told(report: Report, tmp_path: Path, capsys: pytest
 def test_the_exit_code_says_whether_a_hit_rate_fell(in_it: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rates = [load_result(name).reports[0].totals.hit_rate for name in ("old.json", "new.json")]
     worse, better = ("new.json", "old.json") if rates[1] < rates[0] else ("old.json", "new.json")
-    assert "ROSE hit rate" in shown(capsys, worse, better, "--exit-code")
-    assert "FELL hit rate" in shown(capsys, better, worse, "--exit-code", code=1)
-    assert "FELL hit rate" in shown(capsys, better, worse)
-    assert "SAME hit rate" in shown(capsys, worse, worse, "--exit-code")
+    assert "Hit rate rose: " in shown(capsys, worse, better, "--exit-code")
+    assert "Hit rate fell: " in shown(capsys, better, worse, "--exit-code", code=1)
+    assert "Hit rate fell: " in shown(capsys, better, worse)
+    assert "Hit rate is unchanged: " in shown(capsys, worse, worse, "--exit-code")
 
 
 def test_one_token_in_many_is_a_fall(report: Report) -> None:
@@ -321,8 +323,8 @@ def test_a_workload_that_did_not_move_is_one_line(report: Report) -> None:
     print_comparison(make_console(file=file, width=80), comparison, show_text="none")
     before, moved = file.getvalue().split("b.yaml\n")[:2]
     rate = percent(report.totals.hit_rate)
-    assert before.split("a.yaml\n")[1].strip() == f"as before: hit rate {rate}, {report.totals.requests} requests"
-    assert "Where prompt tokens went" in moved
+    assert before.split("a.yaml\n")[1].strip() == f"Unchanged: hit rate {rate}, {report.totals.requests} requests"
+    assert "Token breakdown" in moved
 
 
 def test_a_group_that_only_one_has(report: Report, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -351,7 +353,7 @@ def test_one_of_the_two_may_be_standard_input(
         monkeypatch.setattr(sys, "stdin", StringIO(Path("old.json").read_text()))
         assert "hit rate" in shown(capsys, *arguments)
     assert run(["compare", "-", "-"]) == 2
-    assert "only one of the two can be standard input" in capsys.readouterr().err
+    assert "only one input can be standard input" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -359,7 +361,7 @@ def test_one_of_the_two_may_be_standard_input(
     [
         (["old.json", "none.json"], "none.json: no such file"),
         (["w.yaml", "new.json"], "w.yaml: this is not JSON"),
-        (["old.json", "new.json", "-o", "x.html"], "there is no html of this"),
+        (["old.json", "new.json", "-o", "x.html"], "html is not available here"),
         (["old.json", "new.json", "-o", "old.json"], "is an input, too"),
         (["old.json", "new.json", "--json", "-o", "md"], "both go to standard output"),
     ],

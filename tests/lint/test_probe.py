@@ -177,7 +177,7 @@ def test_nothing_is_said_of_what_is_always_the_same(folder, only):
     result = run_probe("build.py:static")
     assert result.leaks == ()
     assert len(result.without_effect) == 5
-    assert "Nothing that was changed reaches the prompt." in shown(result)
+    assert "No change reaches the prompt." in shown(result)
 
 
 @pytest.mark.parametrize("command", [False, True])

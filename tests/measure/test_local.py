@@ -304,7 +304,7 @@ def test_tpot_is_measured_beside_ttft(profile: Callable[..., dict[str, Any]], by
     assert measured["prefix_aware"] > 0
     out = shown(capsys, bytes_json)
     assert "TPOT, measured here" in out
-    assert "Measured: 6 requests together, the median of 64 steps" in out
+    assert "Measured: 6 requests together, median of 64 steps" in out
     assert "where auto is flat" not in out
 
 

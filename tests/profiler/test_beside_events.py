@@ -14,8 +14,8 @@ import pytest
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
-from kvtool.text.terminal.console import cell_width
 from tests.conftest import Command
+from tests.files import widest
 from tests.measure.servers.published import CLEARED, payload, removed, stored, write_recorded
 from tests.measure.servers.recordings import recording
 from tests.profiler.made_sessions import SECRET, made_session
@@ -116,9 +116,9 @@ def test_the_terminal_says_it_at_every_width(in_folder: Command, tmp_path: Path)
             "profile", "log.jsonl", "--dry-run", "--kv-events", "e.jsonl.gz", "--width", str(width), "--no-advice"
         )
         assert code == 0
-        assert max(map(cell_width, out.splitlines())) <= width
+        assert widest(out) <= width
         joined = " ".join(out.split())
-        assert "2 of 3 requests reused what is predicted: 0 tokens, predicted 32" in joined
+        assert "2 of 3 requests as predicted: 0 tokens, predicted 32" in joined
         assert "2 of 6 blocks at an age of 4.0 s, 4.0 s (p50, p90); 2 stored again, 32 tokens" in joined
         assert "\\x1b[31mred 32 tokens" in joined
         assert "\x1b[31m" not in out

@@ -132,7 +132,7 @@ def test_pages_show_what_the_terminal_shows_and_escape_tenants(in_folder: Comman
     code, terminal, err = in_folder("profile", "prod.jsonl", "--dry-run", "-o", "html=r.html", "-o", "markdown=r.md")
     assert code == 0, err
     html, markdown = Path("r.html").read_text(), Path("r.md").read_text()
-    said = "3 tenants in one cache, and kept apart"
+    said = "3 tenants one shared cache or isolated"
     for text in (terminal, html, markdown):
         assert said in text
         assert "with the salt only behind what all of them send" in " ".join(text.split())

@@ -184,7 +184,7 @@ def test_a_discount_and_a_file_of_prices(in_folder: Command) -> None:
 def test_stale_prices_are_told(in_folder: Command) -> None:
     late = datetime(2027, 6, 1, tzinfo=UTC)
     notices = profiled(in_folder, [Sent(start=late)])["money"]["notices"]
-    assert any("days ago; set --prices FILE" in notice for notice in notices)
+    assert any("Update them with --prices FILE" in notice for notice in notices)
     assert not profiled(in_folder, [Sent()])["money"]["notices"]
 
 
@@ -214,7 +214,7 @@ def test_the_block_is_no_wider_than_the_terminal(in_folder: Command, width: int)
     code, out, _ = in_folder("profile", "prod.jsonl", "--dry-run", "--width", str(width))
     assert code == 0
     assert max(len(line) for line in out.splitlines()) <= width
-    for words in ("Reported", "48.8%", "Predicted", "kept longer than its time to live", "not explained"):
+    for words in ("Reported", "48.8%", "Predicted", "kept longer than documented", "not explained"):
         assert words in out
 
 

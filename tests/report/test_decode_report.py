@@ -77,7 +77,7 @@ def test_the_report_has_both_figures(folder: Path, capsys: Capture, width: int) 
     text = " ".join(out.split())
     flat, aware = f"{12 * 2065 * TOKEN_BYTES / 2**30:.1f} GiB", f"{(2048 + 12 * 17) * TOKEN_BYTES / 2**20:.1f} MiB"
     assert re.search(rf"KV read .*{flat}.*{aware}.*{12 * 2065 / (2048 + 12 * 17):.1f}x", text)
-    assert "12 conversations, if they decoded together" in text
+    assert "12 conversations that decode together" in text
     assert "--decode-attention auto is prefix-aware" in text
 
 

@@ -102,7 +102,7 @@ def test_the_ten_costliest_are_annotated_and_the_others_counted() -> None:
     assert [told[0][1]["file"], told[0][1]["line"], told[0][1]["col"]] == ["support.yaml", "12", "22"]
     assert [properties["file"] for _, properties, _ in told[1:11]] == [f"p{cost}.md" for cost in range(12, 2, -1)]
     assert told[11:] == [
-        ("notice", {"title": "kvtool"}, "3 findings more: the other reports have them all"),
+        ("notice", {"title": "kvtool"}, "3 findings more in the other reports"),
         ("error", {"title": "kvtool"}, "FAIL 1 check"),
     ]
 
@@ -190,7 +190,7 @@ def test_a_comment_stays_below_githubs_limit_and_says_what_was_cut() -> None:
     page = render("markdown", made)
     assert 50_000 < len(page) <= 60_000
     assert page.startswith("<!-- kvtool -->\n### FAIL 80 checks\n")
-    assert re.search(r"\*\*Cut:\*\* (\d+ \w+(, )?)+ did not fit here", page)
+    assert re.search(r"\*\*Cut:\*\* (\d+ \w+(, )?)+ left out here", page)
     assert page.count("<details>") == page.count("</details>")
     assert len(step_summary(made, WriteOptions()).encode()) <= 1 << 20
 

@@ -201,7 +201,7 @@ def test_what_a_screen_reader_is_told(show: Opener) -> None:
         '- region "Verdict":',
         '- table "Checks":',
         '- article "Summary FAIL":',
-        '- heading "Where prompt tokens went" [level=3]',
+        '- heading "Token breakdown" [level=3]',
         '- columnheader "Hit rate"',
         "- contentinfo:",
     ):
@@ -210,9 +210,9 @@ def test_what_a_screen_reader_is_told(show: Opener) -> None:
     titles = images.evaluate_all("all => all.map(one => one.querySelector('title').textContent)")
     assert len(titles) == 1 + sum(CHARTS.values())
     assert all(titles)
-    chart = page.get_by_role("img", name="Where prompt tokens went")
+    chart = page.get_by_role("img", name="Token breakdown")
     assert chart.count() == 1
-    assert page.get_by_role("img", name="hit rate 40.0%, reachable 90.0%, gate at least 80.0%: FAIL").count() == 1
+    assert page.get_by_role("img", name="hit rate 40.0%, maximum 90.0%, gate at least 80.0%: FAIL").count() == 1
 
 
 def shown_groups(page: Page) -> list[str]:
@@ -294,7 +294,7 @@ def test_the_tree_by_keyboard(show: Opener) -> None:
     page = show(full_result())
     tree = page.locator("#w1-tree")
     at = "[...document.querySelectorAll('#w1-tree g.node')].indexOf(document.activeElement)"
-    assert tree.get_by_role("group", name="Prefix tree: who shares what").count() == 1
+    assert tree.get_by_role("group", name="Prefix tree: shared prefixes").count() == 1
     assert tree.locator("g.node[tabindex='0']").count() == 1
     tree.locator("g.node").first.focus()
     for key, place in (
@@ -322,7 +322,7 @@ def test_without_a_script_all_of_it_reads(show: Opener) -> None:
     assert shown_groups(page) == ["support", "rag"]
     for name, title in SECTIONS.items():
         assert page.locator(f"#w1-{name}").get_by_role("heading", level=3).inner_text() == title
-    assert page.get_by_role("img", name="Prefix tree: who shares what").count() == 1
+    assert page.get_by_role("img", name="Prefix tree: shared prefixes").count() == 1
     assert page.locator("#w1-tree g.node title").count() == 4
     cards = page.locator("details.card")
     assert cards.nth(0).locator(".about").is_visible()

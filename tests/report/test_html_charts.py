@@ -18,9 +18,9 @@ def test_waterfall_adds_up() -> None:
     *parts, total = rows(table(section, "Prompt tokens"))
     assert [row[0] for row in parts] == [
         "hit",
-        "same text, other tokens",
+        "same text, different tokens",
         "blocked (repeated after a change)",
-        "changing text",
+        "unique text",
     ]
     assert sum(numbers([row[1] for row in parts])) == numbers([total[1]])[0] == 1996
     assert round(sum(numbers([row[2] for row in parts])), 1) == 100.0

@@ -109,7 +109,7 @@ def test_what_shows_nothing_is_left_out() -> None:
     for prompt in shapes["worst"]:
         prompt["runs"] = [{"start": 0, "stop": 100, "fate": "unique", "path": "", "line": 0}]
     made = report(fates={"unique": 1000}, views=Views.model_validate(shapes))
-    found = page(result("none", "NO GATE: no demands", made))
+    found = page(result("none", "NO GATE: no limit is set", made))
     kept = {node.attributes["id"] for node in found.all("section")}
     assert kept == {"w1-findings", "w1-ttft", "w1-memory", "w1-config"}
     assert {link.attributes["href"] for link in found.all("nav")[0].all("a")} == {"#w1", *(f"#{one}" for one in kept)}
@@ -140,7 +140,7 @@ def test_worst_prompts_that_nothing_can_be_done_about_are_not_drawn() -> None:
         for run, fate in zip(prompt["runs"], ("partial_block", "first_use", "unique"), strict=True):
             run["fate"] = fate
     found = page(result("none", "", full_report(views=Views.model_validate(shapes)))).id("w1-worst")
-    assert [one.all(class_="name")[0].words() for one in found.all("figcaption")] == ["rag/7"]
+    assert [one.all(class_="name")[0].words() for one in found.all("figcaption")] == ["rag, request 7"]
 
 
 def test_worst_prompts_that_are_alike_are_drawn_once() -> None:
@@ -149,7 +149,7 @@ def test_worst_prompts_that_are_alike_are_drawn_once() -> None:
     shapes["worst"] = [first | {"id": f"support/{number}"} for number in range(7)] + [other]
     found = page(result("none", "", full_report(views=Views.model_validate(shapes)))).id("w1-worst")
     captions = [one.words() for one in found.all("figcaption")]
-    assert [len(found.all("svg", role="img")), "6 more like it" in captions[0], "more like it" in captions[1]] == [
+    assert [len(found.all("svg", role="img")), "6 similar" in captions[0], "similar" in captions[1]] == [
         2,
         True,
         False,
@@ -227,12 +227,12 @@ def test_gates_are_told_in_words() -> None:
     ]
     captions = [node.words() for node in found.id("w1-groups").all("figcaption")]
     assert captions == [
-        "all requests63.5%reachable 89.0%",
-        "support FAIL40.0%reachable 90.0%",
-        "rag ok87.0%reachable 88.0%",
+        "all requests63.5%maximum 89.0%",
+        "support FAIL40.0%maximum 90.0%",
+        "rag ok87.0%maximum 88.0%",
     ]
     described = [node.words() for node in found.id("w1-groups").all("desc")]
-    assert described[1] == "hit rate 40.0%, reachable 90.0%, gate at least 80.0%: FAIL"
+    assert described[1] == "hit rate 40.0%, maximum 90.0%, gate at least 80.0%: FAIL"
     assert found.all(class_="notices")[0].words() == "Notice rag.yaml is not in the baseline"
 
 
@@ -295,7 +295,7 @@ def test_fixes_show_before_and_after() -> None:
     ]
     widths = [bar.attributes["width"] for bar in card.all("rect") if "least" in bar.attributes.get("class", "")]
     assert widths == ["40%", "90%", "63.5%", "88.5%"]
-    assert "Look look here" in card.words()
+    assert "Note look here" in card.words()
     assert found.id("w1").words().count("kvtool optimize support.yaml --allow P2") == 1
 
 
@@ -304,13 +304,13 @@ def test_tried_fixes_are_not_called_proven_together() -> None:
         group_before=0.4, group_after=0.5, total_before=0.4, total_after=0.5, group_alone=None, group_predicted=None
     )
     found = page(result("none", "", report(findings=[finding("KV301", rerun=None, tried=tried)])))
-    assert "Tried in a run of its own." in found.all(class_="card")[0].words()
+    assert "Tried in a separate run." in found.all(class_="card")[0].words()
     assert "With fixes" not in found.words()
 
 
 def test_what_is_missing_names_the_command_once() -> None:
     found = page(result("none", "", report(workload="my logs.jsonl")))
-    [missing] = [one for one in found.all(class_="missing") if "saved without" in one.words()]
+    [missing] = [one for one in found.all(class_="missing") if "no data for charts" in one.words()]
     assert missing.all("pre")[0].words() == "kvtool profile 'my logs.jsonl' -o report.html"
     identities = {node.attributes.get("id") for node in found.all()}
     assert not identities & {f"w1-{name}" for name in ("tree", "time", "capacity", "distance", "worst")}

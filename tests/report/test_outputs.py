@@ -86,15 +86,15 @@ def test_the_format_is_named_or_follows_the_extension(text: str, name: str, path
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("report", "extension stands for no format", "markdown (.md .markdown)"),
-        ("report.pdf", "extension stands for no format", "sarif (.sarif .sarif.json)"),
-        (".json", "extension stands for no format", "json"),
-        ("folder.json/", "extension stands for no format", "json"),
+        ("report", "no format has this extension", "markdown (.md .markdown)"),
+        ("report.pdf", "no format has this extension", "sarif (.sarif .sarif.json)"),
+        (".json", "no format has this extension", "json"),
+        ("folder.json/", "no format has this extension", "json"),
         ("jsn=a.json", "no format `jsn`", "did you mean json=a.json?"),
         ("zz=a", "no format `zz`", "formats: json"),
         ("json=", "names no file", "json=PATH"),
         ("", "names no file", "formats: json"),
-        ("-", "does not say in which format", "-o json"),
+        ("-", "needs a format", "-o json"),
     ],
 )
 def test_what_names_no_output_is_told_with_what_would(text: str, message: str, hint: str) -> None:
@@ -106,7 +106,7 @@ def test_what_names_no_output_is_told_with_what_would(text: str, message: str, h
 
 def test_a_command_may_have_fewer_formats() -> None:
     assert parse_output("a.md", ("json", "markdown")).format.name == "markdown"
-    with pytest.raises(KvtoolError, match="there is no html of this"):
+    with pytest.raises(KvtoolError, match="html is not available here"):
         parse_output("a.html", ("json", "markdown"))
     with pytest.raises(KvtoolError, match="no format `html`"):
         parse_output("html=a", ("json", "markdown"))

@@ -9,14 +9,19 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvtool.report import views
 from kvtool.report.html import page
 from kvtool.report.markdown import comment
 from kvtool.report.registry import FORMATS
 from kvtool.report.terminal import profile
+from kvtool.report.terminal.lines import rate_style
+from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.render import print_section, print_table
 from kvtool.report.views import report_blocks as order
+from kvtool.report.views.facts import rate_kind, request_name
 from kvtool.report.views.report_blocks import ReportBlock
 from kvtool.report.views.section import Missing, Section, Table, TableColumn
 from kvtool.report.write_options import WriteOptions
@@ -66,7 +71,7 @@ def test_a_new_block_is_shown_by_every_format(name: str, escaped: str, head: str
         shown = stream.getvalue()
     else:
         shown = FORMATS[name].write(result("none", "", made), WriteOptions())
-    for text in ("A block that is new", "10 requests.", "A note.", "Nothing yet.", "3 more rows left out", "1,234"):
+    for text in ("A block that is new", "10 requests.", "A note.", "Nothing yet.", "3 more rows in the JSON", "1,234"):
         assert text in shown
     assert escaped in shown
     assert head in shown
@@ -100,3 +105,32 @@ def test_a_section_fits_into_any_terminal(width: int) -> None:
     print_table(console, table)
     assert max(map(cell_width, stream.getvalue().splitlines())) <= width
     assert stream.getvalue().count(":1234") == 2
+
+
+@given(rate=st.floats(0, 1))
+def test_only_a_good_rate_is_green(rate: float) -> None:
+    """Terminal and pages take their colours from one rule, which does not ask what the prompts allow."""
+    assert (rate_style(rate) == "green") == (rate_kind(rate) == "good") == (rate >= 0.8)
+
+
+@given(record=st.integers(1, 10**6), request=st.integers(0, 99), session=st.integers(0, 10**6))
+def test_request_ids_are_shown_as_names(record: int, request: int, session: int) -> None:
+    """Pages say `record 46`, not `46:0`; a name that a log gives is kept."""
+    assert request_name(f"{record}:0") == f"record {record:,}"
+    assert request_name(f"{record}:{request + 1}") == f"record {record:,}, request {request + 2:,}"
+    assert request_name(f"a.jsonl:{record}:0") == f"a.jsonl, record {record:,}"
+    assert request_name(f"chat/{session}.{request}") == f"chat, session {session}"
+    assert request_name(f"chat/{session}") == f"chat, request {session}"
+    assert request_name("chatcmpl-7f") == "chatcmpl-7f"
+
+
+@given(text=st.text("abc ", min_size=1, max_size=200), start=st.integers(0, 199), room=st.integers(12, 60))
+def test_a_line_that_is_cut_ends_in_an_ellipsis(text: str, start: int, room: int) -> None:
+    at = min(start, len(text) - 1)
+    first = max(at - room // 3, 0) if len(text) > room else 0
+    stream = StringIO()
+    put_marked_line(make_console(file=stream, width=200), "1", text, at, 1, first=first, room=room)
+    shown = stream.getvalue().splitlines()[0].removeprefix("1 | ")
+    assert shown.startswith("…") == bool(first)
+    assert shown.endswith("…") == (len(shown.strip("…")) + first < len(text))
+    assert cell_width(shown) <= room

@@ -38,17 +38,21 @@ TIER: dict[str, Any] = {"host_blocks": 50, "disk_blocks": 0, "bandwidth": 14e9, 
         (
             {"ttft_p99": 2.0},
             {"ttft_p99": 1.0, "break_even_tokens": 96},
-            "10.0% fewer prompt tokens computed. A prefix shorter than 96",
+            "10.0% fewer prompt tokens computed. Loading is faster than computing from 96",
         ),
         ({"ttft_p99": 2.0}, {"ttft_p99": 2.5, "break_even_tokens": 16}, "No tier pays: "),
-        ({"ttft_p99": 2.0}, {"ttft_p99": 2.5, "break_even_tokens": 16}, "Every block of 16 tokens is loaded faster"),
-        ({"ttft_p99": 2.0}, {"ttft_p99": 2.5}, "No prefix is loaded over that link faster than it is computed"),
+        (
+            {"ttft_p99": 2.0},
+            {"ttft_p99": 2.5, "break_even_tokens": 16},
+            "Loading is faster than computing for every block of 16 tokens",
+        ),
+        ({"ttft_p99": 2.0}, {"ttft_p99": 2.5}, "Loading over this link is always slower than computing"),
         ({"ttft_p99": 1.0, "goodput": 3.0}, {"ttft_p99": 2.0, "goodput": 4.0}, "A tier pays: 3.00 requests/s within"),
         ({"ttft_p99": 2.0, "goodput": 4.0}, {"ttft_p99": 1.0, "goodput": 4.0}, "No tier pays: 4.00 requests/s within"),
         (
             {},
             {"loaded_rate": 0.4},
-            "The GPU alone hits 10.0%; with 50 blocks of host memory it hits 10.0% and 40.0% can be loaded",
+            "Hit rate 10.0% with GPU memory alone; with 50 blocks of host memory 10.0%, and 40.0% more is loaded",
         ),
     ],
 )
@@ -59,9 +63,9 @@ def test_tiers(today: dict[str, Any], tier: dict[str, Any], said: str) -> None:
 @pytest.mark.parametrize(
     ("mixed", "split", "said"),
     [
-        ((2.0, 0.2, None), (1.0, 0.1, None), "Split 1 + 1 both are shorter: TTFT p99 1.00 s beside 2.00 s"),
-        ((1.0, 0.2, None), (2.0, 0.1, None), "A split trades TTFT for TPOT, 1 + 1: "),
-        ((1.0, 0.1, None), (2.0, 0.2, None), "No split pays: 1 + 1 has TTFT p99 2.00 s beside 1.00 s"),
+        ((2.0, 0.2, None), (1.0, 0.1, None), "Split 1 + 1 shortens both: TTFT p99 1.00 s instead of 2.00 s"),
+        ((1.0, 0.2, None), (2.0, 0.1, None), "Split 1 + 1 shortens TPOT and lengthens TTFT: "),
+        ((1.0, 0.1, None), (2.0, 0.2, None), "No split pays: 1 + 1 has TTFT p99 2.00 s instead of 1.00 s"),
         (
             (1.0, 0.2, 3.0),
             (2.0, 0.1, 4.0),
@@ -101,7 +105,7 @@ def test_the_fewest_replicas_for_an_objective() -> None:
 @pytest.mark.parametrize("axis", ["replicas", "routing"])
 def test_an_objective_that_no_fleet_meets(axis: str) -> None:
     rows = [served("random", 2, 3.0, 0.0, axis=axis), served("dynamo", 2, 2.0, 0.0, axis=axis)]
-    assert routing_answer(rows).startswith("Nothing that was tried serves a request within the objectives. ")
+    assert routing_answer(rows).startswith("No setting serves a request within the objectives. ")
 
 
 def test_an_objective_that_no_tier_and_no_split_meets() -> None:
@@ -109,22 +113,22 @@ def test_an_objective_that_no_tier_and_no_split_meets() -> None:
     tiers = [row("tier", **TODAY, **none), row("tier", **TIER, **none)]
     splits = [row("pd", replicas=2, **none), row("pd", replicas=2, prefill_replicas=1, decode_replicas=1, **none)]
     for told in (tier_answer(tiers, 16), split_answer(splits)):
-        assert told.startswith("Nothing that was tried serves a request within the objectives: ")
+        assert told.startswith("No setting serves a request within the objectives: ")
 
 
 def test_the_router_that_serves_most_within_the_objectives_is_named() -> None:
     rows = [served("random", 2, 2.0, 1.0, axis="routing"), served("dynamo", 2, 3.0, 4.0, axis="routing")]
-    assert "Most within the objectives serves dynamo: 4.00 requests/s, 1.00 there" in routing_answer(rows)
+    assert "dynamo serves most within the objectives: 4.00 requests/s instead of 1.00" in routing_answer(rows)
 
 
 @pytest.mark.parametrize(
     ("rates", "reachable", "said"),
     [
-        ([0.1, 0.39, 0.4, 0.4], 0.4, "60 s is enough: hit rate 39.0%"),
-        ([0.4, 0.4, 0.4, 0.4], 0.4, "The time to live changes nothing from 30 s to 1 h: hit rate 40.0%"),
-        ([0.0, 0.1, 0.2, 0.3], 0.4, "No time to live that was tried is enough: the longest, 1 h, hits 30.0%"),
-        ([0.1], 0.4, "No time to live that was tried is enough: the longest, 30 s, hits 10.0%"),
-        ([0.39], 0.4, "30 s is enough: hit rate 39.0%"),
+        ([0.1, 0.39, 0.4, 0.4], 0.4, "A time to live of 60 s is enough: hit rate 39.0%"),
+        ([0.4, 0.4, 0.4, 0.4], 0.4, "The time to live has no effect from 30 s to 1 h: hit rate 40.0%"),
+        ([0.0, 0.1, 0.2, 0.3], 0.4, "Every time to live is too short: hit rate 30.0% with 1 h"),
+        ([0.1], 0.4, "Every time to live is too short: hit rate 10.0% with 30 s"),
+        ([0.39], 0.4, "A time to live of 30 s is enough: hit rate 39.0%"),
         ([], 0.4, ""),
     ],
 )
@@ -138,11 +142,11 @@ def test_the_shortest_time_that_keeps_most(rates: list[float], reachable: float,
 @pytest.mark.parametrize(
     ("rates", "said"),
     [
-        ([0.4, 0.39, 0.385, 0.1], "Blocks of 16 tokens hit most, 40.0% of the prompts; 64 lose little, 38.5%"),
-        ([0.4, 0.3, 0.2, 0.1], "Blocks of 16 tokens hit most, 40.0% of the prompts"),
-        ([0.3, 0.4, 0.2, 0.1], "Blocks of 32 tokens hit most, 40.0% of the prompts"),
-        ([0.4] * 4, "The block size changes nothing from 16 to 128 tokens: 40.0% of the prompts hit"),
-        ([0.4], "Blocks of 16 tokens hit most, 40.0% of the prompts"),
+        ([0.4, 0.39, 0.385, 0.1], "Best block size: 16 tokens, hit rate 40.0%; 64 tokens: 38.5%"),
+        ([0.4, 0.3, 0.2, 0.1], "Best block size: 16 tokens, hit rate 40.0%"),
+        ([0.3, 0.4, 0.2, 0.1], "Best block size: 32 tokens, hit rate 40.0%"),
+        ([0.4] * 4, "The block size has no effect from 16 to 128 tokens: hit rate 40.0%"),
+        ([0.4], "Best block size: 16 tokens, hit rate 40.0%"),
         ([], ""),
     ],
 )
@@ -161,15 +165,15 @@ def test_of_several_rooms_the_largest_counts() -> None:
         ]
 
     assert block_size_answer(rows(100, 1000)) == (  # type: ignore[arg-type] # rows they are
-        "Blocks of 16 tokens hit most with room for 992 tokens, 38.4% of the prompts"
+        "Best block size in a cache of 992 tokens: 16 tokens, hit rate 38.4%"
     )
-    assert block_size_answer(rows(100, None)) == "Blocks of 16 tokens hit most, 38.4% of the prompts"  # type: ignore[arg-type] # rows
+    assert block_size_answer(rows(100, None)) == "Best block size: 16 tokens, hit rate 38.4%"  # type: ignore[arg-type] # rows
 
 
 @pytest.mark.parametrize(
-    ("case", "first"), [("ttls", "No time to live"), ("block_sizes", "Blocks of 16 tokens hit most")]
+    ("case", "first"), [("ttls", "Every time to live is too short"), ("block_sizes", "Best block size: 16 tokens")]
 )
 def test_it_stands_before_what_an_unlimited_cache_hits(case: str, first: str) -> None:
     said = answer(made.CASES[case]())
     assert said.startswith(first)
-    assert said.endswith(". An unlimited cache hits 40.0% of 1,000 blocks.")
+    assert said.endswith(". Maximum with an unlimited cache: 40.0% of 1,000 blocks.")

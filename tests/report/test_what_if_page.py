@@ -83,7 +83,7 @@ def test_every_row_is_in_a_table(case: str) -> None:
 def test_marks_and_errors_are_told() -> None:
     words = page(capacity()).words()
     assert "today 100 blocks, 1.6k tokens, 200.0 MiB" in words
-    assert "95% of what can be hit 320 blocks" in words
+    assert "95% of the maximum 320 blocks" in words
     assert "unlimited 40.0%" in words
     words = page(sampled()).words()
     assert "mean ± 2 standard errors" in words
@@ -174,7 +174,7 @@ def test_the_best_router_is_the_soonest_and_the_bound_is_a_line() -> None:
     assert ring.all("title")[0].words() == "least-ttft, 4 replicas: 26.0%, TTFT p99 10.0 s"
     texts = [node.words() for node in found.all("text")]
     assert {"sglang", "dynamo", "llm-d", "longest-prefix", "round-robin"} <= set(texts)
-    assert "the most that any router can hit 36.6%" in found.words()
+    assert "maximum of any router 36.6%" in found.words()
 
 
 def test_the_map_says_each_figure_and_outlines_the_best() -> None:
@@ -188,9 +188,9 @@ def test_the_map_says_each_figure_and_outlines_the_best() -> None:
 
 def test_break_even_is_said_for_each_bandwidth() -> None:
     words = page(CASES["tiers"]()).words()
-    assert "At 1 GB/s no prefix of these prompts is loaded in less time than it is computed." in words
+    assert "At 1 GB/s computing is always faster than loading." in words
     assert "At 14 GB/s a prefix of 1,024 tokens or more" in words
-    assert "no tier: all of it is computed again" in words
+    assert "no tier" in words
 
 
 @given(

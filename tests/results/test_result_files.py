@@ -280,7 +280,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         (("config", "capacity_blocks"), "lots", "/config/capacity_blocks"),
         (("totals", "prompt_tokens"), 1, "/totals/prompt_tokens: it is 1, and its groups have"),
         (("fates", "hit"), 0, "/fates: they sum to"),
-        (("groups", 0, "fates", "lunch"), 1, "there is no fate `lunch`"),
+        (("groups", 0, "fates", "lunch"), 1, "unknown row `lunch`"),
         (("totals", "hit_rate"), 0.99, "/totals/hit_rate: it is 0.9900, and its tokens say"),
         (("groups", 0, "reachable_hit_rate"), 0.99, "/groups/0/reachable_hit_rate: it is 0.9900"),
         (("groups", 0, "alignment", "whole_blocks"), 99, "/groups/0/alignment: blocks and the rest are not"),
@@ -288,7 +288,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         (("boundaries", 0, "left_over"), [], "/boundaries/0/left_over: it is empty"),
         (("boundaries", 0, "left_over"), [{"tokens": 99, "requests": 1}], "99 tokens are more than a block"),
         (("causes", 0, "group"), "nobody", "there is no group `nobody`"),
-        (("absent_fates",), ["blocked"], "/absent_fates: no input lacks these fates alone"),
+        (("absent_fates",), ["blocked"], "/absent_fates: this set is not possible"),
     ],
 )
 def test_figures_that_contradict_each_other_are_not_shown(

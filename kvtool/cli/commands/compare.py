@@ -62,10 +62,10 @@ class CompareCommand(Command):
         if self.before is not None or self.window is not None:
             flag = "--before" if self.before is not None else "--window"
             raise KvtoolError(
-                f"{flag} is about a server's counters, and OLD is a saved result", hint="give its URL as OLD"
+                f"{flag} needs a server, but OLD is a saved result", hint="give the URL of the server as OLD"
             )
         if self.old == self.new == STDIN:
-            raise KvtoolError("only one of the two can be standard input", hint="give the other one's file")
+            raise KvtoolError("only one input can be standard input", hint="name a file for the other")
         from kvtool.report.formats.comparison_formats import FORMATTERS
         from kvtool.report.outputs import check_outputs, write_texts
 
@@ -93,7 +93,7 @@ class CompareCommand(Command):
     def _beside_server(self) -> int:
         """Put the report beside a server's counters; 0, or with `exit_code` 1 where it served a lower rate."""
         if self.outputs:
-            raise KvtoolError("beside a server's counters there is no --output", hint="--json prints the document")
+            raise KvtoolError("--output does not work with a server", hint="use --json")
         if self.before is not None and self.window is not None:
             raise KvtoolError("--before and --window both say where the counting begins", hint="leave one out")
         from kvtool.gate.predicted_and_served import beside_server

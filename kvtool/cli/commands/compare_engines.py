@@ -18,7 +18,8 @@ from kvtool.text.terminal.streams import check_piped
 class CompareEnginesCommand(Command):
     """Compare the cache rules of all engines on one workload: vLLM, SGLang, TensorRT-LLM, llama.cpp.
 
-    Each engine gets the same --capacity. Options of an engine change only its rows.
+    The answer is for the engine that you run (--rules). Each engine gets the same --capacity. Options of an engine change
+    only its rows.
     """
 
     inputs: Annotated[tuple[str, ...], Argument("Logs, workload.yaml, prompts, folders or - (stdin)", "INPUT")]
@@ -26,6 +27,7 @@ class CompareEnginesCommand(Command):
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity", "num_gpu_blocks", "kv_cache_dtype")]
     caching: Annotated[Caching, only("use_timestamps")]
+    tracing: Annotated[Tracing, only("rules")]
     rule_flags: RuleFlags
     reading: Reading
     outputs: Annotated[
@@ -77,7 +79,7 @@ class CompareEnginesCommand(Command):
         )
         opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
         with self.showing.progress() as progress:
-            table = EngineComparison(opened, self.rule_flags, progress).run()
+            table = EngineComparison(opened, self.rule_flags, progress, self.tracing.rules).run()
         written = WriteOptions(width=self.showing.width or DEFAULT_WIDTH)
         texts = [(output, FORMATTERS[output.format.name](table, written)) for output in outputs]
         write_texts(texts, quiet=self.showing.quiet)

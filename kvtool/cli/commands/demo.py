@@ -31,7 +31,7 @@ class DemoCommand(Command):
         """Profile the example, or copy all of them; 0, or 130 where it was interrupted."""
         home = Path(__file__).parents[2]
         if not (home / _EXAMPLE).is_file():
-            raise KvtoolError(f"the examples are missing: there is no {home / EXAMPLES}", hint="reinstall kvtool")
+            raise KvtoolError(f"the examples are missing: {home / EXAMPLES} does not exist", hint="reinstall kvtool")
         return self._profile(home) if self.write is None else self._copy(home / EXAMPLES, Path(self.write) / EXAMPLES)
 
     def _profile(self, home: Path) -> int:
@@ -40,10 +40,13 @@ class DemoCommand(Command):
 
         from kvtool.cli.commands.profile import ProfileCommand
 
+        class ExampleProfile(ProfileCommand):
+            copy_first = () if Path(_EXAMPLE).exists() else ("demo", "--write", ".")
+
         showing = self.showing
         with chdir(home):
-            code = made(
-                ProfileCommand,
+            return made(
+                ExampleProfile,
                 inputs=(_EXAMPLE,),
                 measure_budget=self.measuring.measure_budget,
                 dry_run=self.measuring.dry_run,
@@ -55,9 +58,6 @@ class DemoCommand(Command):
                 width=showing.width,
                 command_line=("profile", _EXAMPLE),
             ).run()
-        if not showing.json:
-            self._say(f"{_EXAMPLE} comes with kvtool; to edit and run it:", "kvtool demo --write .")
-        return code
 
     def _copy(self, examples: Path, folder: Path) -> int:
         """KvtoolError where there is something of that name: it may be somebody's work."""
@@ -66,16 +66,15 @@ class DemoCommand(Command):
         from kvtool.text.files.checkout_links import write_target
 
         if folder.exists() or folder.is_symlink():
-            raise KvtoolError(f"{folder} exists already", hint="--write ANOTHER-FOLDER")
+            raise KvtoolError(f"{folder} exists already", hint="choose another folder")
         copytree(examples, write_target(folder), ignore=ignore_patterns("__pycache__"))
-        self._say(f"written: {folder}, with its README.md", f"kvtool profile {folder / Path(_EXAMPLE).name}")
+        self._next(f"Wrote {folder}.", "profile the example", ["profile", str(folder / Path(_EXAMPLE).name)])
         return 0
 
-    def _say(self, text: str, command: str) -> None:
-        from kvtool.text.terminal.console import ascii_only, put, sanitize, say
+    def _next(self, done: str, todo: str, words: list[str]) -> None:
+        from kvtool.report.terminal.lines import put_next
+        from kvtool.text.terminal.console import ascii_only, sanitize, say
 
         console = self.showing.console()
-        plain = ascii_only(console)
-        put(console)
-        say(console, sanitize(text, ascii_only=plain), indent=0)
-        put(console, f"  {sanitize(command, ascii_only=plain)}", "bold")
+        say(console, sanitize(done, ascii_only=ascii_only(console)), indent=0)
+        put_next(console, todo, words)

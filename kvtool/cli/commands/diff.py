@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
+from kvtool.config.command_line import CommandLine
 from kvtool.config.option import Argument, Option, only
 from kvtool.config.options.run_options import Reading, Rendering, Serving
 from kvtool.config.options.shown_options import Configured, Showing
@@ -45,7 +47,7 @@ class DiffCommand(Command):
     tokens: Annotated[bool, Option("Show the token ids around the difference.")] = False
     exit_code: Annotated[bool, Option("Exit 1 if the prompts differ.")] = False
     configured: Configured
-    showing: Annotated[Showing, only("json", "offline", "color", "plain", "width")]
+    showing: Annotated[Showing, only("json", "offline", "color", "plain", "width", "command_line")]
 
     def run(self) -> int:
         """Compare two or more prompts (`read_sides` says what a name may be) and print the result.
@@ -74,7 +76,7 @@ class DiffCommand(Command):
 
         prompts = expanded(self.prompts, log_format=self.reading.log_format)
         if len(prompts) < 2:
-            raise KvtoolError("it takes two prompts to compare", hint=_second(prompts))
+            raise KvtoolError("diff-prompts needs two prompts", hint=_second(prompts))
         from kvtool.text.templates.chat import ChatTemplate
 
         sides = read_sides(prompts, log_format=self.reading.log_format)
@@ -91,7 +93,8 @@ class DiffCommand(Command):
             _ = renderer.chat_template  # a file that is named must be there, whether a side needs it or not
         rendered = [Rendered.of(side, renderer) for side in sides]
         show = _two if len(rendered) == 2 else _many
-        document, shown = show(rendered, renderer, block_size, self.tokens)
+        command = CommandLine(self.showing.command_line or ("diff-prompts", *prompts))
+        document, shown = show(rendered, renderer, block_size, command if not self.tokens else None)
         if self.showing.json:
             sys.stdout.write(document().to_json())
         else:
@@ -102,40 +105,41 @@ class DiffCommand(Command):
 Show = tuple["Callable[[], Document]", "Callable[[Console], None]"]
 
 
-def _two(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bool) -> Show:
+def _two(sides: list[Rendered], renderer: Renderer, block_size: int, command: CommandLine | None) -> Show:
+    """`command` is the one to propose from; None asks for tokens instead."""
     from kvtool.diff.sides import diff_sides
 
     a, b = sides
     diff = diff_sides(a, b, renderer, block_size)
 
     def document() -> Document:
-        return diff.document().model_copy(update=_ids(sides, tokens, ("a", "b")))
+        return diff.document().model_copy(update=_ids(sides, command is None, ("a", "b")))
 
     def shown(console: Console) -> None:
         from kvtool.report.terminal.prompt_diffs.diff import print_diff, print_tokens
 
-        print_diff(console, diff, next_command=not tokens)
-        if tokens and diff.first is not None:
+        print_diff(console, diff, command)
+        if command is None and diff.first is not None:
             print_tokens(console, diff.common, a.prompt.ids, b.prompt.ids, _token_text(renderer))
 
     return document, shown
 
 
-def _many(sides: list[Rendered], renderer: Renderer, block_size: int, tokens: bool) -> Show:
+def _many(sides: list[Rendered], renderer: Renderer, block_size: int, command: CommandLine | None) -> Show:
     from kvtool.diff.matrix import diff_many
     from kvtool.report.terminal.prompt_diffs.diff_matrix import letters
 
     diff = diff_many(sides, block_size, tokenizer=renderer.tokenizer.name)
 
     def document() -> Document:
-        return diff.model_copy(update=_ids(sides, tokens, tuple(map(letters, range(len(sides))))))
+        return diff.model_copy(update=_ids(sides, command is None, tuple(map(letters, range(len(sides))))))
 
     def shown(console: Console) -> None:
         from kvtool.report.terminal.prompt_diffs.diff import print_tokens
         from kvtool.report.terminal.prompt_diffs.diff_matrix import print_many
 
-        print_many(console, diff)
-        if tokens:
+        print_many(console, diff, command)
+        if command is None:
             points = [(branch.tokens, branch.between) for branch in diff.trie if branch.between is not None]
             for common, (i, j) in points[:_MOST_TABLES]:
                 ids = sides[i].prompt.ids, sides[j].prompt.ids
@@ -159,7 +163,7 @@ def _same(a: Rendered, b: Rendered) -> bool:
 
 def _second(names: Sequence[str]) -> str:
     log = names[0] if names else "log.jsonl"
-    return f"of a log, {log}:1 {log}:2 are the first two records; kvtool diff-prompts --help"
+    return f"two records of a log: {shlex.join(['kvtool', 'diff-prompts', f'{log}:1', f'{log}:2'])}"
 
 
 def _token_text(renderer: Renderer) -> Callable[[int], str]:

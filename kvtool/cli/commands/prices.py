@@ -33,16 +33,16 @@ class PricesCommand(Command):
         table = price_table(self.pricing.prices)
         rows = list(table.rows) if self.model is None else table.rows_of(self.model)
         if not rows:
-            hint = "kvtool prices lists the models that have one; --prices FILE adds your own"
-            raise KvtoolError(f"no price of `{self.model}` is known", hint=hint)
+            hint = "kvtool prices lists all models; --prices FILE adds your own"
+            raise KvtoolError(f"no price is known for `{self.model}`", hint=hint)
         if self.on is not None:
             try:
                 day = date.fromisoformat(self.on)
             except ValueError:
-                raise KvtoolError(f"--on {self.on[:40]} is no day", hint="write it like 2026-08-21") from None
+                raise KvtoolError(f"--on {self.on[:40]} is not a date", hint="write it like 2026-08-21") from None
             rows = [row for row in rows if row.applies_on(day)]
             if not rows:
-                raise KvtoolError(f"no price is known on {day}", hint="leave --on out to see the days that have one")
+                raise KvtoolError(f"no price is known for {day}", hint="leave --on out to see all days")
         document = prices_document(rows)
         if self.showing.json:
             sys.stdout.write(document.to_json())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, is_dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, Panel, check_values, only, option_fields, walk
@@ -58,6 +58,9 @@ class ProfileCommand(Command):
     writing: Annotated[Writing, only("show_text", "outputs")]
     configured: Configured
     showing: Showing
+
+    copy_first: ClassVar[tuple[str, ...]] = ()
+    """The command that copies the inputs to where the proposed commands find them."""
 
     def run(self) -> int:
         """Profile and print; 0, 1 where a gate failed, 130 where it was interrupted."""
@@ -147,6 +150,7 @@ class ProfileCommand(Command):
             rendering=self.rendering,
             serving=self.serving,
             caching=self.caching,
+            tracing=Tracing(),
             rule_flags=self.rule_flags,
             reading=self.reading,
             outputs=self.writing.outputs,
@@ -235,6 +239,7 @@ class ProfileCommand(Command):
             show_text=self.writing.in_terminal,
             command=self.showing.command_line or ("profile", *self.inputs),
             optimize=self._optimize_command(report),
+            copy_first=self.copy_first,
             boundaries=self.view.boundaries,
             details=self.view.details,
         )

@@ -33,6 +33,7 @@ class ReportCommand(Command):
         """Render a saved result; 0, or KvtoolError for a file that holds none."""
         check_piped("report", [self.result])
         from kvtool.report.outputs import check_outputs, output_root, write_outputs
+        from kvtool.report.terminal.any_result import profile_command
         from kvtool.report.write_options import WriteOptions
         from kvtool.results.documents.what_if import WhatIfDocument
         from kvtool.results.files import load_saved
@@ -49,7 +50,7 @@ class ReportCommand(Command):
             options = WriteOptions(
                 show_text=text_in(result),
                 root=output_root(),
-                command=("report", self.result),
+                command=profile_command(result.reports[0]) if len(result.reports) == 1 else ("report", self.result),
                 width=self.showing.width or DEFAULT_WIDTH,
                 details=self.writing.details,
             )

@@ -129,16 +129,14 @@ def rule_note(rules: CacheRules) -> str:
         if provider.note:
             parts.append(provider.note)
     if rules.dated:
-        parts.append(
-            "cache rules of each request's own model on its day, as its log names hosted ones (--block-size N: an engine's)"
-        )
+        parts.append("Cache rules: published by the provider of each model (--block-size N: your own engine)")
     if rules.replicas > 1:
         parts.append(f"{rules.replicas:,} replicas, {rules.routing} routing, the cache of each as given")
     if rules.ttl is None and provider is not None and provider.ttl is not None:
         parts.append(f"no arrival times, so nothing expires after its {lifetime(provider.ttl)}")
     if rules.ttl is not None:
         parts.append(f"time to live {lifetime(rules.ttl)}")
-    return "; ".join([*parts, "whole requests, one at a time"])
+    return "; ".join([*parts, "one request at a time"])
 
 
 def described_rules(rules: CacheRules | None) -> dict[str, str | int | float | bool | None]:

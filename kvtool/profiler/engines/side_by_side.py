@@ -40,15 +40,15 @@ _CAUSES = {
     "evicted": "evicted",
     "isolated": "salts",
     "window": "window",
-    "host_list_full": "host list full",
-    "slot_lost": "slot lost",
+    "host_list_full": "host cache full",
+    "slot_lost": "slot reassigned",
     "taken_over": "block taken over",
     "not_kept": "window or state not kept",
     "no_state": "window or state not kept",
     "drafts": "drafts",
 }
 """What a fate is called as the cause of a difference."""
-_MOVED = "shifted"
+_MOVED = "moved text"
 """What the others lack where an engine moves text."""
 _REFUSED = "refused"
 
@@ -56,8 +56,9 @@ _REFUSED = "refused"
 class EngineComparison:
     """The caches of all engines, and what each made of the requests so far."""
 
-    def __init__(self, opened: Opened, flags: RuleFlags, progress: Progress) -> None:
-        """`flags` are the engines' own options."""
+    def __init__(self, opened: Opened, flags: RuleFlags, progress: Progress, own: str | None = None) -> None:
+        """`flags` are the engines' own options, `own` are the rules of the engine that the user runs."""
+        self._own = own or opened.planned.asked.rules or "vllm"
         self.opened = opened
         self.progress = progress
         choices, self._missing = choices_of(opened.planned, flags)
@@ -141,6 +142,7 @@ class EngineComparison:
             rows=rows,
             groups=[self._group(name) for name in self._groups],
             notes=self._notes(),
+            own=self._own,
             next=self._next(rows),
             partial=partial,
         )
@@ -159,9 +161,9 @@ class EngineComparison:
         )
 
     def _notes(self) -> list[str]:
-        how = "requests one at a time"
+        how = "one request at a time"
         if self._plan.use_arrivals:
-            how += ", in the order in which they arrive"
+            how += ", in order of arrival"
         notes = [*self.opened.options.notes, how, *self._missing]
         planned = self.opened.planned
         if planned.model is not None and (lack := left_out_of(planned.run_model.served(), windows=False)) is not None:
@@ -174,13 +176,8 @@ class EngineComparison:
         return notes
 
     def _next(self, rows: Sequence[EngineRow]) -> list[str]:
-        """Return a profile by the rules that lose most, with what is to be done about it; settings made up here come last."""
-        own = {row.rules: row for row in reversed(rows)}.values()  # of each engine the first one
-        behind = max(own, key=lambda row: row.behind_tokens)
-        if not behind.behind_tokens:
-            behind = max(rows, key=lambda row: row.behind_tokens)
-        if not behind.behind_tokens:
-            return []
+        """Return the profile by the rules of the engine that the user runs."""
+        own = next((row for row in rows if row.rules == self._own), rows[0])
         asked = self.opened.options
         options = flags(
             tokenizer=asked.rendering.tokenizer,
@@ -191,9 +188,9 @@ class EngineComparison:
             group_by=asked.reading.group_by,
             seed=asked.reading.seed,
             groups=asked.reading.groups,
-            rules=behind.rules,
+            rules=own.rules,
         )
-        return ["profile", *asked.inputs, *options, *behind.flags]
+        return ["profile", *asked.inputs, *options, *own.flags]
 
 
 def cause_of(less: TallySums, more: TallySums) -> str | None:
@@ -255,7 +252,7 @@ def choices_of(planned: PlannedRun, flags: RuleFlags) -> tuple[list[RuleChoice],
         try:
             facts = planned.facts_of(name)
         except EngineError as error:
-            missing.append(f"not available: {error.message}")
+            missing.append(f"left out: {error.message}")
             continue
         base, sized = own_choice(options, planned.asked, name, facts)
         if room is not None and not sized and rules.limited is not None:

@@ -173,20 +173,22 @@ def _notices(book: MoneyBook) -> list[str]:
         if row.checked is not None and book.last_day is not None and (book.last_day - row.checked).days > STALE_DAYS
     }
     for model, days in list(stale.items())[:_MOST_STALE]:
-        told.append(f"prices of {model} were checked on {book.used[model].checked}: {days} days ago; set --prices FILE")
+        told.append(
+            f"Prices of {model} are {days} days old (checked on {book.used[model].checked}). Update them with --prices FILE."
+        )
     if book.unpriced:
         names = ", ".join(f"{name} ({count:,})" for name, count in book.unpriced.most_common(_MOST_STALE))
         total = sum(book.unpriced.values())
         told.append(
-            f"priced {book.requests - total:,} of {plural(book.requests, 'request')}; no known price for {names}"
+            f"Priced {book.requests - total:,} of {plural(book.requests, 'request')}. No price is known for {names}."
         )
     told += book.not_stored
     if book.undated:
-        told.append(f"{plural(book.undated, 'request')} without a date: kvtool uses the latest prices")
+        told.append(f"{plural(book.undated, 'request')} without a date: priced with the latest prices.")
     if book.logged_requests:
         ours = book.logged_priced
-        off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% from our {shown_money(ours)}"
-        told.append(f"the log reports {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}{off}")
+        off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% compared with {shown_money(ours)} here"
+        told.append(f"Cost in the log: {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}{off}.")
     return told
 
 

@@ -18,10 +18,8 @@ from kvtool.workload.block_trace import BlockTrace
 _FP8 = "fp8_e4m3"
 _BLOCK_SIZES = (16, 32, 64, 128, 256, 512)
 _MOST_BLOCKS = 10_000_000
-NO_MODEL = "the log names no single known model: give --model NAME or config.json"
-NO_CAPACITY = (
-    "the size of the cache is unknown, so kvtool assumes an unlimited one: set --gpu-memory 80GiB, or --capacity"
-)
+NO_MODEL = "The log names no single known model. Set --model NAME or config.json"
+NO_CAPACITY = "The cache size is unknown. Set --gpu-memory 80GiB or --capacity"
 POLICY_NAMES = {
     "lru": "LRU",
     "fifo": "FIFO",
@@ -86,7 +84,7 @@ class CacheChanges:
         if enough:
             self._lack(
                 "a larger cache",
-                f"today's {blocks:,} blocks are enough for all prompts and answers, which need {everything:,}",
+                f"Today's {blocks:,} blocks are enough for all prompts and answers ({everything:,} blocks)",
             )
         block = today.plan.bytes_per_block
         for times in () if enough else (2, 4):
@@ -94,8 +92,8 @@ class CacheChanges:
                 today,
                 kind="capacity",
                 name=f"cache x {times}",
-                does=f"give the cache {times * blocks:,} blocks instead of {blocks:,}"
-                + ("" if block is None else f": {size((times - 1) * blocks * block)} more"),
+                does=f"raise the cache from {blocks:,} to {times * blocks:,} blocks"
+                + ("" if block is None else f", {size((times - 1) * blocks * block)} more"),
                 plan=with_blocks(today.plan, times * blocks),
                 flags=_capacity_flags(times * blocks),
                 more_hardware=True,
@@ -104,7 +102,7 @@ class CacheChanges:
             today,
             kind="capacity",
             name="unlimited cache",
-            does="upper bound: no cache hits more",
+            does="use an unlimited cache",
             plan=with_blocks(today.plan, None),
             flags=_capacity_flags(everything) if everything <= _MOST_BLOCKS else None,
             sure="bound",
@@ -115,7 +113,7 @@ class CacheChanges:
         today = self.today
         own = today.trace.block_size
         if today.plan.traced:
-            self._lack("block size", f"a trace of block ids supports only its own blocks of {own} tokens")
+            self._lack("block size", f"A trace of block ids has fixed blocks of {own} tokens")
             return
         best: PlannedChange | None = None
         for size_ in _BLOCK_SIZES:
@@ -126,7 +124,7 @@ class CacheChanges:
                 today,
                 kind="block-size",
                 name=f"blocks of {size_}",
-                does=f"use blocks of {size_} tokens instead of {own}, in the same memory",
+                does=f"cut the cache into blocks of {size_} tokens instead of {own}, in the same memory",
                 trace=self.fine.coarser(size_ // self.fine.block_size),
                 plan=with_blocks(today.plan, room, size_),
                 flags={"block_size": size_, **(_capacity_flags(room) if room is not None else {})},
@@ -145,7 +143,7 @@ class CacheChanges:
         together = today.capacity * replicas
         others: Flags = {**_capacity_flags(None), **NO_CLOCK}
         if not today.plan.by_trace_study:
-            self._lack("policy", "vLLM has only LRU; for other servers --rules block-lru compares six policies")
+            self._lack("policy", "vLLM has only LRU. For other servers, --rules block-lru compares six")
         else:
             tried = [replace(today, kind="policy", policy=name) for name in POLICIES if name != today.policy]
             best = min(tried, key=lambda each: each.hits.computed)
@@ -153,7 +151,7 @@ class CacheChanges:
                 yield replace(
                     best,
                     name=f"policy {POLICY_NAMES[best.policy]}",
-                    does=f"evict by {POLICY_NAMES[best.policy]}, the best of {len(POLICIES)} tested",
+                    does=f"evict by {POLICY_NAMES[best.policy]}, the best of {len(POLICIES)} policies",
                     flags={**swept, "policies": best.policy, **others, "capacities": today.capacity},
                 )
         yield replace(
@@ -195,8 +193,8 @@ class CacheChanges:
             today,
             kind="kv-cache-dtype",
             name=name,
-            does=f"use an fp8 KV cache: {blocks:,} blocks in the memory of {today.capacity:,}; "
-            "logits change slightly (compare with kvtool profile --audit)",
+            does=f"store the KV cache in fp8: {blocks:,} blocks instead of {today.capacity:,}; "
+            "kvtool profile --audit checks the outputs",
             plan=with_blocks(changed, blocks),
             flags=flags,
         )
@@ -206,7 +204,7 @@ class CacheChanges:
         ways = 2 * today.accelerators
         name = f"tensor parallel {ways}"
         if not self.memory_said:
-            self._lack(name, "set --gpu-memory to compare more GPUs")
+            self._lack(name, "Needs --gpu-memory")
             return
         try:
             changed = self.replanned(tensor_parallel=ways)
@@ -218,7 +216,7 @@ class CacheChanges:
             today,
             kind="tensor-parallel",
             name=name,
-            does=f"share each model among {ways} GPUs, twice as many in total: {blocks:,} blocks instead of "
+            does=f"share each model among {ways} accelerators, twice as many in all: {blocks:,} blocks instead of "
             f"{today.capacity:,}",
             plan=changed,
             flags={"tensor_parallel": ways},

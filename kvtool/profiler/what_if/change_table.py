@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd, inf
@@ -84,7 +85,7 @@ class WhatIfTable:
         told = answer(
             rows,
             self.missing,
-            prompts_hint="" if found is None else self._prompts_hint(found),
+            prompts_command="" if found is None else self._prompts_command(found),
             gpus_each=plan.latency.tensor_parallel,
         )
         return plan_document(
@@ -140,16 +141,16 @@ class WhatIfTable:
 
     def _fixes(self) -> PromptFixes | None:
         """Return what the advisor would change; None where it is not asked, or there is no text to change."""
-        name = "prompts' fixes"
+        name = "prompt fixes"
         if self.opened.planned.plan.traced:
-            why = "a trace of block ids has no text, which this needs"
+            why = "A trace of block ids has no text"
         elif not (self.asked.advice or self.asked.fixed):
             why = " ".join(flags(advice=False))
         else:
             found = prompt_fixes(self.opened, self.progress)
             if found.together:
                 return found
-            why = "no tested change of the prompts gains hits"
+            why = "No edit of the prompts raises the hit rate"
         if self.asked.fixed:
             raise KvtoolError(f"--fixed: {why}", hint="leave --fixed out")
         self._lack(name, why)
@@ -169,28 +170,28 @@ class WhatIfTable:
         said = serving if any((serving.capacity, serving.num_gpu_blocks, serving.gpu_memory)) else asked
         return said.gpu_memory is not None and said.capacity is None and said.num_gpu_blocks is None
 
-    def _prompts_hint(self, found: PromptFixes) -> str:
+    def _prompts_command(self, found: PromptFixes) -> str:
         """Return the command that names the places in prompts, or edits them."""
         opened = self.opened
         if len(opened.options.inputs) > 1:
             return ""
         if not isinstance(opened.source, YamlSource):
-            return f"kvtool profile {opened.name} shows the lines."
+            return shlex.join(["kvtool", "profile", opened.name])
         allowed = ",".join(sorted({fix.tier for fix in found.together} - {"P0", "P1"}))
-        return f"kvtool optimize {opened.name}{f' --allow {allowed}' if allowed else ''} shows the edits."
+        return shlex.join(["kvtool", "optimize", opened.name, *flags(allow=allowed or None)])
 
     def _clock(self, today: PlannedChange) -> TableClock | None:
         """Return None where there are no times or none are asked for; KvtoolError for times that cannot be."""
         fleet, untimed = self.asked.fleet, int(np.isnan(today.trace.arrivals).sum())
         if untimed:
             none = untimed == len(today.trace)
-            why = "no request has an arrival time" if none else f"{plural(untimed, 'request')} have no arrival time"
+            why = "No request has an arrival time" if none else f"{plural(untimed, 'request')} without an arrival time"
         elif not today.plan.sized:
             why = NO_MODEL
         elif fleet is None:
-            why = "the requests have arrival times: use them with --use-timestamps"
+            why = "Add --use-timestamps to use the arrival times"
         elif today.plan.by_trace_study:
-            why = "block-lru has no clock: omit --rules"
+            why = "Needs vLLM's rules: leave --rules out"
         else:
             check_arrivals(today.trace, "a clock")
             made = TableClock(fleet, today.plan.seed)

@@ -15,12 +15,12 @@ _HALF = 0.5
 
 
 def answer(
-    rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_hint: str, gpus_each: int | None = None
+    rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_command: str, gpus_each: int | None = None
 ) -> list[str]:
-    """Answer from `rows` as the table has them, today's first; `prompts_hint` says where prompts are changed, `gpus_each` how
+    """Answer from `rows` as the table has them, today's first; `prompts_command` edits the prompts, `gpus_each` is how
     many accelerators a replica has.
     """
-    return [*_too_many(rows[0], gpus_each), *_first(rows, missing, prompts_hint)]
+    return [*_too_many(rows[0], gpus_each), *_first(rows, missing, prompts_command)]
 
 
 def _too_many(today: SweepRow, gpus_each: int | None) -> list[str]:
@@ -29,11 +29,11 @@ def _too_many(today: SweepRow, gpus_each: int | None) -> list[str]:
     if not gpus_each or today.gpus is None or today.gpus >= own:
         return []
     return [
-        f"Fewer GPUs meet the objectives: {today.gpus:,} of today's {own:,} (--replicas {today.gpus // gpus_each})."
+        f"Fewer GPUs meet the objectives: {today.gpus:,} instead of {own:,} (--replicas {today.gpus // gpus_each})."
     ]
 
 
-def _first(rows: Sequence[SweepRow], missing: Sequence[MissingRow], prompts_hint: str) -> list[str]:
+def _first(rows: Sequence[SweepRow], missing: Sequence[MissingRow], prompts_command: str) -> list[str]:
     today, *others = rows
     can = [row for row in others if row.sure != "bound" and _saved(row, today) >= _WORTH]
     if not can:
@@ -42,39 +42,36 @@ def _first(rows: Sequence[SweepRow], missing: Sequence[MissingRow], prompts_hint
     free = next((row for row in can if not row.more_hardware), None)
     first = free if free is not None and _saved(free, today) >= _HALF * _saved(best, today) else best
     other = best if first is not best else free if free is not best else None
-    lines = [_answer_line("Change first", first, today, prompts_hint)]
+    lines = [_answer_line("Change first", first, today)]
     if other is not None:
         lines.append(
-            _answer_line(
-                "With more hardware" if other.more_hardware else "Without more hardware", other, today, prompts_hint
-            )
+            _answer_line("With more hardware" if other.more_hardware else "Without more hardware", other, today)
         )
-    if first.command is not None:
-        lines.append(f"Run: {first.command}")
+    if (command := (prompts_command if first.kind == "prompts" else "") or first.command) is not None:
+        lines.append(f"Run: {command}")
     if first.more_hardware and today.ttft_p99 is not None and today.goodput is None:
-        lines.append("Set an objective to see if you need it: --slo ttft=2s,tpot=50ms.")
-    return [*lines, *_ask_for(missing)]
+        lines.append("Set an objective to see whether you need it: --slo ttft=2s,tpot=50ms.")
+    return lines
 
 
-def _answer_line(head: str, row: SweepRow, today: SweepRow, prompts_hint: str) -> str:
-    hint = f" {prompts_hint}" if row.kind == "prompts" and prompts_hint else ""
-    return f"{head}: {row.does}. {_gain(row, today)}{hint}"
+def _answer_line(head: str, row: SweepRow, today: SweepRow) -> str:
+    return f"{head}: {row.does}. {_gain(row, today)}"
 
 
 def _gain(row: SweepRow, today: SweepRow) -> str:
     """Return what it wins where it counts most: accelerators for the objectives, waiting, computed tokens."""
     rates = f"hit rate {percent(today.hit_rate)} -> {percent(row.hit_rate)}"
     if row.loaded_rate:
-        rates += f", and {percent(row.loaded_rate)} loaded"
+        rates += f" and {percent(row.loaded_rate)} loaded"
     if row.ttft_p99 is None or today.ttft_p99 is None:
-        return f"It computes {percent(_fewer(row, today))} fewer prompt tokens: {rates}."
+        return f"Result: {rates}, {percent(_fewer(row, today))} fewer prompt tokens computed."
     waits = f"TTFT p99 {duration(today.ttft_p99)} -> {duration(row.ttft_p99)}"
     if row.kind == "pd" and row.tpot_p99 is not None and today.tpot_p99 is not None:
         waits += f", TPOT p99 {duration(today.tpot_p99)} -> {duration(row.tpot_p99)}"
     if row.gpus is not None and row.gpus != today.gpus:
-        before = "no tested fleet" if today.gpus is None else f"{today.gpus:,}"
-        return f"GPUs for the SLO {before} -> {row.gpus:,}; {waits}, {rates}."
-    return f"{waits}; {rates}."
+        before = "not met" if today.gpus is None else f"{today.gpus:,}"
+        return f"Result: GPUs for the SLO {before} -> {row.gpus:,}, {waits}, {rates}."
+    return f"Result: {waits}, {rates}."
 
 
 def _saved(row: SweepRow, today: SweepRow) -> float:
@@ -115,17 +112,17 @@ def _fewer(row: SweepRow, today: SweepRow) -> float:
 
 def _nothing(rows: Sequence[SweepRow]) -> str:
     today, *others = rows
-    what = "saves 1% of the computed prompt tokens" if today.ttft_p99 is None else "saves GPUs, or 1% of TTFT p99"
-    told = f"No tested change {what}"
+    what = "1% of the computed prompt tokens" if today.ttft_p99 is None else "accelerators or 1% of TTFT p99"
+    told = f"No change saves {what}"
     bound = next((row for row in others if row.kind == "capacity" and row.sure == "bound"), None)
     if bound is None:
-        return f"{told}: the hit rate is {percent(today.hit_rate)}."
+        return f"{told}. Hit rate today: {percent(today.hit_rate)}."
     if bound.computed_tokens == today.computed_tokens:
-        return f"{told}: {percent(today.hit_rate)} is the maximum hit rate for these prompts as written."
-    return f"{told}: the hit rate is {percent(today.hit_rate)}, and {percent(bound.hit_rate)} with an unlimited cache."
+        return f"{told}. {percent(today.hit_rate)} is the maximum for these prompts as written."
+    return f"{told}. Hit rate today: {percent(today.hit_rate)}, with an unlimited cache: {percent(bound.hit_rate)}."
 
 
 def _ask_for(missing: Sequence[MissingRow]) -> list[str]:
     """Return what to say for the rows that matter most of those that are missing."""
     lack = next((row for row in missing if row.change == "cache x 2"), None)
-    return [] if lack is None else [f"Not compared: {lack.change}: {lack.why}."]
+    return [] if lack is None else [f"Not compared: {lack.change}. {lack.why}."]

@@ -32,14 +32,14 @@ COLUMNS = {
     "lost_tokens": "the others",
     "hit_rate": "a ratio from 0 to 1",
     "mean_request_hit_rate": "the mean of the requests' own ratios",
-    "reachable_tokens": "what an unlimited cache would hit",
+    "reachable_tokens": "hit tokens of an unlimited cache",
     "reachable_hit_rate": "the same as a ratio",
     "predicted_ttft_p50": "seconds, with the cache; empty where nothing is predicted",
     "predicted_ttft_p90": "",
     "predicted_ttft_p99": "",
     "gate": "the worst of its demands: `fail`, `warn`, `open` or `pass`; empty where there is none",
     "findings": "how many, without those that comments silence",
-    "worst_code": "of the most severe one, and of these of the one that costs most",
+    "worst_code": "code of the most severe finding; of several, the one with the largest loss",
     "worst_severity": "`error`, `warning` or `info`",
 }
 """Name and meaning of each column; behind them stands `fate_NAME` for each fate, in tokens."""

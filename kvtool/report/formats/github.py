@@ -69,7 +69,7 @@ def _lines(result: CheckResult, options: WriteOptions) -> Iterator[str]:
         if count > 0
     ]
     if left:
-        yield _command("notice", "kvtool", f"{' and '.join(left)} more: the other reports have them all")
+        yield _command("notice", "kvtool", f"{' and '.join(left)} more in the other reports")
     yield _command(_VERDICTS[result.verdict.outcome], "kvtool", result.verdict.sentence)
 
 

@@ -23,7 +23,7 @@ from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.runner_commands import blunt_xml
 
 _DECLARATION = '<?xml version="1.0" encoding="utf-8"?>\n'
-_READ = "files that were read"
+_READ = "files"
 _COUNTED = (("failures", "failure"), ("errors", "error"), ("skipped", "skipped"))
 
 
@@ -64,9 +64,9 @@ def _add_report(root: ET.Element, report: Report, checks: Iterable[Check], place
         ET.SubElement(properties, "property", name=name, value=str(value))
     profiled = _case(suite, "profiled", report.workload, None)
     if report.partial:
-        _outcome(profiled, "error", "interrupted: nothing is judged", "interrupted")
+        _outcome(profiled, "error", "interrupted: no verdict", "interrupted")
     else:
-        said = f"{percent(totals.hit_rate)} of the prompt tokens hit, {percent(totals.reachable_hit_rate)} reachable"
+        said = f"{percent(totals.hit_rate)} of the prompt tokens hit, {percent(totals.reachable_hit_rate)} maximum as written"
         lines = [line for finding in report.findings for line in (title_of(finding.code), *sentences(finding))]
         ET.SubElement(profiled, "system-out").text = _text("\n".join([said, *lines]))
     for check in checks:
@@ -84,7 +84,7 @@ def _add_check(suite: ET.Element, check: Check, places: Places) -> None:
     elif check.status == "warn":
         _outcome(case, "skipped", f"warning: {message}{where}")
     elif check.status == "open":
-        _outcome(case, "skipped", "not judged: the run was interrupted")
+        _outcome(case, "skipped", "no verdict: the run was interrupted")
 
 
 def _add_findings(root: ET.Element, findings: Iterable[Finding], places: Places, *, judged: bool) -> None:

@@ -52,7 +52,7 @@ def _cell(value: object) -> str:
 
 def _markdown(document: WhatIfDocument, _options: WriteOptions) -> str:
     """Return a sentence and a table; names cannot become markup, mentions or links."""
-    lines = [f"### kvtool: what if, for {code(document.input)}", ""]
+    lines = [f"### kvtool what-if: {code(document.input)}", ""]
     lines += [prose("; ".join([*heading(document), *document.notes])), "", prose(answer(document))]
     if document.rows and document.rows[0].axis is None:
         lines += section_lines(changes(document, document.rows))

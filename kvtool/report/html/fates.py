@@ -24,37 +24,37 @@ class PaintOfFate:
 
 
 _LOOKS = {
-    "hit": PaintOfFate("solid", "bare", "the engine as configured took it from the cache"),
+    "hit": PaintOfFate("solid", "bare", "the engine reused it from the cache"),
     "caching_off": PaintOfFate("run", "wide", "prefix caching is switched off"),
     "not_read": PaintOfFate("run", "leaning", "the request asks for prompt logprobs, so no cache is read"),
-    "evicted": PaintOfFate("run", "up", "a larger cache would still have had it"),
-    "window": PaintOfFate("block", "down", "layers with a sliding window no longer had what it needs"),
-    "host_list_full": PaintOfFate("run", "steep", "it was saved in host memory, and went for what was saved later"),
-    "slot_lost": PaintOfFate("run", "bare", "its slot took another prompt, and nothing saved could stand in for it"),
-    "taken_over": PaintOfFate("block", "steep", "another request made the block that held it its own"),
-    "expired": PaintOfFate("run", "flat", "its time to live was over"),
+    "evicted": PaintOfFate("run", "up", "evicted before reuse; a larger cache keeps it"),
+    "window": PaintOfFate("block", "down", "a sliding window had dropped its tokens"),
+    "host_list_full": PaintOfFate("run", "steep", "later saves replaced it in host memory"),
+    "slot_lost": PaintOfFate(
+        "run", "bare", "llama.cpp gave its place to another prompt, and no saved copy replaced it"
+    ),
+    "taken_over": PaintOfFate("block", "steep", "another request took over its block"),
+    "expired": PaintOfFate("run", "flat", "its time to live ended before reuse"),
     "scattered": PaintOfFate("run", "down", "another replica had it"),
     "below_minimum": PaintOfFate("block", "up", "the shared prefix is shorter than what the provider caches"),
     "unmarked": PaintOfFate("block", "fine", "the shared prefix ends at no breakpoint that the provider stored"),
-    "not_kept": PaintOfFate("block", "coarse", "it was computed, and no boundary is kept there"),
-    "answer_not_kept": PaintOfFate(
-        "run", "coarse", "the last turn's answer was computed, and no boundary is kept in it"
-    ),
-    "no_state": PaintOfFate("block", "wide", "linear attention has a state only where a step or a chunk ended"),
-    "drafts": PaintOfFate("block", "leaning", "drafts need the token behind the last block"),
-    "long_block": PaintOfFate("block", "bare", "it ends inside of one of the model's long blocks"),
+    "not_kept": PaintOfFate("block", "coarse", "it was computed, but its boundary was not kept"),
+    "answer_not_kept": PaintOfFate("run", "coarse", "the answer of the last turn was computed, but not kept"),
+    "no_state": PaintOfFate("block", "wide", "linear attention saves a state only at the end of a step or chunk"),
+    "drafts": PaintOfFate("block", "leaning", "drafts need the token after the last block"),
+    "long_block": PaintOfFate("block", "bare", "it ends inside a long block of the model"),
     "in_flight": PaintOfFate("run", "fine", "it was being computed at that moment"),
-    "isolated": PaintOfFate("run", "upright", "the salt of another tenant protects it"),
+    "isolated": PaintOfFate("run", "upright", "the prefix is in the cache of another tenant, key, model or region"),
     "last_token": PaintOfFate(
         "block", "upright", "the last full block is computed again for the logits of the last token"
     ),
     "partial_block": PaintOfFate("block", "flat", "it is shared, but the shared prefix ends before its block does"),
-    "seam": PaintOfFate("text", "upright", "the same characters were cut into other tokens"),
-    "cosmetic": PaintOfFate("text", "fine", "the same text follows behind a difference of form only"),
-    "blocked": PaintOfFate("text", "up", "the same text follows behind text that differs"),
-    "displaced": PaintOfFate("text", "down", "an earlier prompt has the same line elsewhere"),
-    "first_use": PaintOfFate("new", "steep", "the first time of a prefix that later prompts reuse"),
-    "unique": PaintOfFate("new", "bare", "seen once"),
+    "seam": PaintOfFate("text", "upright", "the same characters have different tokens"),
+    "cosmetic": PaintOfFate("text", "fine", "the same text repeats, but order or format differs before it"),
+    "blocked": PaintOfFate("text", "up", "the same text repeats after text that changes"),
+    "displaced": PaintOfFate("text", "down", "an earlier prompt contains the same line elsewhere"),
+    "first_use": PaintOfFate("new", "steep", "first use of a prefix that later prompts reuse"),
+    "unique": PaintOfFate("new", "bare", "used once"),
 }
 _TEXTURES = {
     "bare": (8.0, 0.0, 0.0),

@@ -30,6 +30,7 @@ _KINDS = {"error": "fail", "warning": "warn", "info": "info"}
 _TOLD_ALONE = 0.005
 """A difference of hit rates from which the rate with one fix alone is shown."""
 _KEYS = (Key(swatch(paint("before"), "outline block"), "before"), Key(swatch(None, "bar"), "after"))
+_BASES = {True: "Verified by re-running with all proven fixes.", False: "Tried in a separate run."}
 _SIGNS = {"+": ("ins", "added"), "-": ("del", "removed")}
 
 
@@ -146,7 +147,7 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
         warnings=tuple(finding.warnings),
         drawings=[] if rerun is None else _before_after(rerun, finding.group, identity, several=several),
         keys=[] if rerun is None else list(_KEYS),
-        measured="" if rerun is None else _measured(finding),
+        measured="" if rerun is None else _BASES[finding.rerun is not None],
         lines=tuple(_lines(finding)) if quoted else (),
         patch=_patch(finding.patch) if quoted and finding.patch is not None else None,
         commands=tuple(_commands(finding, report)),
@@ -177,9 +178,9 @@ def _lines(finding: Finding) -> Iterable[tuple[str, Markup]]:
 def _commands(finding: Finding, report: Report | None) -> Iterable[tuple[str, str]]:
     """Yield the commands that show two requests that differ, and the edit that makes the fix."""
     if finding.example is not None:
-        yield "Two such requests side by side:", finding.example.command
+        yield "Compare two affected requests:", finding.example.command
     if report is not None and report.editable and finding.in_source and finding.rerun is not None:
-        yield "The edit that does it:", shown_command(["optimize", report.workload, *needed_tiers(report)])
+        yield "Preview the edit:", shown_command(["optimize", report.workload, *needed_tiers(report)])
 
 
 def _costs(finding: Finding) -> Iterable[str]:
@@ -188,11 +189,11 @@ def _costs(finding: Finding) -> Iterable[str]:
     if finding.tokens_lost:
         yield f"{plural(finding.tokens_lost, 'token')} lost"
     if finding.points:
-        yield f"{100 * finding.points:.1f} points of the group's hit rate"
+        yield f"{100 * finding.points:.1f} points of the hit rate of the group"
     if finding.ttft_seconds:
         yield f"predicted TTFT +{duration(finding.ttft_seconds)}"
     if finding.share_tokens is not None and round(finding.share_tokens) != finding.tokens_lost:
-        yield f"{round(finding.share_tokens):,} tokens as its fair share of those that several findings stand in the way of"
+        yield f"{round(finding.share_tokens):,} tokens if shared with other findings that block the same text"
     if finding.confidence < 1:
         yield f"confidence {finding.confidence:.2f}"
 
@@ -200,12 +201,6 @@ def _costs(finding: Finding) -> Iterable[str]:
 def _proof(tier: str | None) -> str:
     told = next((text for name, text in TIERS.items() if name == tier), None)
     return "" if tier is None else f"{tier}: {told}" if told is not None else tier
-
-
-def _measured(finding: Finding) -> str:
-    if finding.rerun is not None:
-        return "Measured by running the changed prompts again, with the fixes that are proven together."
-    return "Tried in a run of its own."
 
 
 def _snippet(snippet: Snippet) -> Markup:

@@ -11,7 +11,8 @@ from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
 from kvtool.report.views.checks import STATUS, worst_status
-from kvtool.report.views.groups import COLD_NOTE, groups_table
+from kvtool.report.views.facts import rate_kind
+from kvtool.report.views.groups import NEW_NOTE, groups_table
 from kvtool.report.views.section import Section
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Group, Report, lost_tokens
@@ -49,24 +50,24 @@ def groups_section(report: Report, result: CheckResult, prefix: str) -> Section 
         )
     keys = [Key(swatch(None, "bar"), "hit rate")]
     if any(group.reachable_hit_rate > group.hit_rate for group in report.groups):
-        keys.append(Key(swatch(paint("reach"), "outline hit"), "reachable with an unlimited cache"))
+        keys.append(Key(swatch(paint("reach"), "outline hit"), "maximum with an unlimited cache"))
     kinds = {check.kind for checks in gates.values() for check in checks}
     if "hit_rate" in kinds:
-        keys.append(Key(_swatch("gate"), "gate: the least hit rate that passes"))
+        keys.append(Key(_swatch("gate"), "gate: minimum hit rate"))
     if "baseline" in kinds:
-        keys.append(Key(_swatch("before"), "baseline: the hit rate that was recorded"))
+        keys.append(Key(_swatch("before"), "baseline: recorded hit rate"))
     more = len(report.groups) - _MOST_DRAWN
     return DrawnSection(
         f"{prefix}-groups",
         "Groups against gates" if gates else "Groups",
-        ("Part of the prompt tokens that came from the cache.",),
+        ("Share of the prompt tokens from the cache.",),
         drawings=drawings,
         layout="multiples" if len(drawings) > _MOST_WIDE else "single",
         keys=keys,
         tables=[] if alone else [groups_table(report, gates, _MOST_ROWS, {})],
         notes=(
-            *(() if alone else (COLD_NOTE,)),
-            *((f"{more:,} groups that lost less are not drawn.",) if more > 0 else ()),
+            *(() if alone else (NEW_NOTE,)),
+            *((f"Not drawn: {more:,} groups with smaller losses.",) if more > 0 else ()),
         ),
     )
 
@@ -86,12 +87,12 @@ def checks_of(report: Report, result: CheckResult) -> list[Check]:
 
 def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequence[Check]) -> Drawing:
     shapes = [rectangle(0, 4, 1, 14, "track")]
-    told = f"hit rate {percent(hit)}, reachable {percent(reach)}"
+    told = f"hit rate {percent(hit)}, maximum {percent(reach)}"
     if reach > hit:
         shapes.append(
-            rectangle(hit, 4, reach - hit, 14, "outline hit", tip=f"reachable {percent(reach)}", fill=paint("reach"))
+            rectangle(hit, 4, reach - hit, 14, "outline hit", tip=f"maximum {percent(reach)}", fill=paint("reach"))
         )
-    shapes.append(rectangle(0, 4, hit, 14, "bar least", tip=f"hit rate {percent(hit)}"))
+    shapes.append(rectangle(0, 4, hit, 14, f"bar least {rate_kind(hit)}", tip=f"hit rate {percent(hit)}"))
     figures = [percent(hit)]
     height = _HEIGHT
     for check in checks:
@@ -107,7 +108,7 @@ def _drawing(identity: str, name: str, hit: float, reach: float, checks: Sequenc
         ]
         height += 16
     if reach > hit:
-        figures.append(f"reachable {percent(reach)}")
+        figures.append(f"maximum {percent(reach)}")
     return Drawing(
         drawing(identity, f"Hit rate of {name}", told, height, shapes), name, tuple(figures), worst_status(checks)
     )

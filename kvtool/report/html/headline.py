@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvtool.report.answer import Answer, fixed_rate
-from kvtool.report.views.facts import rules_fact
+from kvtool.report.views.facts import rate_kind, rules_fact
 from kvtool.report.views.memory import blocks_and_memory
 from kvtool.report.views.page_commands import shown_command
 from kvtool.results.report import Report
@@ -20,6 +20,8 @@ class HeadlineTile:
     value: str
     text: str
     main: bool = False
+    kind: str = ""
+    """How good a rate is; chooses its colour."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +44,27 @@ def tiles(report: Report) -> list[HeadlineTile]:
     totals = report.totals
     rate = percent(totals.hit_rate)
     found = [
-        HeadlineTile("Hit rate", rate, f"{totals.hit_tokens:,} of {plural(totals.prompt_tokens, 'prompt token')}", True)
+        HeadlineTile(
+            "Hit rate",
+            rate,
+            f"{totals.hit_tokens:,} of {plural(totals.prompt_tokens, 'prompt token')}",
+            True,
+            rate_kind(totals.hit_rate),
+        )
     ]
     gap = totals.reachable_hit_rate - totals.hit_rate
     if percent(totals.reachable_hit_rate) != rate:
-        text = f"with an unlimited cache and these prompts: {100 * gap:.1f} points more"
-        found.append(HeadlineTile("Reachable", percent(totals.reachable_hit_rate), text))
+        text = f"with an unlimited cache: {100 * gap:.1f} points more"
+        found.append(HeadlineTile("Maximum as written", percent(totals.reachable_hit_rate), text))
     fixed = fixed_rate(report)
     if fixed is not None:
-        found.append(HeadlineTile("With fixes", percent(fixed), "measured by running again with the fixes below"))
+        found.append(HeadlineTile("With fixes", percent(fixed), "verified by re-running"))
     if percent(totals.mean_request_hit_rate) != rate:
-        text = "mean of the requests' own hit rates"
+        text = "mean of the hit rates of the requests"
         found.append(HeadlineTile("Per request", percent(totals.mean_request_hit_rate), text))
     for name, pair in (("measured here", report.ttft.measured), ("predicted", report.ttft.predicted)):
         if pair is not None and pair.on is not None:
-            off = f"cache off: {duration(pair.off.p50)}" if pair.off is not None else "without the cache: not known"
+            off = f"cache off: {duration(pair.off.p50)}" if pair.off is not None else "cache off: unknown"
             found.append(HeadlineTile(f"TTFT p50, {name}", duration(pair.on.p50), off))
     return found
 

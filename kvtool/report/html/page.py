@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from markupsafe import Markup
@@ -21,12 +21,11 @@ from kvtool.report.html.findings import Cards, cards_of, explained, loose_cards,
 from kvtool.report.html.gates import checks_of, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, facts, tiles
 from kvtool.report.html.page_parts import Drawing, Key
-from kvtool.report.html.render import page_sections
 from kvtool.report.html.template_environment import template_environment
 from kvtool.report.views.checks import checks_table
 from kvtool.report.views.facts import cautions
 from kvtool.report.views.page_commands import missing_views
-from kvtool.report.views.report_blocks import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS
+from kvtool.report.views.report_blocks import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS, ReportBlock, sections
 from kvtool.report.views.section import Missing, Section, StatusWord
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
@@ -169,3 +168,9 @@ def _status(report: Report, result: CheckResult) -> StatusWord | None:
         return _OUTCOMES["partial"]
     found = {check.status for check in checks_of(report, result)}
     return next((_OUTCOMES[outcome] for outcome in ("fail", "warn", "pass") if outcome in found), None)
+
+
+def page_sections(report: Report, blocks: Iterable[ReportBlock], prefix: str) -> Iterator[Section]:
+    """Yield the blocks that a report has, each with the prefix in its anchor."""
+    for section in sections(blocks, report, "pages"):
+        yield replace(section.on_pages(), id=f"{prefix}-{section.id}")

@@ -27,13 +27,13 @@ def what_if_page(document: WhatIfDocument) -> str:
         _sections(document),
         title=document.input,
         head_title=f"What if: {document.input}",
-        brand="what if",
+        brand="what-if",
         facts=heading(document),
         notes=document.notes,
         answer=list(_answer(document)),
         tiles=list(_tiles(document)),
-        note="" if document.answer else f"How it was counted: {legend(document)}.",
-        footer="Each row is the same requests, counted again with one thing changed.",
+        note="" if document.answer else legend(document),
+        footer="Each row changes one thing for the same requests.",
     )
 
 
@@ -51,27 +51,29 @@ def _answer(document: WhatIfDocument) -> Iterator[AnswerLine]:
         yield AnswerLine("", answer(document))
     for text in document.answer:
         label, colon, rest = text.partition(": ")
-        command = rest if label == "Run" else ""
-        yield AnswerLine(label if colon else "", "" if command else rest if colon else text, command)
+        if label == "Run":
+            yield AnswerLine("Next", "make this change", rest)
+        else:
+            yield AnswerLine(label if colon else "", rest if colon else text)
 
 
 def _tiles(document: WhatIfDocument) -> Iterator[HeadlineTile]:
     """Yield how much can be hit, and the capacity that takes."""
     yield HeadlineTile(
-        "Reachable",
+        "Maximum as written",
         percent(document.reachable_hit_rate),
-        f"with unlimited room: {document.reachable_blocks:,} of {plural(document.references, 'block')}",
+        f"unlimited cache: {document.reachable_blocks:,} of {plural(document.references, 'block')}",
         True,
     )
     if document.capacity:
         held = short_count(document.capacity * document.block_size)
-        yield HeadlineTile("Today", f"{document.capacity:,}", f"blocks of room: {held} tokens")
+        yield HeadlineTile("Today", f"{document.capacity:,}", f"blocks, {held} tokens")
     enough = enough_row(document) if document.rows and document.rows[0].axis == "capacity" else None
     if enough is not None and enough.capacity:
         held = short_count(enough.capacity * document.block_size)
-        yield HeadlineTile("Enough", f"{enough.capacity:,}", f"blocks hit 95% of that or more: {held} tokens")
+        yield HeadlineTile("Enough", f"{enough.capacity:,}", f"blocks reach 95% of the maximum: {held} tokens")
     held = short_count(document.distinct_blocks * document.block_size)
-    yield HeadlineTile("Different blocks", f"{document.distinct_blocks:,}", f"what there is to keep: {held} tokens")
+    yield HeadlineTile("Different blocks", f"{document.distinct_blocks:,}", f"{held} tokens in all prompts")
 
 
 _SECTIONS: Mapping[str, Callable[[WhatIfDocument, Sequence[SweepRow]], Section]] = {

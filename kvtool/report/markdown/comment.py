@@ -52,15 +52,16 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
     _workloads(page, result)
     _findings(page, result.findings, options.root)
     for report in result.reports:
+        name = code(report.workload) if len(result.reports) > 1 else ""
         for section in sections((*COST, *TOKENS), report, "pages"):
-            page.add("\n".join(section_lines(section, code(report.workload))) + "\n", "table")
-        page.add(_details(report), "table")
+            page.add("\n".join(section_lines(section, name)) + "\n", "table")
+        page.add(_details(report, name), "table")
     page.add(f"\n<sub>kvtool {prose(result.version)}{_counted(result)}</sub>\n")
     return page.text()
 
 
 def _answer(answer: Answer) -> str:
-    """Return what the rate is and can be, which line loses how much, and what to run next."""
+    """Return the hit rate, the largest loss with its line, and the next command."""
     lines = [f"- **{label}:** {prose(text)}" for label, text in answer.lines]
     if answer.command:
         lines[-1] += f": {code(f'kvtool {shlex.join(answer.command)}')}"
@@ -89,7 +90,7 @@ class _Page:
     def text(self) -> str:
         if self._left_out:
             counts = ", ".join(plural(count, noun) for noun, count in self._left_out.items())
-            self._pieces.append(f"\n**Cut:** {counts} did not fit here; the JSON report has everything.\n")
+            self._pieces.append(f"\n**Cut:** {counts} left out here; the JSON report is complete.\n")
         return "".join(self._pieces)
 
 
@@ -97,7 +98,7 @@ def _checks(page: _Page, checks: Sequence[Check], root: str) -> None:
     """Add a table of those that are not met, and how many are."""
     unmet = [check for check in checks if check.status != "pass"]
     if unmet:
-        page.add("\n| Check | Status | What | Where |\n|---|---|---|---|\n")
+        page.add("\n| Check | Status | Result | Place |\n|---|---|---|---|\n")
     for check in unmet:
         place = _place(check.path, check.line, check.column, root, cell=True)
         cells = (code(check.id, cell=True), _status(check), prose(check.message, cell=True), place)
@@ -114,7 +115,7 @@ def _status(check: Check) -> str:
 def _workloads(page: _Page, result: CheckResult) -> None:
     if not result.reports:
         return
-    page.add("\n| Workload | Requests | Hit rate | With fixes | Reachable | Against the baseline |\n")
+    page.add("\n| Workload | Requests | Hit rate | With fixes | Maximum as written | Baseline |\n")
     page.add("|---|--:|--:|--:|--:|---|\n")
     for report in result.reports:
         totals = report.totals
@@ -145,7 +146,7 @@ def _findings(page: _Page, findings: Sequence[Finding], root: str) -> None:
     for finding in found[:_MOST_FINDINGS]:
         page.add(_finding(finding, root), "finding")
     if len(found) > _MOST_FINDINGS:
-        page.add(f"\n{plural(len(found) - _MOST_FINDINGS, 'finding')} of less cost not listed.\n")
+        page.add(f"\n{plural(len(found) - _MOST_FINDINGS, 'finding')} with smaller losses not listed.\n")
 
 
 def _finding(finding: Finding, root: str) -> str:
@@ -159,10 +160,10 @@ def _finding(finding: Finding, root: str) -> str:
         prose(finding.message) + (f" ({prose(cost)})" if cost else ""),
     ]
     if finding.fix:
-        lines.append(f"**Fix:** {prose(finding.fix)}" + (f"; {prose(gain)}" if gain else ""))
+        lines.append(f"**Fix:** {prose(finding.fix)}" + (f": {prose(gain)}" if gain else ""))
     if finding.example is not None:
         lines.append(f"**See:** {code(finding.example.command)}")
-    lines += [f"**Look:** {prose(warning)}" for warning in finding.warnings]
+    lines += [f"**Note:** {prose(warning)}" for warning in finding.warnings]
     text = "<br>\n  ".join(lines) + "\n"
     if pair := changed_lines(finding):
         text += _indented(fenced("\n".join(_marked(label, line) for label, line in pair)))
@@ -197,17 +198,16 @@ def _finding_place(finding: Finding, root: str) -> str:
 
 def _place(path: str, line: int, column: int, root: str, *, cell: bool = False) -> str:
     if not path:
-        return "nowhere in a file"
+        return "no file"
     path = relative(path, root) or path
     return code(f"{path}:{line}:{column}" if line else path, cell=cell)
 
 
-def _details(report: Report) -> str:
-    """Return groups and fates of a workload, folded."""
-    title = code(report.workload)
-    lines = [f"\n**{title}**\n", "<details><summary>Groups, and where prompt tokens went</summary>\n"]
+def _details(report: Report, name: str) -> str:
+    """Return groups and the token breakdown of a workload, folded."""
+    lines = [*([f"\n**{name}**"] if name else []), "\n<details><summary>Groups and token breakdown</summary>\n"]
     lines += table_lines(groups_table(report, {}, _MOST_GROUPS, {}))
-    lines += ["", "| Where prompt tokens went | Tokens | Share |", "|---|--:|--:|"]
+    lines += ["", "| Token breakdown | Tokens | Share |", "|---|--:|--:|"]
     lines += [
         f"| {fate_name(fate)} | {count:,} | {share} |" for fate, count, share in fate_shares(report.fates) if count
     ]

@@ -35,7 +35,7 @@ def print_result(
 ) -> None:
     """Print the result as its command did, no wider than the console; KvtoolError where its figures contradict each other.
 
-    `command` is what stood behind `kvtool`, where that is known. `read_files` shows the lines of files that findings are about,
+    `command` is what followed `kvtool`, where that is known. `read_files` shows the lines of files that findings are about,
     where they still fit; else only lines that were saved. `boundaries` asks for the view of block sizes, `details` for what the
     engine did.
     """
@@ -107,7 +107,7 @@ def check_report(report: Report) -> None:
     for row in report.sums.rows if report.sums is not None else []:
         _check_fates("/sums/rows", row.fates, row.prompt_tokens)
     absent = set(report.absent_fates)
-    _hold(absent in (set(), {*OF_TEXT}, {*OF_TEXT, *OF_TOKENS}), "/absent_fates", "no input lacks these fates alone")
+    _hold(absent in (set(), {*OF_TEXT}, {*OF_TEXT, *OF_TOKENS}), "/absent_fates", "this set is not possible")
     _check_boundaries(report)
     decode, measured = report.decode, report.ttft.measured
     _hold(decode is None or bool(decode.prefix_aware_bytes_per_step), "/decode", "no step reads nothing")
@@ -126,7 +126,7 @@ def _check_rates(at: str, sums: Totals | Group) -> None:
 
 def _check_fates(at: str, fates: Fates, tokens: int) -> None:
     for fate in fates:
-        _hold(fate in FATES, at, f"there is no fate `{fate}`; a newer kvtool may have written it")
+        _hold(fate in FATES, at, f"unknown row `{fate}`; a newer kvtool may have written it")
     _hold(sum(fates.values()) == tokens, at, f"they sum to {sum(fates.values()):,}, not to {tokens:,} tokens")
 
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from kvtool.config.command_line import CommandLine, flag
 from kvtool.report.answer import needed_tiers
 from kvtool.report.terminal.findings import print_findings
-from kvtool.report.terminal.lines import put_head
-from kvtool.report.terminal.next_command import shell_lines, shorten_middle
-from kvtool.report.terminal.verdict import print_notices, print_sentence
+from kvtool.report.terminal.lines import print_notices, print_sentence, put_head, put_next
+from kvtool.report.terminal.next_command import shorten_middle
 from kvtool.report.views.checks import worst_status
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
@@ -18,7 +17,7 @@ from kvtool.results.gate_words import change
 from kvtool.results.report import Group, Report, Totals
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import CLOCKED, Check
-from kvtool.text.terminal.console import ascii_only, fold, is_plain, put, sanitize, say
+from kvtool.text.terminal.console import ascii_only, fold, is_plain, put, sanitize
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
 
@@ -30,11 +29,11 @@ _MOST_CHECKS = 20
 _MOST_FINDINGS = 5
 _COLUMNS = (
     Column("Workload", "<"),
-    Column("reqs", keep=1),
-    Column("hit"),
+    Column("requests", keep=1),
+    Column("hit rate"),
     Column("limit", keep=3),
     Column("baseline", keep=2),
-    Column("reach", keep=0),
+    Column("maximum", keep=0),
     Column("status", "<"),
 )
 _STYLES = {"error": "bold red", "warn": "bold yellow"}
@@ -49,9 +48,9 @@ def print_check(
     command: Sequence[str] = ("check",),
     read_files: bool = True,
 ) -> None:
-    """Workloads and groups against their limits, what is not met, the findings behind it, the verdict, and what to do next.
+    """Print workloads and groups with their limits, missed limits, their findings, the verdict, and what to do next.
 
-    `command` is what stood behind `kvtool`. `read_files` False shows only lines of prompts that the result itself has.
+    `command` is what followed `kvtool`. `read_files` False shows only lines of prompts that the result itself has.
     """
     plain = ascii_only(console)
     missed = [check for check in result.verdict.checks if check.status in ("fail", "warn")]
@@ -118,7 +117,7 @@ def _table(console: Console, result: CheckResult, plain: bool) -> None:
     kept = [place for place in range(len(_COLUMNS)) if place < 3 or any(row[place] for row in rows)]
     put_table(console, [_COLUMNS[place] for place in kept], [[row[place] for place in kept] for row in rows])
     if left_out:
-        put(console, f"  and {plural(left_out, 'more group')}: --json has them all", "dim")
+        put(console, f"  and {plural(left_out, 'more group')} (all with --json)", "dim")
 
 
 def _cells(sums: Totals | Group | None, checks: Sequence[Check]) -> list[str]:
@@ -141,7 +140,7 @@ def _missed(console: Console, missed: Sequence[Check], plain: bool) -> None:
         for number, line in enumerate(fold(text, console.width, indent=4)):
             put(console, line, None if number else _STYLES[check.level])
     if len(order) > _MOST_CHECKS:
-        put(console, f"{len(order) - _MOST_CHECKS:,} more: --json has them all", "dim")
+        put(console, f"{len(order) - _MOST_CHECKS:,} more (all with --json)", "dim")
 
 
 def _behind(result: CheckResult, missed: Iterable[Check]) -> list[Finding]:
@@ -179,41 +178,34 @@ def _next(
     if workload is not None and all(check.kind in CLOCKED for check in missed):
         words = command.to("what-if", workload)
         if words.has("slo"):
-            _tell(console, "see what saves GPUs", words, plain)
+            put_next(console, "find out what saves GPUs", words)
             return
-        todo = f"see what saves GPUs, with the slo of the file as {flag('slo')}"
-        _tell(console, todo, words.with_(use_timestamps=True), plain)
+        todo = f"find out what saves GPUs (add the slo of the file as {flag('slo')})"
+        put_next(console, todo, words.with_(use_timestamps=True))
         return
     if workload is not None and fixable is not None and owner is not None:
         if owner.editable:
             words = command.to("optimize", owner.workload, *needed_tiers(owner))
-            _tell(console, "see the edits that do it", words, plain)
+            put_next(console, "preview the edit (add --write to apply it)", words)
             return
         if fixable.in_source and fixable.line:
             todo = f"edit {sanitize(fixable.path, ascii_only=plain)}:{fixable.line}, then run this again"
-            _tell(console, todo, command, plain)
+            put_next(console, todo, command)
             return
     if workload is not None:
-        _tell(console, "see where the tokens went", command.to("profile", workload), plain)
+        put_next(console, "see the token breakdown", command.to("profile", workload))
         return
     if missed:
         if not all(check.is_comparable for check in missed):
-            _tell(console, "record what is now, where that is meant", command.with_(update_baseline=True), plain)
+            put_next(console, "if this change is intended, record a new baseline", command.with_(update_baseline=True))
         return
     if any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
-        _tell(console, "record what was won", command.with_(update_baseline=True), plain)
+        put_next(console, "record the better rates as the baseline", command.with_(update_baseline=True))
     elif verdict.outcome == "none" and result.reports:
         least = int(100 * min(report.totals.hit_rate for report in result.reports)) / 100
         if least > 0:
-            todo = "fail a build whose hit rate falls below today's"
-            _tell(console, todo, command.with_(min_hit_rate=f"{least:.2f}"), plain)
+            put_next(console, "fail the build if the hit rate drops", command.with_(min_hit_rate=f"{least:.2f}"))
 
 
 def _is_run(workload: str, reports: Iterable[Report]) -> bool:
     return any(report.workload == workload for report in reports)
-
-
-def _tell(console: Console, todo: str, words: Sequence[str], plain: bool) -> None:
-    say(console, f"Next: {todo}:", indent=0, style="dim")
-    for line in shell_lines(["kvtool", *words], console.width, plain):
-        put(console, line)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.outputs import in_root
 from kvtool.report.terminal.findings import put_excerpt
-from kvtool.report.terminal.lines import put_head
+from kvtool.report.terminal.lines import put_head, shown_path
 from kvtool.report.terminal.render import print_table
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.report.views.comparison import (
     cause_text,
     fates_table,
@@ -64,7 +63,7 @@ def _workload(
         say(console, sanitize(text, ascii_only=plain), indent=0, style="bold red" if "NOT" in text else "yellow")
     if several and not workload.config and all(_is_unmoved(group) for group in (workload.total, *workload.groups)):
         hit, requests = percent(workload.total.hit.new), plural(workload.total.new_requests, "request")
-        say(console, f"as before: hit rate {hit}, {requests}")
+        say(console, f"Unchanged: hit rate {hit}, {requests}")
         if all(cause.change == "same" for cause in workload.causes):
             return
     else:

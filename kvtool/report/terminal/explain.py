@@ -39,7 +39,7 @@ def print_entry(console: Console, entry: CodeEntry) -> None:
     for tier in sorted({remedy.tier for remedy in entry.remedies if remedy.tier is not None}):
         say(console, f"{tier}: {TIERS[tier]}", indent=2, style="dim")
     if entry.can_be_ignored:
-        say(console, f"to ignore it: # kvtool: ignore[{entry.code}] reason", style="dim")
+        say(console, f"Ignore it with a comment: # kvtool: ignore[{entry.code}] reason", style="dim")
 
 
 def print_list(console: Console, entries: Sequence[CodeEntry]) -> None:
@@ -50,7 +50,7 @@ def print_list(console: Console, entries: Sequence[CodeEntry]) -> None:
         for line in fold(text, console.width, indent=7):
             put(console, line)
     put(console)
-    say(console, "kvtool explain CODE says more about one", style="dim")
+    say(console, "Details of a code: kvtool explain CODE", style="dim")
 
 
 def _section(console: Console, title: str) -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from kvtool.diagnose.finding_cost import cost_of
 from kvtool.diagnose.finding_line import QuotedLine, quoted_line, redacted_line
+from kvtool.report.terminal.lines import shown_path
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.report.views.findings import finding_place
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
@@ -31,51 +31,76 @@ _FIGURE = re.compile(r"(?<=[0-9]) ")
 
 
 def print_findings(
-    console: Console, findings: Sequence[Finding], *, plain: bool, show_text: ShowText, read_files: bool = True
+    console: Console,
+    findings: Sequence[Finding],
+    *,
+    plain: bool,
+    show_text: ShowText,
+    read_files: bool = True,
+    header: Sequence[str] = (),
+    next_command: Sequence[str] = (),
 ) -> None:
     """Print the costliest findings, each with its source line where text may be shown.
 
-    `read_files` False shows only lines that the findings bring along.
+    `read_files` False shows only lines that the findings bring along. Names of the `header` and the `next_command`, which the
+    screen shows already, are not repeated.
     """
+    proven = None if header else next((finding for finding in findings if finding.rerun is not None), None)
     for index, finding in enumerate(findings[:_MOST]):
         if index:
             put(console)
-        _finding(console, finding, plain, show_text, read_files)
+        _finding(console, finding, plain, show_text, read_files, header, next_command, finding is proven)
     if len(findings) > _MOST:
         put(console)
-        put(console, f"{len(findings) - _MOST:,} more findings: --json has them all", "dim")
+        put(console, f"{len(findings) - _MOST:,} more findings (all with --json)", "dim")
 
 
-def _finding(console: Console, finding: Finding, plain: bool, show_text: ShowText, read_files: bool) -> None:
-    place = place_shown(finding, plain)
+def _finding(
+    console: Console,
+    finding: Finding,
+    plain: bool,
+    show_text: ShowText,
+    read_files: bool,
+    header: Sequence[str],
+    next_command: Sequence[str],
+    says_verified: bool,
+) -> None:
+    place = place_shown(finding, plain, header)
     group = shorten_middle(sanitize(finding.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
+    group = "" if finding.group in header else group
     message = sanitize(finding.message, ascii_only=plain)
     tier = f" [{finding.tier}]" if finding.tier is not None else ""
-    head = f"{place}: {finding.code} {finding.severity}{tier}: {message}"
+    head = f"{finding.code} {finding.severity}{tier}: {f'{group}: ' if group else ''}{message}"
+    if place:
+        head = f"{place}: {head}"
     if finding.group:  # else it was seen in a file, and nothing was measured
         cost = _FIGURE.sub(_GLUE, cost_of(finding))
-        head = f"{place}: {finding.code} {finding.severity}{tier}: {group}: {message}" + (f" ({cost})" if cost else "")
+        head += f" ({cost})" if cost else ""
     for number, line in enumerate(_folded(head, console.width)):
         put(console, line, None if number else _STYLES[finding.severity])
-    put_finding_text(console, finding, plain=plain, show_text=show_text, read_files=read_files)
+    put_finding_text(
+        console, finding, plain=plain, show_text=show_text, read_files=read_files, next_command=next_command
+    )
     text = f"  help: {sanitize(finding.fix, ascii_only=plain)}"
     if finding.rerun is not None:
         rerun = finding.rerun
-        text += (
-            f"; {group} {_change(rerun.group_before, rerun.group_after)}, "
-            f"all {_change(rerun.total_before, rerun.total_after)} (measured by running again)"
-        )
+        total = _change(rerun.total_before, rerun.total_after)
+        text += f": {f'{group} {_change(rerun.group_before, rerun.group_after)}, all ' if group else ''}{total}"
         if rerun.group_alone is not None and abs(rerun.group_alone - rerun.group_after) >= _TOLD_ALONE:
             text += f"; this fix alone: {percent(rerun.group_alone)}"
+        text += " (verified by re-running)" if says_verified else ""
     for line in _folded(text, console.width):
         put(console, line)
     for warning in finding.warnings:
-        for line in _folded(f"  look: {sanitize(warning, ascii_only=plain)}", console.width):
+        for line in _folded(f"  note: {sanitize(warning, ascii_only=plain)}", console.width):
             put(console, line, "yellow")
 
 
-def place_shown(finding: Finding, plain: bool) -> str:
-    """Return the head of a finding as text that neither the terminal nor a CI log obeys."""
+def place_shown(finding: Finding, plain: bool, header: Sequence[str] = ()) -> str:
+    """Return the place of a finding as text that neither the terminal nor a CI log obeys; no path of the `header` for logs."""
+    at = finding.logged
+    if finding.path in header and (at is not None or not finding.line):
+        return "" if at is None else sanitize(f"record {at.record:,}, {at.told}", ascii_only=plain)
     return shown_path(finding_place(finding, joint="-" if plain else "·"), plain)
 
 
@@ -89,9 +114,18 @@ def _folded(text: str, width: int) -> list[str]:
 
 
 def put_finding_text(
-    console: Console, finding: Finding, *, plain: bool, show_text: ShowText, read_files: bool = True
+    console: Console,
+    finding: Finding,
+    *,
+    plain: bool,
+    show_text: ShowText,
+    read_files: bool = True,
+    next_command: Sequence[str] = (),
 ) -> None:
-    """Print the line; of a log the line before and after the change, with the command that shows both."""
+    """Print the line; of a log the line before and after the change, with the command that shows both.
+
+    The command is not repeated where it is the `next_command`.
+    """
     example = finding.example
     if example is None:
         if finding.line and (finding.in_source or finding.snippet is not None):
@@ -101,7 +135,10 @@ def put_finding_text(
         for label, line in (("was", example.was_line), ("now", example.now_line)):
             if line is not None:
                 _put_line(console, f"   {label}", QuotedLine.of(line), plain=plain, show_text=show_text)
-    for number, text in enumerate(shell_lines(shlex.split(example.command), console.width - 6, plain)):
+    words = shlex.split(example.command)
+    if words[1:] == [*next_command]:
+        return
+    for number, text in enumerate(shell_lines(words, console.width - 6, plain)):
         put(console, f"  see:{text[1:]}" if not number else f"      {text}")
 
 

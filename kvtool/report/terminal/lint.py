@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.probe.probing import GROUP as PROBE
 from kvtool.report.terminal.findings import place_shown, put_finding_text
-from kvtool.report.terminal.shown_path import shown_path
+from kvtool.report.terminal.lines import shown_path
 from kvtool.results.documents.lint import Fixed
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
@@ -34,7 +34,7 @@ def print_lint(
         fixable = result.can_fix(finding)
         _finding(console, finding, fixable, plain=plain, show_text=show_text, read_files=read_files)
     if len(told) > _MOST:
-        put(console, f"{len(told) - _MOST:,} more findings: --json has them all", "dim")
+        put(console, f"{len(told) - _MOST:,} more findings (all with --json)", "dim")
     if quiet:
         return
     if told:
@@ -46,15 +46,15 @@ def print_lint(
         _fixed(console, result.fixed, len(result.findings), plain)
     _folded(console, _summary(result))
     if result.findings:
-        _folded(console, f"kvtool explain {_costliest(result).code} says more", "dim")
+        _folded(console, f"Details: kvtool explain {_costliest(result).code}", "dim")
 
 
 def _fixed(console: Console, fixed: Fixed, left: int, plain: bool) -> None:
     """Print the edited files, and how to undo that."""
     for path in fixed.paths:
-        _folded(console, f"edited {shown_path(path, plain)}")
+        _folded(console, f"Edited {shown_path(path, plain)}")
     if fixed.undo_with is not None:
-        _folded(console, f"undo with: {sanitize(fixed.undo_with, ascii_only=plain)}")
+        _folded(console, f"Undo with: {sanitize(fixed.undo_with, ascii_only=plain)}")
     _folded(console, f"{fixed.findings:,} fixed, {left:,} remaining")
 
 
@@ -73,9 +73,9 @@ def _summary(result: LintResult) -> str:
     places = [plural(len(result.inputs), "input")] if result.inputs or result.probe is None else []
     text += f" in {' and '.join([*places, *(['a probe'] if result.probe is not None else [])])}"
     if result.passed_over:
-        text += f"; {plural(result.passed_over, 'file')} without prompts passed over"
+        text += f"; {plural(result.passed_over, 'file')} without prompts skipped"
     if result.outside:
-        text += f"; {plural(len(result.outside), 'link')} out of the repository not read"
+        text += f"; {plural(len(result.outside), 'link')} to files outside the repository not read"
     if result.ignored:
         text += f"; {result.ignored:,} ignored"
     fixable = [finding for finding in result.findings if result.can_fix(finding)]
@@ -105,10 +105,7 @@ def _finding(
         text = f"  help: {sanitize(finding.fix, ascii_only=plain)}" + (f" [{finding.tier}]" if finding.tier else "")
         if finding.rerun is not None:
             rerun = finding.rerun
-            text += (
-                f"; {group}{percent(rerun.group_before)} -> {percent(rerun.group_after)}, "
-                f"all {percent(rerun.total_before)} -> {percent(rerun.total_after)} (measured by running again)"
-            )
+            text += f": {group}{percent(rerun.group_before)} -> {percent(rerun.group_after)} (verified)"
         _folded(console, text)
     for warning in finding.warnings:
         _folded(console, f"  note: {sanitize(warning, ascii_only=plain)}")

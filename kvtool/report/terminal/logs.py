@@ -10,6 +10,7 @@ from kvtool.results.documents.log_contents import LogExample, LogsDocument
 from kvtool.text.terminal.console import put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
+from kvtool.workload.logs.formats.known_formats import format_titles
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,16 +22,16 @@ _NO_CLOCK = 1e12
 
 
 def print_logs(console: Console, document: LogsDocument, notes: Sequence[str]) -> None:
-    """What is in logs, an example of each, and what else there is to tell, in lines no wider than the console."""
-    put_field(console, "Format", sanitize(document.format), size=_SIZE, style="bold")
+    """Print the contents of logs, an example of each kind, and notes, in lines no wider than the console."""
+    put_field(console, "Format", sanitize(format_titles(document.format)), size=_SIZE, style="bold")
     put_field(console, "Records", f"{document.records:,}", *_became(document), size=_SIZE)
-    put_field(console, "Sessions", _number(document.sessions), f"tenants {_number(document.tenants)}", size=_SIZE)
+    put_field(console, "Sessions", _number(document.sessions), f"tenants: {_number(document.tenants)}", size=_SIZE)
     put_field(console, "Models", *_models(document.models), size=_SIZE)
     put_field(console, "Times", *_times(document), size=_SIZE)
     put_field(console, "Reported", *_usage(document), size=_SIZE)
-    put_field(console, "Cut", *_cut(document), size=_SIZE)
+    put_field(console, "Complete", *_cut(document), size=_SIZE)
     put(console)
-    columns = (Column("example of", "<"), Column("of them"), Column("first", "<"), Column("", "<", keep=0))
+    columns = (Column("Kind", "<"), Column("count"), Column("first", "<"), Column("", "<", keep=0))
     put_table(console, columns, [_row(each) for each in document.examples])
     if notes:
         put(console)
@@ -44,24 +45,22 @@ def _became(document: LogsDocument) -> list[str]:
         plural(document.requests, "request"),
         f"left out: {left_out}" if left_out else "",
         f"{plural(document.skipped, 'bad record')} skipped" if document.skipped else "",
-        f"{plural(document.repeated, 'call')} logged again" if document.repeated else "",
+        f"{plural(document.repeated, 'call')} logged twice" if document.repeated else "",
     ]
 
 
 def _number(count: int) -> str:
-    return f"{count:,}" if count else "not said"
+    return f"{count:,}" if count else "none"
 
 
 def _models(models: Mapping[str, int]) -> list[str]:
     named = [f"{sanitize(name)} {count:,}" for name, count in list(models.items())[:_MOST_MODELS]]
-    return [*named, *([f"and {len(models) - _MOST_MODELS:,} more"] if len(models) > _MOST_MODELS else [])] or [
-        "not said"
-    ]
+    return [*named, *([f"and {len(models) - _MOST_MODELS:,} more"] if len(models) > _MOST_MODELS else [])] or ["none"]
 
 
 def _times(document: LogsDocument) -> list[str]:
     if document.first_time is None or document.last_time is None:
-        return ["not said"]
+        return ["none"]
     return [f"{_time(document.first_time)} to {_time(document.last_time)}"]
 
 
@@ -73,15 +72,20 @@ def _time(seconds: float) -> str:
 
 
 def _usage(document: LogsDocument) -> list[str]:
-    return [f"{name} {count:,} of {document.requests:,}" for name, count in document.usage.items()] or ["no tokens"]
+    return [f"{name} tokens {count:,} of {document.requests:,}" for name, count in document.usage.items()] or [
+        "no token counts"
+    ]
 
 
 def _cut(document: LogsDocument) -> list[str]:
     cut = sum(document.incomplete.values())
     if not cut:
-        return ["no prompt looks cut"]
-    why = [f"{count:,}: {sanitize(why)}" for why, count in document.incomplete.items()]
-    return [f"{cut:,} of {plural(document.requests, 'prompt')} ({percent(cut / document.requests)})", *why]
+        return ["no prompt seems incomplete"]
+    causes = [f"{count:,}: {sanitize(cause)}" for cause, count in document.incomplete.items()]
+    return [
+        f"no, {cut:,} of {plural(document.requests, 'prompt')} incomplete ({percent(cut / document.requests)})",
+        *causes,
+    ]
 
 
 def _row(example: LogExample) -> list[str]:

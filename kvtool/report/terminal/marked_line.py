@@ -1,4 +1,4 @@
-"""A line of a file with carets under the part that is meant, as errors and findings show it."""
+"""A line of a file with carets under the part in question, as errors and findings show it."""
 
 from __future__ import annotations
 
@@ -24,8 +24,14 @@ def put_marked_line(
     before = sanitize(text[first:start], ascii_only=plain)
     meant = sanitize(text[start : start + width], ascii_only=plain)
     shown = before + meant + sanitize(text[start + width : start + width + room], ascii_only=plain)
-    while shown and cell_width(blunt(shown)) > room:
-        shown = shown[:-1]
+    more = "..." if plain else "…"
+    if first:
+        before = shown = more + before
+        shown += meant + sanitize(text[start + width : start + width + room], ascii_only=plain)
+    if cell_width(blunt(shown)) > room or len(text) > start + width + room:
+        while shown and cell_width(blunt(shown)) > room - len(more):
+            shown = shown[:-1]
+        shown += more
     if is_plain(console):
         put(console, f"{label} | {shown}")
         if width:

@@ -1,4 +1,4 @@
-"""Commands on lines that a shell can take, and names and places that are shortened to fit a line."""
+"""Commands on lines that a shell takes, and names and places shortened to fit a line."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ _DEEPER = " " * 4
 
 
 def shell_lines(command: Sequence[str], width: int, plain: bool) -> list[str]:
-    """The command quoted for a shell; what does not fit a line goes on behind a backslash, which leaves the words whole."""
-    lines = _broken(command[0], width, plain, _MARGIN)
+    """Quote a command for a shell, with a backslash where a line ends.
+
+    No word is ever broken, so a word that is longer than `width` makes a longer line: a terminal wraps it, and a copy is whole.
+    """
+    lines = [_MARGIN + _quoted(command[0], plain)]
     for words in _with_values(command[1:]):
-        shown = " ".join(_quoted(word, plain) for word in words)
-        if cell_width(lines[-1]) + 1 + cell_width(shown) + 2 <= width:
-            lines[-1] += f" {shown}"
-        elif len(_DEEPER) + cell_width(shown) + 2 <= width:
+        shown = [_quoted(word, plain) for word in words]
+        together = " ".join(shown)
+        if cell_width(lines[-1]) + 1 + cell_width(together) + 2 <= width:
+            lines[-1] += f" {together}"
+            continue
+        fits = len(_DEEPER) + cell_width(together) + 2 <= width
+        for part in [together] if fits else shown:
             lines[-1] += " \\"
-            lines.append(_DEEPER + shown)
-        else:
-            for word in words:
-                lines[-1] += " \\"
-                lines += _broken(word, width, plain, _DEEPER)
+            lines.append(_DEEPER + part)
     return lines
 
 
 def _with_values(words: Sequence[str]) -> list[list[str]]:
-    """Words that better stay on one line: a flag and what stands behind it."""
+    """Return words that stay on one line: a flag and its value."""
     groups: list[list[str]] = []
     for word in words:
         if groups and len(groups[-1]) == 1 and groups[-1][0].startswith("-") and not word.startswith("-"):
@@ -39,26 +41,8 @@ def _with_values(words: Sequence[str]) -> list[list[str]]:
     return groups
 
 
-def _broken(word: str, width: int, plain: bool, margin: str) -> list[str]:
-    """A word on as many lines as it takes; only the first has a margin, as spaces would part the word."""
-    lines: list[str] = []
-    while cell_width(margin + _quoted(word, plain)) + 2 > width and len(word) > 1:
-        cut = _fitting(word, width - len(margin) - 1, plain)
-        lines.append(margin + _quoted(word[:cut], plain) + "\\")
-        word, margin = word[cut:], ""
-    return [*lines, margin + _quoted(word, plain)]
-
-
 def _quoted(word: str, plain: bool) -> str:
     return sanitize(shlex.quote(word), ascii_only=plain)
-
-
-def _fitting(word: str, room: int, plain: bool) -> int:
-    """How many characters of a word take at most `room` cells when they are quoted; at least one."""
-    cut = 1
-    while cut < len(word) - 1 and cell_width(_quoted(word[: cut + 1], plain)) <= room:
-        cut += 1
-    return cut
 
 
 def shorten_middle(text: str, width: int, *, ascii_only: bool = False) -> str:

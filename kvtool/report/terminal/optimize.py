@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from kvtool.fixes.edits.patch import unified_patch
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
 from kvtool.profiler.optimize.write_edits import undo_command
-from kvtool.report.terminal.lines import put_command, put_head
+from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.patch import put_patch
 from kvtool.report.terminal.profile_blocks.breakpoints import print_breakpoints
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.optimize import DoneStep, GroupRates, OptimizeDocument, Step
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
@@ -27,7 +26,7 @@ _COLUMNS = (
     Column("group", "<"),
     Column("before", keep=2),
     Column("predicted"),
-    Column("measured"),
+    Column("verified"),
     Column("alone", keep=1),
 )
 _GROUP_COLUMNS = (Column("Group", "<"), Column("requests", keep=1), Column("before"), Column("after"), Column("points"))
@@ -50,8 +49,16 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
     _end(console, outcome, plain)
     if next_command:
         put(console)
-        put(console, "Next:")
-        put_command(console, ["kvtool", *next_command])
+        put_next(console, _todo(document), next_command)
+
+
+def _todo(document: OptimizeDocument) -> str:
+    """Return what the next command does."""
+    if document.undo is not None:
+        return "profile the edited prompts"
+    if document.files:
+        return "apply the edits"
+    return "preview the edits that need your consent" if document.needs_consent else "write the log in this order"
 
 
 def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
@@ -66,9 +73,11 @@ def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
     put(console)
     rates: list[tuple[str, float, str, str | None]] = [("Hit rate", document.hit_rate.before, "now", None)]
     if document.files:
-        rates.append(("Optimized", document.hit_rate.after, "measured by running the edited files", "bold"))
+        rates.append(("Optimized", document.hit_rate.after, "with the edits (verified by re-running)", "bold"))
     if (order := document.request_order) is not None:
-        rates.append(("Reordered", order.hit_rate.after, "measured by running the log in another order", None))
+        rates.append(
+            ("Reordered", order.hit_rate.after, "with the log in another order (verified by re-running)", None)
+        )
     for label, rate, text, style in rates:
         put_field(console, label, f"{percent(rate):>6}", text, size=11, hang=2, style=style)
     if document.files and len(document.groups) > 1:
@@ -101,7 +110,7 @@ def _steps(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     if order is not None:
         _told(console, f"{len(rows)}. {order.fix.what}")
         if outcome.document.output is None:
-            _told(console, "   not edited: -o FILE writes the log in this order")
+            _told(console, "   Not edited. -o FILE writes the log in this order.")
 
 
 def _row(number: int, step: DoneStep, plain: bool) -> tuple[str, ...]:
@@ -135,7 +144,7 @@ def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> Non
     put(console, f"  Needs consent: --allow {needed}", "bold")
     for step in document.needs_consent:
         group = sanitize(step.group, ascii_only=plain)
-        rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)} (measured by running again)"
+        rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)}"
         _told(console, f"{step.tier} {step.code} {group}: {_what(step, plain)}: {rates}")
         _warnings(console, step, plain, indent="   ")
 
@@ -144,9 +153,9 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     """Print what was written, or that nothing was."""
     document, files = outcome.document, outcome.files
     if document.output is not None:
-        say(console, f"written in the new order: {shown_path(document.output, plain)}", indent=0)
+        say(console, f"Written in the new order: {shown_path(document.output, plain)}", indent=0)
     if document.undo is not None:
-        say(console, f"{plural(len(files), 'file')} written; undo with:", indent=0)
+        say(console, f"Wrote {plural(len(files), 'file')}. Undo with:", indent=0)
         command = sanitize(undo_command(files, document.undo), ascii_only=plain)
         head, _, file = command.rpartition("< ")
         if cell_width(command) + 2 <= console.width:
@@ -155,16 +164,16 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
             put(console, f"  {head}\\")
             put(console, f"    < {file}")
     elif files:
-        say(console, f"Nothing was written: {plural(len(files), 'file')} would change", indent=0)
+        say(console, f"Nothing was written. {plural(len(files), 'file')} would change.", indent=0)
     elif document.steps:
-        say(console, "Nothing was written: no file can be edited for this", indent=0)
+        say(console, "Nothing was written: no file can be edited.", indent=0)
     elif document.request_order is not None:
-        say(console, "The prompts can stay as they are", indent=0)
+        say(console, "The prompts need no change.", indent=0)
     elif document.needs_consent:
-        say(console, f"Nothing to change in the tiers {', '.join(document.tiers)}", indent=0)
+        say(console, f"Nothing to change in the tiers {', '.join(document.tiers)}.", indent=0)
     else:
         say(
             console,
-            "Nothing to change in prompts: no edit that was tried wins hits; kvtool profile tries settings of the server",
+            "Nothing to change in the prompts: no edit raises the hit rate. kvtool profile also tries server settings.",
             indent=0,
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.config.option import Value
 from kvtool.config.option_values import OptionValue
-from kvtool.report.terminal.shown_path import shown_path
+from kvtool.report.terminal.lines import shown_path
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, is_plain, put, sanitize, say
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ def print_probe(console: Console, result: ProbeResult, *, show_text: bool = True
         _leak(console, leak, plain, show_text)
     put(console)
     if not result.leaks:
-        say(console, "Nothing that was changed reaches the prompt.")
+        say(console, "No change reaches the prompt.")
     if result.without_effect:
-        say(console, f"No effect: {', '.join(result.without_effect)}.")
+        say(console, f"Without effect: {', '.join(result.without_effect)}.")
     for name, reason in result.skipped:
         say(console, f"Not tried: {name}: {sanitize(reason, ascii_only=plain)}")
 
@@ -55,7 +55,7 @@ def _leak(console: Console, leak: FoundLeak, plain: bool, show_text: bool) -> No
     for line in pack(said, console.width - 4, separator="  ", indent=2):
         put(console, f"    {line}")
     a, b = leak.difference.excerpt_a, leak.difference.excerpt_b
-    note = f"{plural(leak.same_tokens, 'token')} behind it {'is' if leak.same_tokens == 1 else 'are'} the same"
+    note = f"{plural(leak.same_tokens, 'equal token')} after this difference"
     if show_text and a is not None and b is not None:
         print_excerpt(console, a, b)
     say(console, f"{note}: {plural(leak.lost_blocks, 'block')} lost", indent=4)

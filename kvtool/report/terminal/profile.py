@@ -1,4 +1,4 @@
-"""The terminal view of a `Report`, fresh or saved: the answer, the losses, and below a rule the engine's details."""
+"""The terminal view of a `Report`, new or saved: the answer, the losses, and below a rule the engine's details."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from kvtool.accounting.ledger.fates import DECIDED_BY
 from kvtool.diagnose.codes import wins
 from kvtool.report.answer import Answer, answer_of
 from kvtool.report.terminal.findings import print_findings
+from kvtool.report.terminal.lines import print_notices, print_sentence, put_command, put_head, rate_style
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
 from kvtool.report.terminal.profile_blocks.sparkline import hit_rate_lines
 from kvtool.report.terminal.render import LABEL, print_section, print_table
-from kvtool.report.terminal.verdict import print_notices, print_sentence
 from kvtool.report.views.checks import worst_status
 from kvtool.report.views.facts import cautions, rules_fact
 from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
@@ -33,7 +33,6 @@ from kvtool.text.terminal.console import (
     cell_width,
     draws_bars,
     is_plain,
-    pack,
     put,
     put_field,
     sanitize,
@@ -44,13 +43,8 @@ from kvtool.text.terminal.numbers import percent, plural
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from kvtool.report.views.money import MoneyLine
-
 _MOST_GROUPS = 40
 _MOST_COMMAND_LINES = 4
-_STYLES = {"Hit rate": "bold", "Not reused": "bold red"}
-_STEADY = {"Hit rate": "bold"}
-"""Where no line is to blame, nothing is marked."""
 _WIDE_LABEL = 13
 
 
@@ -71,6 +65,8 @@ class ShownProfile:
     """Whether the engine's details are shown."""
     read_files: bool = True
     """False shows no line but those that findings bring along."""
+    copy_first: Sequence[str] = ()
+    """The command that copies the workload to where the next command finds it."""
     held_by: Sequence[str] = ()
     """The lines of a configuration with the gates of this run."""
 
@@ -91,19 +87,22 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     put(console)
     total = [gate for gate in report.gates if gate.group is None and gate.kind == "hit_rate"]
     gate = f"gate >={percent(total[0].limit or 0)}  {worst_status(total)}" if total else ""
-    _print_answer(console, answer_of(report, command=shown.command, optimize=shown.optimize), gate=gate)
+    answer = answer_of(report, command=shown.command, optimize=shown.optimize)
+    _print_answer(console, answer, gate=gate, copy_first=shown.copy_first)
     put(console)
     for section in sections(COST, report, "terminal"):
-        if section.id == "money":
-            from kvtool.report.views.money import money_lines
-
-            _print_money_lines(console, money_lines(report))
-            if any(table.only == "all" for table in section.tables):
-                put(console)
         print_section(console, section)
         put(console)
     if report.findings:
-        print_findings(console, report.findings, plain=plain, show_text=shown.show_text, read_files=shown.read_files)
+        print_findings(
+            console,
+            report.findings,
+            plain=plain,
+            show_text=shown.show_text,
+            read_files=shown.read_files,
+            header=(str(report.config.get("input")), *((report.groups[0].name,) if len(report.groups) == 1 else ())),
+            next_command=answer.command,
+        )
         for section in sections([CAUSES], report, "terminal"):
             if any(table.only == "all" for table in section.tables):
                 put(console)
@@ -127,7 +126,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
         print_boundaries(console, report.boundaries)
     if not shown.details and report.ttft.predicted.on is not None:
         put(console)
-        _print_predicted(console, report, plain)
+        _put_times(console, report.ttft.predicted, f"predicted: {predicted_for(report)}", plain)
 
 
 def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
@@ -138,7 +137,7 @@ def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
         _print_details(console, report, plain)
     else:
         _print_measured(console, report, plain)
-        say(console, "--details: decode step, block alignment, KV cache, p99", style="dim")
+        say(console, "Add --details for the decode step, block alignment, KV cache and p99.", style="dim")
     for section in sections([LOGITS], report, "terminal"):
         print_section(console, section)
     if shown.held_by and not report.partial:
@@ -153,16 +152,9 @@ def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
 
 def _header(console: Console, report: Report, plain: bool) -> None:
     config = report.config
-    shown = [
-        f"kvtool {config.get('version')}",
-        sanitize(str(config.get("input")), ascii_only=plain),
-        rules_fact(report),
-        sanitize(str(config.get("tokenizer") or "block hashes"), ascii_only=plain),
-        plural(report.totals.requests, "request"),
-        f"seed {config.get('seed')}",
-    ]
-    for line in pack(shown, console.width, separator=" | " if plain else " · ", indent=2):
-        put(console, line, "bold")
+    head = [f"kvtool {config.get('version')}", str(config.get("input")), rules_fact(report)]
+    head += [str(config.get("tokenizer") or "block hashes"), plural(report.totals.requests, "request")]
+    put_head(console, [*head, f"seed {config.get('seed')}"])
     for note in report.notes:
         say(console, sanitize(note, ascii_only=plain), style="dim")
     for caution in cautions(report):
@@ -175,47 +167,56 @@ def _held(console: Console, lines: Sequence[str], plain: bool) -> None:
     shown = [f"    {sanitize(line, ascii_only=plain)}" if line else "" for line in lines]
     if max(map(cell_width, shown)) > console.width:
         gate = sanitize(lines[-1], ascii_only=plain)
-        say(console, f"To hold it in CI, say the same in kvtool.toml, with {gate} under [gate], then kvtool check")
+        say(
+            console,
+            f"To enforce this in CI, put the same options into kvtool.toml, with {gate} under [gate]. Run kvtool check.",
+        )
         return
-    say(console, "To hold it in CI, these lines in kvtool.toml, then kvtool check:")
+    say(console, "To enforce this in CI, put these lines into kvtool.toml and run kvtool check:")
     for line in shown:
         put(console, line)
 
 
-def _print_answer(console: Console, answer: Answer, *, gate: str = "") -> None:
+def _print_answer(console: Console, answer: Answer, *, gate: str = "", copy_first: Sequence[str] = ()) -> None:
     """Print a line each for the rate (with its `gate`), for the loss and for what to do; then the command for that."""
     plain = ascii_only(console)
-    styles = _STYLES if answer.finding is not None else _STEADY
+    styles = {"Hit rate": "bold", "Not reused": None if answer.finding is None else "bold red"}
     lines = shell_lines(["kvtool", *answer.command], console.width, plain) if answer.command else []
     if len(lines) > _MOST_COMMAND_LINES:
         lines = []
     for label, text in answer.lines:
         if label == "Next":
             text += ":" if lines else f": the same command with {answer.change}" if answer.change else ""
+            text = f"copy the example, then {text[:1].lower()}{text[1:]}" if copy_first else text
         more = gate if label == "Hit rate" else ""
         shown = sanitize(text, ascii_only=plain)
         put_field(console, label, shown, more, size=LABEL, hang=LABEL + 2, style=styles.get(label))
-    for line in lines:
-        put(console, line)  # a shell takes it as it is: no indent before a continued line
+    for words in (copy_first, answer.command if lines else ()):
+        if words:
+            put_command(console, ["kvtool", *words])
 
 
 def _print_fates(console: Console, report: Report, plain: bool) -> None:
-    """Print a row for each fate that took tokens; bars are relative to the longest."""
+    """Print the token breakdown, the largest loss first; bars are relative to the longest."""
     rows = [row for row in fate_shares(report.fates) if row[1]]
     notes = dict(DECIDED_BY)
     for finding in report.findings:
         if finding.rerun is not None or (finding.fix_key and finding.code < "KV3"):
             notes |= dict.fromkeys(wins(finding.code), "fix above")
-    label = max((cell_width(fate_name(name)) for name, _, _ in rows), default=0)
+    names = {name: fate_name(name) for name, _, _ in rows}
+    label = max(map(cell_width, names.values()), default=0)
     if is_plain(console):
         for name, count, part in rows:
-            put_field(console, f"Tokens {fate_name(name)}", f"{count:,}", part, notes.get(name, ""), size=label)
+            put_field(console, f"Tokens {names[name]}", f"{count:,}", part, notes.get(name, ""), size=label)
         return
     digits = max((len(f"{count:,}") for _, count, _ in rows), default=0)
     noted = max((len(notes[name]) + 2 for name, _, _ in rows if name in notes), default=0)
+    if 14 + label + digits + noted > console.width:
+        names = {name: text.partition(" (")[0] for name, text in names.items()}
+        label = max(map(cell_width, names.values()), default=0)
     room = console.width - 4 - label - 2 - digits - 8 - noted
     size_of_bar = max(min(room - 2, 30), 0) if draws_bars(console) and len(rows) > 1 else 0
-    heading = f"  Where prompt tokens went ({report.totals.prompt_tokens:,})"
+    heading = f"  Token breakdown ({report.totals.prompt_tokens:,})"
     if not size_of_bar:  # the figures stand below their titles
         label += max(min(cell_width(heading) - 4 - label, room), 0)
     right = f"{'tokens':>{digits}}   share"
@@ -224,17 +225,12 @@ def _print_fates(console: Console, report: Report, plain: bool) -> None:
     most = max((count for _, count, _ in rows), default=1)
     for name, count, part in rows:
         meter = bar(count / most, size_of_bar, plain) + "  " if size_of_bar else ""
-        line = f"    {fate_name(name):<{label}}  {meter}{count:>{digits},}  {part:>6}"
+        line = f"    {names[name]:<{label}}  {meter}{count:>{digits},}  {part:>6}"
         if name in notes and cell_width(line) + 2 + len(notes[name]) <= console.width:
             line += f"  {notes[name]}"
-        put(console, line, "green" if name == "hit" else None)
+        put(console, line, rate_style(report.totals.hit_rate) if name == "hit" else None)
     if report.absent_fates:
         say(console, absent_fates_note(report.absent_fates), indent=4, style="dim")
-
-
-def _print_predicted(console: Console, report: Report, plain: bool) -> None:
-    """Print the predicted time to the first token, which must be known, with its model and machine."""
-    _put_times(console, report.ttft.predicted, f"predicted for {predicted_for(report)}", plain)
 
 
 def _print_measured(console: Console, report: Report, plain: bool) -> None:
@@ -252,7 +248,7 @@ def _print_measured(console: Console, report: Report, plain: bool) -> None:
 
 
 def _put_times(console: Console, times: OnOff, basis: str, plain: bool) -> None:
-    text = sanitize(f"{medians(times)}; {basis}", ascii_only=plain)
+    text = sanitize(f"{medians(times)} ({basis})", ascii_only=plain)
     put_field(console, "TTFT p50", text, size=LABEL, hang=LABEL + 2)
 
 
@@ -261,59 +257,8 @@ def _print_details(console: Console, report: Report, plain: bool) -> None:
     if not is_plain(console):
         put(console, ("-" if plain else "─") * console.width, "dim")
     rate = percent(report.totals.mean_request_hit_rate)
-    text = "mean of the requests' own hit rates"
+    text = "mean of the hit rates of the requests"
     put_field(console, "Per request", rate, text, size=_WIDE_LABEL, hang=_WIDE_LABEL + 2)
     for section in sections(ENGINE, report, "terminal"):
         put(console)
         print_section(console, section)
-
-
-def _print_money_lines(console: Console, lines: Sequence[MoneyLine]) -> None:
-    """Print a rate and an amount for each, in columns."""
-    label = max((len(line.label) for line in lines), default=0) + 2
-    by = max((len(line.by) for line in lines), default=0)
-    amount = max((len(line.amount) for line in lines), default=0)
-    for line in lines:
-        _print_money_line(console, line, label, by, amount)
-
-
-def _print_money_line(console: Console, line: MoneyLine, label: int, by: int, amount: int) -> None:
-    """Print a rate and an amount; what does not fit beside them is below."""
-    if is_plain(console):
-        put_field(
-            console,
-            line.label,
-            line.rate or line.by,
-            *((line.by,) if line.rate else ()),
-            line.paid,
-            *line.parts,
-            size=label,
-        )
-        return
-    front = f"  {line.label:<{label}}{line.rate:>6}  "
-    right = f"{line.verb:<5} {line.amount:>{amount}}" if line.amount else ""
-    told = f"{front}{line.by:<{by}}  {right}".rstrip()
-    parts = list(line.parts)
-    if len(told) > console.width:
-        told = f"{front}{right}".rstrip()
-        parts = [*([line.by] if line.by else []), *parts]
-    joint = " · " if not console.options.ascii_only else " | "
-    joined = joint.join(parts)
-    if parts and len(told) + 3 + len(joined) <= console.width:
-        put(console, f"{told}   {joined}")
-        return
-    put(console, told)
-    indent = len(front) if console.width >= 70 else 4
-    for row in _filled(parts, joint, console.width - indent):
-        say(console, row, indent=indent)
-
-
-def _filled(parts: list[str], joint: str, width: int) -> list[str]:
-    """Put the parts on as few rows as there is room for, each part on one row where it fits."""
-    rows: list[str] = []
-    for part in parts:
-        if rows and len(rows[-1]) + len(joint) + len(part) <= width:
-            rows[-1] += joint + part
-        else:
-            rows.append(part)
-    return rows

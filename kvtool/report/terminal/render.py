@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kvtool.report.terminal.lines import shown_path
 from kvtool.report.terminal.next_command import shorten_place
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
 from kvtool.text.terminal.console import ascii_only, bar, cell_width, is_plain, put, put_field, sanitize, say
 from kvtool.text.terminal.table import Column, room_for_first, table

@@ -9,11 +9,11 @@ from kvtool.text.terminal.numbers import percent
 
 _MOST_GROUPS = 40
 _COLUMNS = (
-    TableColumn("Blocks, in tokens", cut=True),
+    TableColumn("Block alignment (tokens)", cut=True),
     TableColumn("Shared prefix", "number"),
     TableColumn("Whole blocks", "number", keep=1),
-    TableColumn("Left over", "number"),
-    TableColumn("Lost in part blocks", "number"),
+    TableColumn("Remainder", "number"),
+    TableColumn("Lost in partial blocks", "number", "lost"),
 )
 
 

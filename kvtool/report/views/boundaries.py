@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from kvtool.accounting.boundary import padding_sentence
 from kvtool.results.report import Boundary, SizeHits
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import percent, plural
 
 _LARGER = (528, 784, 1600)
 """Block sizes that an engine chooses by itself for hybrid models."""
@@ -27,7 +27,7 @@ def histogram(group: Boundary) -> list[tuple[int, int, int]]:
 def edit_sentence(group: Boundary) -> str:
     """Name the smallest edit that gains a block, or say that there is none."""
     if group.edit is None:
-        return f"no addition at the front would save more than it costs, with blocks of {group.block_size:,}"
+        return f"Padding at the front saves nothing with blocks of {plural(group.block_size, 'token')}."
     return padding_sentence(group.edit, group.requests)
 
 
@@ -46,7 +46,7 @@ def boundary_hint(groups: Iterable[Boundary]) -> str | None:
         if all(size > group.block_size and size in known for group, known in zip(shown, sizes, strict=True)):
             hit = sum(known[size].hit_tokens for known in sizes)
             if now - hit >= _MUCH * tokens:
-                return f"Blocks of {size:,} tokens would hit {percent(hit / tokens)}, not {percent(now / tokens)} (--boundaries)."
+                return f"With blocks of {size:,} tokens: {percent(hit / tokens)}, not {percent(now / tokens)} (--boundaries)."
     return None
 
 

@@ -13,19 +13,19 @@ from kvtool.text.terminal.numbers import percent
 _MOST_GROUPS = 10
 _MOST_ROWS = 8
 _LEGEND = (
-    "Blame: tokens that it blocks first. Share: each token split among all that block it. Both sum to what is lost."
+    "First: tokens that this cause blocks before any other. Share: each token divided by the causes that block it."
 )
-_RATES = "Alone and so far: the hit rate, measured with this fix alone, and with it and those above."
+_RATES = "Alone: hit rate with this fix only. So far: with this fix and those above."
 _COLUMNS = (
     TableColumn("Place", "code", cut=True),
     TableColumn("Code", "word"),
     TableColumn("Values", "number", only="pages"),
     TableColumn("Requests", "number", only="pages"),
-    TableColumn("Blame", "number"),
+    TableColumn("First", "number"),
     TableColumn("Share", "number"),
     TableColumn("Alone", "number"),
     TableColumn("So far", "number"),
-    TableColumn("What varies", "prose", keep=0),
+    TableColumn("Value", "prose", keep=0),
     TableColumn("Proof", only="pages"),
 )
 _ALONE, _SO_FAR = 6, 7
@@ -49,10 +49,10 @@ def view(report: Report) -> Section | None:
     shown = [table for table in tables if table.only == "all"] or tables
     notes = [_LEGEND + (f" {_RATES}" if any(_has_rates(table) for table in shown) else "")]
     if len(groups) > len(tables):
-        notes.append(f"{len(groups) - len(tables):,} more groups left out; the JSON has them all.")
+        notes.append(f"{len(groups) - len(tables):,} more groups in the JSON.")
     last = tables.index(shown[-1])
     tables[last] = replace(tables[last], notes=tuple(notes))
-    return Section("causes", "Causes and what fixing them unlocks", tables=tables)
+    return Section("causes", "Causes and the gain of their fixes", tables=tables)
 
 
 def costliest_causes(group: Group, causes: Iterable[Cause]) -> list[Cause]:
@@ -99,7 +99,7 @@ def _cells(cause: Cause) -> tuple[str, ...]:
         f"{cause.share_tokens:,}",
         *(("", "") if unlock is None else (percent(unlock.alone), percent(unlock.after))),
         f"{cause.variable}, {cause.name}" if cause.variable is not None else cause.name,
-        "not tried or no gain" if unlock is None else f"{unlock.order}. {unlock.tier}",
+        "not tried, or no gain" if unlock is None else f"{unlock.order}. {unlock.tier}",
     )
 
 

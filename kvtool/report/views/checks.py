@@ -51,13 +51,13 @@ def checks_table(checks: list[Check], *, several: bool) -> Table | None:
         TableColumn("Status", "word"),
         *((TableColumn("Workload", "code"),) if several else ()),
         TableColumn("Group"),
-        TableColumn("What is demanded"),
+        TableColumn("Demand"),
         TableColumn("Limit", "number"),
         TableColumn("Actual", "number"),
         *((TableColumn("Baseline", "number"),) if compared else ()),
         TableColumn("Level", "word"),
         TableColumn("Set in", "code"),
-        TableColumn("In words", "prose"),
+        TableColumn("Result", "prose"),
     )
     return Table("Checks", columns, rows, more=max(len(checks) - _MOST_CHECKS, 0))
 
@@ -65,8 +65,8 @@ def checks_table(checks: list[Check], *, several: bool) -> Table | None:
 def _what(check: Check) -> str:
     words = {
         "hit_rate": "hit rate",
-        "reachable_gap": "gap to what is reachable",
-        "reported_gap": "gap of what is reported",
+        "reachable_gap": "gap to the maximum",
+        "reported_gap": "gap to the reported rate",
         "cost_per_1k_requests": "cost of 1,000 requests",
         "ttft_p50": "TTFT p50, predicted",
         "ttft_p90": "TTFT p90, predicted",
@@ -75,7 +75,7 @@ def _what(check: Check) -> str:
         "goodput": "goodput, predicted",
         "findings": "",
         "baseline": "hit rate against the baseline",
-        "audit": "audit of reuse",
+        "audit": "reuse audit",
     }
     return f"findings: {check.id.rsplit('/', 1)[-1]}" if check.kind == "findings" else words[check.kind]
 

@@ -9,7 +9,7 @@ from kvtool.report.views.section import Table, TableColumn
 from kvtool.results.comparison import CauseMove, Comparison, ConfigMove, GroupMove, Outcome, TimeMove, WorkloadMove
 from kvtool.text.terminal.numbers import percent, plural, shares
 
-_VERBS: dict[Outcome, str] = {"fell": "FELL", "rose": "ROSE", "same": "SAME"}
+_VERBS: dict[Outcome, str] = {"fell": "fell", "rose": "rose", "same": "is unchanged"}
 _NAMES = {
     "capacity_blocks": "capacity (blocks)",
     "ttl_seconds": "time to live (seconds)",
@@ -21,14 +21,15 @@ def sentence(comparison: Comparison) -> str:
     """Return which way hit rates went; of findings alone how many are new."""
     if not comparison.workloads:
         counts = {change: sum(move.change == change for move in comparison.findings) for change in ("new", "gone")}
-        return f"{plural(counts['new'], 'new finding')}, {counts['gone']:,} gone"
+        return f"{plural(counts['new'], 'new finding')}, {counts['gone']:,} resolved"
+    several = len(comparison.workloads) > 1
     rates = [
-        f"{workload.name if len(comparison.workloads) > 1 else 'hit rate'} {_rates(workload.total)}"
+        f"{f'{workload.name} ' if several else ''}{_rates(workload.total)}"
         for workload in comparison.workloads
         if workload.outcome == comparison.outcome
     ]
-    text = f"{_VERBS[comparison.outcome]} {', '.join(rates)}"
-    return text if comparison.comparable else f"{text}; NOT COMPARABLE: another configuration, not only other prompts"
+    text = f"Hit rate {_VERBS[comparison.outcome]}: {', '.join(rates)}"
+    return text if comparison.comparable else f"{text}. NOT COMPARABLE: the configuration differs, too"
 
 
 def _rates(total: GroupMove) -> str:
@@ -40,7 +41,7 @@ def _rates(total: GroupMove) -> str:
 def only_in_one(comparison: Comparison) -> list[str]:
     """Return a sentence for each workload that only one result has."""
     return [
-        f"only in the {which} result, so not compared: {name}"
+        f"Only in the {which} result, not compared: {name}"
         for which, names in (("old", comparison.only_old), ("new", comparison.only_new))
         for name in names
     ]
@@ -57,13 +58,13 @@ def points(difference: float) -> str:
 def warnings(workload: WorkloadMove) -> list[str]:
     """Return what must be known before any figure is read."""
     found = []
-    for effect, label in (("rates", "NOT COMPARABLE"), ("times", "times are not comparable")):
+    for effect, label in (("rates", "NOT COMPARABLE"), ("times", "Times are not comparable")):
         moves = [_config(move) for move in workload.config if move.effect == effect]
         if moves:
             found.append(f"{label}: {', '.join(moves)}")
     for partial, which in ((workload.old_partial, "old"), (workload.new_partial, "new")):
         if partial:
-            found.append(f"PARTIAL: the {which} run was interrupted; its figures are of a part of the requests")
+            found.append(f"PARTIAL: the {which} run was interrupted and covers only some requests")
     return found
 
 
@@ -83,12 +84,12 @@ def totals_table(total: GroupMove) -> Table:
     """Return rates, times to the first token, and counts."""
     rows = [
         (name, percent(move.old), percent(move.new), f"{points(move.difference)} pts")
-        for name, move in (("Hit rate", total.hit), ("Reachable", total.reachable))
+        for name, move in (("Hit rate", total.hit), ("Maximum as written", total.reachable))
     ]
     times = total.predicted_ttft
     for name, time in (("p50", times.p50), ("p90", times.p90), ("p99", times.p99)):
         if time.old is not None or time.new is not None:
-            rows.append((f"TTFT {name} predicted", _milliseconds(time.old), _milliseconds(time.new), _relative(time)))
+            rows.append((f"TTFT {name}, predicted", _milliseconds(time.old), _milliseconds(time.new), _relative(time)))
     for name, old, new in (
         ("Requests", total.old_requests, total.new_requests),
         ("Prompt tokens", total.old_prompt_tokens, total.new_prompt_tokens),
@@ -124,11 +125,11 @@ def fates_table(total: GroupMove) -> Table:
         for (name, move), *of_both in zip(moves, shares(old), shares(new), strict=True)
     ]
     columns = (
-        TableColumn("Where prompt tokens went"),
+        TableColumn("Token breakdown"),
         *(TableColumn(head, "number", keep=0, only="terminal") for head in ("Old", "New")),
         *_numbers("Old share", "New share", "Points"),
     )
-    return Table("Where prompt tokens went", columns, rows)
+    return Table("Token breakdown", columns, rows)
 
 
 def groups_table(groups: Sequence[GroupMove], most: int) -> Table:
@@ -137,9 +138,9 @@ def groups_table(groups: Sequence[GroupMove], most: int) -> Table:
     rows = [_group(group) for group in ordered[:most]]
     columns = [
         TableColumn("Group", "code", cut=True),
-        TableColumn("Reqs", "number", keep=2, only="terminal"),
-        *_numbers("Hit old", "Hit new", "Points"),
-        *(TableColumn(head, "number", keep=1, only="terminal") for head in ("Reach old", "Reach new")),
+        TableColumn("Requests", "number", keep=2, only="terminal"),
+        *_numbers("Hit rate old", "Hit rate new", "Points"),
+        *(TableColumn(head, "number", keep=1, only="terminal") for head in ("Maximum old", "Maximum new")),
         TableColumn("TTFT p50", "number", keep=0, only="terminal"),
     ]
     if any(row[-1] for row in rows):
@@ -167,9 +168,9 @@ def _group(group: GroupMove) -> tuple[str, ...]:
 def moved_causes(moves: Sequence[CauseMove], most: int) -> tuple[list[CauseMove], list[str]]:
     """Return at most so many causes that moved, those that cost more first, and how many others there are."""
     moved = sorted((move for move in moves if move.change != "same"), key=lambda move: not is_worse(move))
-    rest = [f"and {len(moved) - most:,} more: the JSON has them all"] if len(moved) > most else []
+    rest = [f"{len(moved) - most:,} more in the JSON"] if len(moved) > most else []
     if same := len(moves) - len(moved):
-        rest.append(f"{same:,} as before")
+        rest.append(f"{same:,} unchanged")
     return moved[:most], rest
 
 
@@ -198,5 +199,5 @@ def _cost(move: CauseMove) -> str:
         return f"{move.new_tokens:,} tokens, {percent(move.new_share)}" if move.new_tokens else ""
     if move.change == "gone":
         return f"was {move.old_tokens:,} tokens, {percent(move.old_share)}" if move.old_tokens else ""
-    change = f"{percent(move.old_share)} -> {percent(move.new_share)} of the tokens"
+    change = f"{percent(move.old_share)} -> {percent(move.new_share)} of all tokens"
     return f"{change} ({points(move.difference)} pts)"

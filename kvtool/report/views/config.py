@@ -8,7 +8,7 @@ from kvtool.results.report import Report
 
 def view(report: Report) -> Section:
     """Return all of them, in the order of their names."""
-    lead = "What the figures depend on: the same settings and the same input give the same figures on any machine."
+    lead = "The same settings and the same input give the same figures on any machine."
     settings = [(key, _setting(value)) for key, value in sorted(report.config.items())]
     return Section("config", "Configuration", (lead,), settings=settings)
 

@@ -13,7 +13,7 @@ from kvtool.text.terminal.numbers import percent, plural, size
 _COLUMNS = (
     TableColumn("Decode step"),
     TableColumn("Requests", "number", keep=2),
-    TableColumn("Tokens per request", "number", "tokens/req", keep=1),
+    TableColumn("Tokens per request", "number", "tokens/request", keep=1),
     TableColumn("Flat", "number"),
     TableColumn("Prefix-aware", "number"),
     TableColumn("Gain", "number", keep=3),
@@ -53,8 +53,8 @@ def _rows(decode: Decode) -> list[tuple[str, ...]]:
 def _notes(report: Report, decode: Decode) -> Iterator[str]:
     config, mode = report.config, decode.decode_attention
     yield (
-        f"KV read and predicted: {_batch(decode)}; {model_of(report)} on {config.get('accelerator')}, KV cache in "
-        f"{config.get('kv_cache_dtype')}."
+        f"Predicted for {model_of(report)} on {config.get('accelerator')}, KV cache in {config.get('kv_cache_dtype')}: "
+        f"{_batch(decode)}."
     )
     yield f"--decode-attention {mode} {_chosen(decode)}."
     if report.ttft.measured is None or not report.ttft.measured.requests:
@@ -63,33 +63,33 @@ def _notes(report: Report, decode: Decode) -> Iterator[str]:
     if measured is not None:
         flat = ", where auto is flat" if measured.prefix_aware is None and mode == "auto" else ""
         yield (
-            f"Measured: {plural(measured.requests, 'request')} together, the median of {plural(measured.steps, 'step')}, on "
+            f"Measured: {plural(measured.requests, 'request')} together, median of {plural(measured.steps, 'step')}, on "
             f"{measured_model(report)}, {config.get('device')}{flat}."
         )
     elif round(decode.batch) > 1 and not report.partial:
-        yield "TPOT is not measured: it takes longer here than its part of --measure-budget."
+        yield "TPOT is not measured: it takes longer than its part of --measure-budget."
 
 
 def _batch(decode: Decode) -> str:
     if decode.sampled == "steps":
-        return f"{plural(decode.samples, 'step')} of the run, in which {_mean(decode.batch)} requests decode on average"
-    text = f"{_mean(decode.batch)} conversations, if they decoded together"
+        return f"{plural(decode.samples, 'step')} with {_mean(decode.batch)} requests on average"
+    text = f"{_mean(decode.batch)} conversations that decode together"
     if decode.sampled_of == 1:
         return text
-    return f"{text}, mean of {decode.samples:,} such batches out of {decode.sampled_of:,}"
+    return f"{text} (mean of {decode.samples:,} of {decode.sampled_of:,} such batches)"
 
 
 def _chosen(decode: Decode) -> str:
     """Say what the engine does with `--decode-attention` as it is."""
     if decode.flat_bytes_per_step == decode.prefix_aware_bytes_per_step:
-        return "has nothing to share"
+        return "finds no shared prefix"
     if decode.decode_attention == "flat":
-        return "reads every context by itself"
+        return "reads each context separately"
     if not decode.prefix_aware_share:
-        return "is flat: sharing promises too little"
+        return "is flat here: sharing gains too little"
     if decode.prefix_aware_share == 1:
-        return "is prefix-aware"
-    return f"is prefix-aware in {percent(decode.prefix_aware_share)} of them"
+        return "is prefix-aware here"
+    return f"is prefix-aware in {percent(decode.prefix_aware_share)} of the batches"
 
 
 def _mean(count: float) -> str:

@@ -2,16 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from typing import Literal
 
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import plural
+
+RateKind = Literal["good", "fair", "bad"]
+_RECORD = re.compile(r"(?:(?P<file>.+):)?(?P<record>[0-9]+)(?:\.[0-9]+)?:(?P<request>[0-9]+)")
+_SESSION = re.compile(r"(?P<group>.+)/(?P<session>[0-9]+)(?:\.[0-9]+)?")
+
+
+_RATES: tuple[tuple[float, RateKind], ...] = ((0.8, "good"), (0.5, "fair"), (-1.0, "bad"))
+"""The least rate of each kind: four of five tokens from the cache are good, less than half is bad."""
+
+
+def rate_kind(rate: float) -> RateKind:
+    """Return how good a hit rate is, whatever the prompts allow; terminal and pages show only a good one in green."""
+    return next(kind for least, kind in _RATES if rate >= least)
+
+
+def request_name(identity: str) -> str:
+    """Return a request in words: `46:0` is record 46 of a log, `chat/3.1` session 3 of a group; other ids are names already."""
+    if (found := _RECORD.fullmatch(identity)) is not None:
+        file = f"{found['file']}, " if found["file"] else ""
+        part = f", request {int(found['request']) + 1:,}" if int(found["request"]) else ""
+        return f"{file}record {int(found['record']):,}{part}"
+    found = _SESSION.fullmatch(identity)
+    if found is None:
+        return identity
+    return f"{found['group']}, {'session' if '.' in identity.rpartition('/')[2] else 'request'} {found['session']}"
 
 
 def rules_fact(report: Report) -> str:
     """Name the rules of the cache, and the block size where they have one."""
     if report.config.get("rules_by_day"):
-        return "rules of the providers"
+        return "providers' rules"
     if report.config.get("rules_of"):
         return f"{report.config.get('rules')} rules"
     return f"{report.config.get('rules')} rules, block {report.kv_cache.block_size:,}"
@@ -22,6 +49,6 @@ def cautions(report: Report) -> Iterator[str]:
     totals = report.totals
     if totals.refused_requests:
         first = totals.first_refusal or ""
-        yield f"{plural(totals.refused_requests, 'request')} refused and left out; the first: {first}"
+        yield f"{plural(totals.refused_requests, 'request')} refused and left out. First: {first}"
     if totals.skipped_lines:
         yield f"{plural(totals.skipped_lines, 'bad line')} skipped."

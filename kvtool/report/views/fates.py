@@ -28,5 +28,5 @@ def fate_shares(fates: Mapping[str, int]) -> list[tuple[str, int, str]]:
 def absent_fates_note(absent: Sequence[str]) -> str:
     """Say which fates an input without text cannot show."""
     if set(OF_TOKENS) <= set(absent):
-        return "Block hashes have no text: what is blocked or moved counts as unique or first use."
-    return "Token ids have no text: drift and differences of form count as blocked or unique."
+        return "Block hashes have no text: blocked or moved text counts as unique or first use."
+    return "Token ids have no text: differences of format count as blocked or unique."

@@ -32,7 +32,7 @@ def gain_of(finding: Finding) -> str:
         return ""
     group = f"{percent(rerun.group_before)} -> {percent(rerun.group_after)}"
     total = f"{percent(rerun.total_before)} -> {percent(rerun.total_after)}"
-    return f"group {group}, all {total} (measured by running again)"
+    return f"{total} (verified)" if group == total else f"group {group}, all {total} (verified)"
 
 
 def finding_place(finding: Finding, *, joint: str = "·") -> str:
@@ -56,6 +56,6 @@ def sentences(finding: Finding) -> list[str]:
     message = f"{finding.group}: {finding.message}" if finding.group else finding.message
     lines = [f"{message} ({cost})" if cost else message]
     if finding.fix:
-        lines.append(f"help: {finding.fix}" + (f"; {gain}" if gain else ""))
-    lines += [f"look: {warning}" for warning in finding.warnings]
+        lines.append(f"help: {finding.fix}" + (f": {gain}" if gain else ""))
+    lines += [f"note: {warning}" for warning in finding.warnings]
     return [sanitize(line) for line in lines]

@@ -14,21 +14,21 @@ from kvtool.text.terminal.numbers import duration, percent
 _NOTHING = ("", "0.0%")
 _COLUMNS = (
     TableColumn("Group", cut=True),
-    TableColumn("Requests", "number", "reqs"),
-    TableColumn("Tokens per request", "number", "tokens/req", keep=4),
-    TableColumn("Hit rate", "number", "hit"),
-    TableColumn("Reachable", "number", "reach"),
+    TableColumn("Requests", "number"),
+    TableColumn("Tokens per request", "number", "tokens/request", keep=4),
+    TableColumn("Hit rate", "number"),
+    TableColumn("Maximum", "number"),
     TableColumn("Over time", keep=0, only="terminal"),
-    TableColumn("Lost per request", "number", "lost/req", keep=5),
+    TableColumn("Lost per request", "number", "lost/request", keep=5),
     TableColumn("Blocked", "number", keep=3),
     TableColumn("Evicted", "number", keep=2),
-    TableColumn("Cold", "number", keep=1),
+    TableColumn("New", "number", keep=1),
     TableColumn("TTFT p50, predicted", "number", only="pages"),
     TableColumn("Gate", "word", keep=7),
     TableColumn("Worst finding", "word", keep=6),
 )
 _ALWAYS = ("Group", "Requests", "Tokens per request", "Hit rate", "Lost per request")
-COLD_NOTE = "Cold: first uses of a prefix and what is seen once. Shares are of the group's prompt tokens."
+NEW_NOTE = "New: first use and unique text. Shares are of the prompt tokens of the group."
 
 
 def groups_table(
@@ -54,7 +54,7 @@ def _is_shown(head: str, report: Report, cells: Sequence[Cell]) -> bool:
     """Return whether a column says anything that the others do not."""
     if head in _ALWAYS:
         return True
-    if head == "Reachable":
+    if head == "Maximum":
         return any(group.reachable_tokens != group.hit_tokens for group in report.groups)
     return any(str(cell) not in _NOTHING for cell in cells)
 

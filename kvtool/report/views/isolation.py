@@ -15,25 +15,28 @@ def view(report: Report) -> Section | None:
     found = report.isolation
     if found is None:
         return None
-    cost = f", {shown_amount(found.cost, 'USD')} more" if found.cost is not None else ""
-    apart = f"{found.lost_tokens:,} less{cost}" if found.lost_tokens else "as many"
+    cost = f", costs {shown_amount(found.cost, 'USD')} more" if found.cost is not None else ""
+    apart = f" ({found.lost_tokens:,} fewer{cost})" if found.lost_tokens else ""
     times = ""
     if found.predicted_ttft is not None and found.isolated_ttft is not None:
-        times = f"; predicted TTFT p50 {duration(found.predicted_ttft)}, then {duration(found.isolated_ttft)}"
-    each = f"with a salt or key each {found.isolated_hit_tokens:,}: {apart}{times}"
+        times = (
+            f"Predicted TTFT p50: {duration(found.predicted_ttft)} shared, {duration(found.isolated_ttft)} isolated."
+        )
     tokens = TableColumn("tokens", "number")
     pairs = [(pair.owner, pair.reader, f"{pair.tokens:,}") for pair in found.pairs[:_MOST_PAIRS]]
     lines = [(f"{line.path}:{line.line}", f"{line.tokens:,}") for line in found.lines[:_MOST_PAIRS]]
     tables = (
-        Table("Who hits what another sent", (TableColumn("Sent first by"), TableColumn("hit by"), tokens), pairs),
-        Table("Where it stands", (TableColumn("Line"), tokens), lines, only="pages"),
+        Table("Reuse between tenants", (TableColumn("Sent first by"), TableColumn("hit by"), tokens), pairs),
+        Table("Lines that tenants share", (TableColumn("Line"), tokens), lines, only="pages"),
     )
     return Section(
         "tenants",
-        f"{plural(found.tenants, 'tenant')} in one cache, and kept apart",
+        f"{plural(found.tenants, 'tenant')}: one shared cache or isolated",
         lead=(
-            f"{found.shared_hit_tokens:,} tokens hit; {each}",
-            f"with the salt only behind what all of them send {found.behind_public_hit_tokens:,}",
+            f"Hit tokens in one shared cache: {found.shared_hit_tokens:,}.",
+            f"With a salt or key for each tenant: {found.isolated_hit_tokens:,}{apart}.",
+            f"With the salt after the text that all tenants send: {found.behind_public_hit_tokens:,}.",
+            *((times,) if times else ()),
         ),
         tables=[table for table in tables if table.rows],
     )

@@ -25,16 +25,17 @@ def _notes(report: Report) -> Iterator[str]:
             f"KV cache in {gain.dtype}: {gain.blocks:,} blocks instead of {gain.native_blocks:,} in {gain.native_dtype}"
         )
         if gain.native_hit_rate is not None:
-            text += f"; hit rate {percent(gain.hit_rate)} instead of {percent(gain.native_hit_rate)}"
+            text += f", hit rate {percent(gain.hit_rate)} instead of {percent(gain.native_hit_rate)}"
         yield f"{text}."
     if measured is None:
         return
     price = measured.kv_cache_dtype_error
     if price is not None and price.tokens:
-        off = "infinitely" if price.relative_error is None else f"{percent(price.relative_error)} of their spread"
+        off = "unbounded" if price.relative_error is None else f"{percent(price.relative_error)} of their spread"
         yield (
-            f"Logits with a KV cache in {report.config.get('kv_cache_dtype')}: {off} off, at most {_figure(price.max_difference)}; "
-            f"{len(price.flips):,} of {plural(price.tokens, 'first token')} would be another."
+            f"Logits with a KV cache in {report.config.get('kv_cache_dtype')}: error {off}, at most "
+            f"{_figure(price.max_difference)}; "
+            f"{len(price.flips):,} of {plural(price.tokens, 'first token')} differ."
         )
     if measured.audit is not None:
         yield from _audit_notes(measured.audit, exact=measured.exact)
@@ -43,22 +44,22 @@ def _notes(report: Report) -> Iterator[str]:
 def _audit_notes(audit: Logits, *, exact: bool) -> Iterator[str]:
     """Say what reuse changes in the logits; with exact arithmetic (fp32) it must change no token."""
     if not audit.tokens:
-        yield "Audit of reuse: nothing was compared."
+        yield "Reuse audit: nothing was compared."
         return
-    verdict = "no token flips" if not audit.flips else f"{plural(len(audit.flips), 'token')} would be another"
+    verdict = "no token changes" if not audit.flips else f"{plural(len(audit.flips), 'token')} changed"
     if exact and audit.flips:
-        verdict += ", which must not happen"
+        verdict += " (an error: fp32 must be exact)"
     yield (
-        f"Audit of reuse: {plural(audit.requests, 'request')}, largest difference of logits {_figure(audit.max_difference)}, "
-        f"{verdict}; least margin {_figure(audit.least_margin)}."
+        f"Reuse audit: {plural(audit.requests, 'request')}, largest logit difference {_figure(audit.max_difference)}, "
+        f"{verdict}; smallest margin {_figure(audit.least_margin)}."
     )
     for flip in audit.flips[:_MOST_FLIPS]:
         yield (
-            f"Flip in {flip.request} at position {flip.position:,}: token {flip.expected} became {flip.actual}, margin "
+            f"Changed in {flip.request} at position {flip.position:,}: token {flip.expected} became {flip.actual}, margin "
             f"{_figure(flip.margin)}, difference {_figure(flip.difference)}."
         )
     if len(audit.flips) > _MOST_FLIPS:
-        yield f"{plural(len(audit.flips) - _MOST_FLIPS, 'more flip')}."
+        yield f"{plural(len(audit.flips) - _MOST_FLIPS, 'more changed token')}."
 
 
 def _figure(value: float | None) -> str:

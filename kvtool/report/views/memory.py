@@ -29,7 +29,7 @@ def view(report: Report) -> Section:
         ("Block", plural(cache.block_size, "token"), held(1)),
         ("Filled", plural(cache.filled_blocks, "block"), held(cache.filled_blocks)),
         ("Peak in use", plural(cache.peak_used_blocks, "block"), held(cache.peak_used_blocks)),
-        ("Reused, not computed again", plural(totals.hit_tokens, "token"), reused),
+        ("Reused", plural(totals.hit_tokens, "token"), reused),
         *((name, f"{count:,}", "") for name, count in happened if count),
     ]
     columns = _COLUMNS if any(row[-1] for row in rows) else _COLUMNS[:-1]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 from kvtool.accounting.prices.bill import shown_money
@@ -14,23 +13,8 @@ from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
 _MOST_GROUPS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class MoneyLine:
-    """A rate or an amount of the whole log, with what it rests on."""
-
-    label: str
-    rate: str
-    by: str
-    verb: str = ""
-    amount: str = ""
-    parts: tuple[str, ...] = ()
-
-    @property
-    def paid(self) -> str:
-        """The amount after its verb."""
-        return f"{self.verb} {self.amount}".strip()
+_TIMES = {"5m": "5 minutes", "1h": "1 hour"}
+"""How long a prefix can be marked for, in words."""
 
 
 def view(report: Report) -> Section:
@@ -39,34 +23,21 @@ def view(report: Report) -> Section:
     made: tuple[Table | None, ...]
     if money is None:
         made = (_less(report, {}, ""), _more(report), _groups_read(report))
-        title, notes = "Reported beside predicted", _ratios(report)
+        title, notes = "Reported and predicted", [*_basis(report), *_ratios(report)]
     else:
         made = (_less(report, money.by_cause, money.currency), _more(report), _groups(money), _prefixes(money))
-        title, notes = "What it costs", [*_crowded(report), *money.notices, *_ratios(report)]
-    tables = (_lines_table(money_lines(report)), *(table for table in made if table is not None))
+        title, notes = "Costs", [*_basis(report), *_crowded(report), *money.notices, *_ratios(report)]
+    tables = (_lines_table(report), *(table for table in made if table is not None))
     return Section("money", title, tables=tables, notes=tuple(notes))
 
 
-def money_lines(report: Report) -> list[MoneyLine]:
-    """Return rates and amounts of the whole log, which the terminal sets in lines and pages in a table."""
-    money = report.money
-    return [*_rates(report, money), *(() if money is None else _amounts(report, money))]
-
-
-def _lines_table(lines: Sequence[MoneyLine]) -> Table:
-    priced = any(line.amount for line in lines)
-    rows = [
-        (
-            line.label,
-            line.rate,
-            *((line.paid,) if priced else ()),
-            " · ".join(part for part in (line.by, *line.parts) if part),
-        )
-        for line in lines
-    ]
-    cost = (TableColumn("Cost", "number"),) if priced else ()
-    columns = (TableColumn("What"), TableColumn("Hit rate", "number"), *cost, TableColumn("Of it"))
-    return Table("Reported, predicted and paid", columns, rows, only="pages")
+def _lines_table(report: Report) -> Table:
+    """Return rates and amounts of the whole log: reported, predicted, with fixes, without a cache."""
+    rows = [*_rates(report), *(() if report.money is None else _amounts(report, report.money))]
+    heads = ("Requests", "Hit rate", "Cost", "Saved")
+    kept = [place for place in range(len(heads)) if place < 2 or any(row[place] for row in rows)]
+    columns = (TableColumn(heads[place], "number" if place else "text") for place in kept)
+    return Table("Reported and predicted", tuple(columns), [tuple(row[place] for place in kept) for row in rows])
 
 
 def shown_amount(text: str | None, currency: str) -> str:
@@ -79,83 +50,75 @@ def _hosted(report: Report) -> bool:
     return bool(report.config.get("rules_by_day") or report.config.get("provider"))
 
 
-def _rates(report: Report, money: Money | None) -> list[MoneyLine]:
-    """Return the reported and the predicted hit rate, with what was paid and would be."""
-    found = []
-    who, rules = ("provider", "by its rules of the day") if _hosted(report) else ("server", "by this run")
+def _rates(report: Report) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the reported and the predicted hit rate with their costs."""
+    hosted, money = _hosted(report), report.money
+    who, how = ("provider", "the provider's rules") if hosted else ("server", "kvtool")
     if report.reported is not None:
-        paid = None if money is None else money.paid_parts
-        named = (
-            ()
-            if paid is None
-            else (
-                *(("input", paid.input), ("written", paid.written), ("read", paid.read), ("output", paid.output)),
-                ("storage", paid.storage),
-            )
-        )
-        currency = "USD" if money is None else money.currency
-        parts = tuple(f"{name} {shown_amount(amount, currency)}" for name, amount in named if Decimal(amount))
-        by = f"by the {who}, {plural(report.reported.requests, 'request')}"
-        rate = percent(report.reported.hit_rate)
-        amount = "" if money is None else shown_amount(money.paid, currency)
-        found.append(MoneyLine("Reported", rate, by, "paid" if amount else "", amount, parts))
+        amount = "" if money is None else shown_amount(money.paid, money.currency)
+        yield f"Reported by the {who}", percent(report.reported.hit_rate), amount, ""
     if report.predicted is not None:
         amount = "" if money is None else shown_amount(money.predicted, money.currency)
-        same = ", the same of every request" if who == "server" and report.reported and not report.difference else ""
-        rate = percent(report.predicted.hit_rate)
-        found.append(MoneyLine("Predicted", rate, f"{rules}{same}", "would" if amount else "", amount))
-    return found
+        yield f"Predicted by {how}", percent(report.predicted.hit_rate), amount, ""
 
 
-def _amounts(report: Report, money: Money) -> list[MoneyLine]:
-    """Return the cost with fixes and without a cache, and the savings of own accelerators."""
-    found = []
-    currency = money.currency
-
-    def told(text: str | None) -> str:
-        return shown_amount(text, currency)
-
+def _amounts(report: Report, money: Money) -> Iterator[tuple[str, str, str, str]]:
+    """Yield the cost and the saving of fixes, the cost without a cache, and the saving on own accelerators."""
     fixed = fixed_rate(report)
     best = "" if fixed is None else percent(fixed)
     if money.with_fixes is not None and (best or Decimal(money.with_fixes) < Decimal(money.predicted or 0)):
-        base = Decimal(money.paid if money.paid is not None else money.predicted or 0)
-        saved = base - Decimal(money.with_fixes)
-        parts = () if saved <= 0 else (_saved(saved, base, money),)
-        found.append(
-            MoneyLine(
-                "With fixes",
-                best,
-                "each prefix marked as it costs least" if _marked(money) else "",
-                "would",
-                told(money.with_fixes),
-                parts,
-            )
-        )
+        saved = _saving(money)
+        shown = shown_money(saved, money.currency) if saved > 0 else ""
+        yield "With fixes", best, shown_amount(money.with_fixes, money.currency), shown
     if money.without_cache is not None:
-        found.append(MoneyLine("No cache", percent(0.0), "", "would", told(money.without_cache)))
+        yield "Without a cache", percent(0.0), shown_amount(money.without_cache, money.currency), ""
     if money.gpu is not None:
-        hours = f"{money.gpu.saved_seconds:,.1f} s of prefill, predicted, at ${money.gpu.hour} an hour"
-        found.append(MoneyLine("Own GPUs", percent(report.totals.hit_rate), hours, "saves", told(money.gpu.saved)))
-    return found
+        yield "Own GPUs", percent(report.totals.hit_rate), "", shown_amount(money.gpu.saved, money.currency)
 
 
-def _marked(money: Money) -> bool:
-    return any(prefix.best != "unmarked" for prefix in money.prefixes)
+def _basis(report: Report) -> Iterator[str]:
+    """Say what the figures of the table are made of."""
+    money, reported = report.money, report.reported
+    if reported is not None and reported.requests < report.totals.requests:
+        yield f"Reported: {reported.requests:,} of {plural(report.totals.requests, 'request')}."
+    if reported is not None and report.predicted is not None and not report.difference and not _hosted(report):
+        yield "Reported and predicted tokens are equal for every request."
+    if money is None:
+        return
+    if (paid := money.paid_parts) is not None:
+        named = {"input": paid.input, "written": paid.written, "read": paid.read, "output": paid.output}
+        named["storage"] = paid.storage
+        parts = [f"{name} {shown_amount(amount, money.currency)}" for name, amount in named.items() if Decimal(amount)]
+        if parts:
+            yield f"Paid: {', '.join(parts)}."
+    if money.with_fixes is not None and (saved := _saving(money)) > 0:
+        yield f"With fixes: {'; '.join((*_cheapest(money), _per_month(saved, money)))}."
+    if money.gpu is not None:
+        yield f"Own GPUs: {money.gpu.saved_seconds:,.1f} s of prefill saved (predicted) at ${money.gpu.hour} per hour."
 
 
-def _saved(saved: Decimal, base: Decimal, money: Money) -> str:
-    """Return the saving: of a month where the log is long enough, else of 1,000 requests."""
-    text = f"{shown_money(saved, money.currency)} less"
+def _saving(money: Money) -> Decimal:
+    base = money.paid if money.paid is not None else money.predicted
+    return Decimal(base or 0) - Decimal(money.with_fixes or 0)
+
+
+def _cheapest(money: Money) -> tuple[str, ...]:
+    """Return the cheapest caching of the prefixes in words; nothing where caching none is cheapest."""
+    marked = [prefix for prefix in money.prefixes if prefix.best in _TIMES]
+    if len(marked) == 1:
+        return (f"cache the {marked[0].tokens:,}-token prefix for {_TIMES[marked[0].best]}",)
+    return ("cache each prefix at its lowest cost",) if marked else ()
+
+
+def _per_month(saved: Decimal, money: Money) -> str:
+    """Return the saving of a month where the log is long enough, else of 1,000 requests."""
     if money.month is not None and money.days is not None:
         month = Decimal(money.month)
-        amount = (
-            shown_money(month, money.currency)
-            if abs(month) < 1000
-            else f"${month.quantize(Decimal(1), ROUND_HALF_UP):,f}"
-        )
-        return f"{text}: {amount} a month at this traffic ({money.days:,.2f} days)"
-    each = saved * 1000 / money.priced_requests if base and money.priced_requests else Decimal(0)
-    return f"{text}: {shown_money(each, money.currency)} per 1,000 requests"
+        rounded = f"${month.quantize(Decimal(1), ROUND_HALF_UP):,f}"
+        amount = shown_money(month, money.currency) if abs(month) < 1000 else rounded
+        return f"saves {amount} per month at this traffic ({money.days:,.2f} days)"
+    each = saved * 1000 / money.priced_requests if money.priced_requests else Decimal(0)
+    return f"saves {shown_money(each, money.currency)} per 1,000 requests"
 
 
 def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> Table | None:
@@ -171,19 +134,19 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
     }
     told = [(cause, of.tokens, of.cost, of.difference) for cause, of in by_cause.items()]
     told += [(cause, tokens, "", True) for cause, tokens in rest.items()]
-    priced, hosted = any(cost for _, _, cost, _ in told), _hosted(report)
+    hosted = _hosted(report)
     rows = [
         (
             (MORE_PREDICTED if differs else LOST).get(cause, cause),
             f"{tokens:,}",
             percent(min(tokens / total, 1.0)),
-            *((shown_amount(cost or None, currency),) if priced else ()),
-            *(("provider" if differs else "rules",) if hosted else ()),
+            shown_amount(cost or None, currency),
+            ("provider" if differs else "rules") if hosted else "",
         )
         for cause, tokens, cost, differs in sorted(told, key=lambda one: (-Decimal(one[2] or 0), -one[1], one[0]))
     ]
-    title = "Why less was read" if hosted else "Why less was read than predicted"
-    return _table(title, ("tokens", "share", *(("cost",) if priced else ()), *(("by",) if hosted else ())), rows)
+    title = "Not read from the cache" if hosted else "Fewer cached tokens than predicted"
+    return _figures(title, (title, "tokens", "share", "cost", "decided by"), rows)
 
 
 def _more(report: Report) -> Table | None:
@@ -196,16 +159,21 @@ def _more(report: Report) -> Table | None:
         for cause, tokens in (report.difference or {}).items()
         if cause in MORE_REPORTED
     ]
-    return _table("Why more was read than predicted", ("tokens", "share"), rows)
+    title = "More cached tokens than predicted"
+    return _figures(title, (title, "tokens", "share"), rows)
 
 
-def _table(title: str, columns: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> Table | None:
-    return _figures(title, (title, *columns), rows) if rows else None
-
-
-def _figures(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table:
-    """Return a table of figures; who decided (`by`) is a word."""
-    columns = (TableColumn(head, "number" if place and head != "by" else "text") for place, head in enumerate(heads))
+def _figures(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Table | None:
+    """Return a table of figures without empty columns; None where there is no row."""
+    if not rows:
+        return None
+    kept = [place for place in range(len(heads)) if not place or any(row[place] for row in rows)]
+    heads, rows = [heads[place] for place in kept], [tuple(row[place] for place in kept) for row in rows]
+    keep = {"decided by": 0, "no cache": 0, "share": 1, "requests": 2}
+    columns = (
+        TableColumn(head, "number" if place and head != "decided by" else "text", keep=keep.get(head))
+        for place, head in enumerate(heads)
+    )
     return Table(title, tuple(columns), rows)
 
 
@@ -221,25 +189,23 @@ def _groups(money: Money) -> Table | None:
         rows.append((name, f"{group.requests:,}", reported, percent(group.predicted_hit_rate), *shown))
     if len(ordered) > _MOST_GROUPS:
         rows.append((f"({len(ordered) - _MOST_GROUPS:,} more)", *[""] * 6))
-    columns = ("Group", "requests", "reported", "predicted", "paid", "by rules", "no cache")
-    return _figures("What each group costs", columns, rows)
+    columns = ("Group", "requests", "reported", "predicted", "paid", "expected", "no cache")
+    return _figures("Cost by group", columns, rows)
 
 
 def _prefixes(money: Money) -> Table | None:
-    if not money.prefixes:
-        return None
     several = len({prefix.model for prefix in money.prefixes}) > 1
     rows = tuple(
         (
             f"{prefix.tokens:,} tokens" + (f" of {prefix.model}" if several else ""),
             f"{prefix.requests:,}",
             *(shown_amount(cost, money.currency) for cost in (prefix.unmarked, prefix.marked_5m, prefix.marked_1h)),
-            prefix.best,
+            "not cached" if prefix.best == "unmarked" else prefix.best,
         )
         for prefix in money.prefixes
     )
-    columns = ("Prefix", "requests", "unmarked", "5m", "1h", "cheapest")
-    return _figures("What marking a prefix costs", columns, rows)
+    columns = ("Prefix", "requests", "not cached", "5m", "1h", "cheapest")
+    return _figures("Cost of each prefix by its time to live", columns, rows)
 
 
 def _groups_read(report: Report) -> Table | None:
@@ -258,8 +224,8 @@ def _groups_read(report: Report) -> Table | None:
         rows.append((group.name, f"{read.requests:,}", *(percent(rate) for rate in rates), f"{apart:,}"))
     if len(told) > _MOST_GROUPS:
         rows.append((f"({len(told) - _MOST_GROUPS:,} more)", *[""] * 4))
-    columns = ("Group", "requests", "reported", "predicted", "tokens apart")
-    return _figures("What was read of each group", columns, rows)
+    columns = ("Group", "requests", "reported", "predicted", "difference")
+    return _figures("Cached tokens by group", columns, rows)
 
 
 def _crowded(report: Report) -> list[str]:
@@ -267,9 +233,7 @@ def _crowded(report: Report) -> list[str]:
     if report.predicted is None or "over_15_a_minute" not in (report.difference or {}):
         return []
     most = report.predicted.most_a_minute
-    return [
-        f"one prefix and key had {most:,} requests in a minute: spread them over several values of prompt_cache_key"
-    ]
+    return [f"One prefix and key had {most:,} requests in a minute. Use several values of prompt_cache_key."]
 
 
 def _ratios(report: Report) -> list[str]:
@@ -279,6 +243,6 @@ def _ratios(report: Report) -> list[str]:
     if ratios:
         shown = ", ".join(f"{model} {ratio:.3f}" for model, ratio in sorted(ratios.items())[:3])
         more = f", {len(ratios) - 3:,} more" if len(ratios) > 3 else ""
-        who = "provider" if _hosted(report) else "server"
-        told.append(f"tokens of the {who} for each of ours: {shown}{more}")
+        who = "Provider" if _hosted(report) else "Server"
+        told.append(f"{who} tokens per kvtool token: {shown}{more}.")
     return told

@@ -25,6 +25,4 @@ def missing_views(report: Report) -> Missing | None:
     """Say that the result was saved without what charts draw; None where it has that."""
     if report.views is not None:
         return None
-    return Missing(
-        "This result was saved without what charts draw.", "A new profile records it:", profile_command(report)
-    )
+    return Missing("This result has no data for charts.", "Profile again to record it:", profile_command(report))

@@ -1,7 +1,7 @@
 """A block of a report as data, without markup: its title, sentences and tables.
 
 A view is a function `view(report) -> Section` in a file of this folder. It escapes nothing: each renderer does that as its format
-demands (`terminal/render.py`, `html/render.py`, `markdown/render.py`). A new block is such a file and a line in `order.py`.
+demands (`terminal/render.py`, `html/page.py`, `markdown/render.py`). A new block is such a file and a line in `order.py`.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Table:
     @property
     def left_out(self) -> str:
         """Say how many rows are left out; empty for none."""
-        return f"{plural(self.more, 'more row')} left out; the JSON has them all." if self.more else ""
+        return f"{plural(self.more, 'more row')} in the JSON." if self.more else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,20 +23,20 @@ def view(report: Report) -> Section | None:
     rows = costliest(sums.rows)
     columns = (
         TableColumn(sums.by.title(), "code", cut=True),
-        TableColumn("Requests", "number", "reqs"),
+        TableColumn("Requests", "number"),
         TableColumn("Tokens", "number"),
-        TableColumn("Hit rate", "number", "hit"),
+        TableColumn("Hit rate", "number"),
         TableColumn("Lost", "number"),
-        TableColumn("Most of it", keep=1),
-        TableColumn("Then", keep=0),
+        TableColumn("Largest loss", keep=1),
+        TableColumn("Second", keep=0),
     )
     tokens, lost = sum(row.prompt_tokens for row in rows), sum(row.lost_tokens for row in rows)
-    note = f"Tokens sum to {tokens:,} and lost to {lost:,}, as for all requests."
+    note = f"Sums: {tokens:,} tokens, {lost:,} lost, equal to those of all requests."
     more = len(sums.rows) - len(rows) + 1
     if more > 1:
-        note += f" {OTHERS} are {plural(more, sums.by)}."
+        note += f" {OTHERS}: {plural(more, sums.by)}."
     if sums.by == "line":
-        note += " A request counts in each line that it has tokens of."
+        note += " A request counts in each line that it contains."
     table = Table(f"Tokens by {sums.by}", columns, [_cells(row, sums.by) for row in rows])
     return Section("sums", table.caption, tables=[table], notes=(note,))
 
@@ -66,7 +66,10 @@ def costliest(rows: list[SumRow], most: int = _MOST_ROWS) -> list[SumRow]:
 def _cells(row: SumRow, by: By) -> tuple[str, ...]:
     """Return the cells of a row, with the two fates that took most of its tokens."""
     lost = sorted(((-count, fate) for fate, count in row.fates.items() if count and fate != "hit"))
-    fates = [f"{fate_name(fate)} {percent(-count / max(row.prompt_tokens, 1))}" for count, fate in lost[:2]]
+    fates = [
+        f"{fate_name(fate).partition(' (')[0]} {percent(-count / max(row.prompt_tokens, 1))}"
+        for count, fate in lost[:2]
+    ]
     several = row.key == OTHERS and by == "line"  # whose requests would count more than once
     return (
         row.key,

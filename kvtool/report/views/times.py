@@ -33,7 +33,7 @@ def view(report: Report) -> Section:
     if measured is None:
         why = "the run was interrupted" if report.partial else f"{flag('measure_budget')} is 0"
         command = profile_command(report, measure_budget="30")
-        missing = Missing(f"Not measured: {why}.", "Real forward passes on this machine:", command)
+        missing = Missing(f"Not measured: {why}.", "Run forward passes on this machine:", command)
     known = f"Predicted for {predicted_for(report)}." if predicted.on else "Not predicted: the model's size is unknown."
     notes = *_measured_notes(report, measured), known
     table = Table("Time to first token", _COLUMNS, rows)
@@ -49,7 +49,7 @@ def medians(times: OnOff) -> str:
         return with_cache
     without = _median(times.off, off)
     return with_cache + (
-        " with the cache or without" if without == with_cache else f" with the cache, {without} without"
+        " with or without the cache" if without == with_cache else f" with the cache, {without} without"
     )
 
 
@@ -70,7 +70,7 @@ def _measured_notes(report: Report, measured: Measured | None) -> Iterator[str]:
 
 def not_measured(measured: Measured) -> str:
     """Return why no request was measured."""
-    return measured.reason or "there was nothing to run"
+    return measured.reason or "nothing to run"
 
 
 def measured_on(report: Report, measured: Measured) -> str:
@@ -79,8 +79,8 @@ def measured_on(report: Report, measured: Measured) -> str:
     device = f"{report.config.get('device')}, {measured.kernels} kernels"
     return (
         f"on this machine ({device}) with {measured_model(report)}, one at a time: "
-        f"{measured.requests:,} of {plural(report.totals.requests, 'request')}, drawn from all of the run "
-        f"(hit rate {percent(share)}, run {percent(report.totals.hit_rate)})"
+        f"{measured.requests:,} of {plural(report.totals.requests, 'request')}, drawn from the whole run "
+        f"(hit rate {percent(share)}, whole run {percent(report.totals.hit_rate)})"
     )
 
 
@@ -97,7 +97,7 @@ def shortfalls(measured: Measured) -> Iterator[str]:
     if measured.shortfall:
         yield f"Note: {measured.shortfall}."
     if measured.too_large_requests and measured.requests:
-        yield f"Note: {plural(measured.too_large_requests, 'request')} left out, too large for the memory of the device."
+        yield f"Note: {plural(measured.too_large_requests, 'request')} left out: too large for the device memory."
 
 
 def model_of(report: Report) -> str:
@@ -113,9 +113,9 @@ def predicted_for(report: Report) -> str:
     config = report.config
     model, where, ways = model_of(report), config.get("accelerator"), config.get("tensor_parallel")
     if config.get("calibration") is None:
-        return f"{model} on {where if ways in (1, None) else f'{ways} x {where}'}, a roofline estimate"
+        return f"{model} on {where if ways in (1, None) else f'{ways} x {where}'}, roofline estimate"
     text = f"{model}, fitted on {where}"
     fitted, predicted = config.get("calibration_dtype"), config.get("predicted_dtype")
     if fitted != predicted:
-        text += f"; the fit is of {config.get('calibration_model')} in {fitted}, the prediction for {predicted}"
+        text += f"; fitted with {config.get('calibration_model')} in {fitted}, predicted for {predicted}"
     return text

@@ -14,9 +14,9 @@ _SINGLE_TURNS = 6
 _COLUMNS = (
     TableColumn("Group", cut=True),
     TableColumn("Turn"),
-    TableColumn("Requests", "number", "reqs"),
-    TableColumn("Tokens per request", "number", "tokens/req"),
-    TableColumn("Hit rate", "number", "hit"),
+    TableColumn("Requests", "number"),
+    TableColumn("Tokens per request", "number", "tokens/request"),
+    TableColumn("Hit rate", "number"),
     TableColumn("", "bar", keep=0, only="terminal"),
 )
 
@@ -33,7 +33,7 @@ def view(report: Report) -> Section | None:
     if len(report.groups) == 1:
         columns, rows = columns[1:], [row[1:] for row in rows]
     more = len(groups) - _MOST_GROUPS
-    notes = (f"{more:,} more groups left out; the JSON has them all.",) if more > 0 else ()
+    notes = (f"{more:,} more groups in the JSON.",) if more > 0 else ()
     return Section("turns", "Turns of conversations", tables=[Table("Turns", columns, rows, notes=notes)])
 
 

@@ -66,6 +66,8 @@ class EngineTable(Document):
     rows: list[EngineRow]
     groups: list[EngineGroupRow]
     notes: list[str]
+    own: str
+    """The rules of the engine that the user runs: `--rules`, else those of the configuration, else vllm."""
     next: list[str]
-    """The command that says more of the engine that loses most, without `kvtool`."""
+    """The command that shows what limits that engine, without `kvtool`."""
     partial: bool = False

@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from kvtool.text.terminal.console import cell_width
-
 MARKER = "Xyzzyplugh"
 WORKLOAD = f"""\
 version: 1
@@ -92,7 +90,3 @@ def shell(folder: Path, line: str) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
-
-
-def widest(text: str) -> int:
-    return max(cell_width(line) for line in text.splitlines())

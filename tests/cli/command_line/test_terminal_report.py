@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from io import StringIO
@@ -20,9 +21,10 @@ from kvtool.report.answer import answer_of
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.profile import ShownProfile, print_profile
 from kvtool.results.report import Report
-from kvtool.text.terminal.console import cell_width, make_console
+from kvtool.text.terminal.console import make_console
 from kvtool.text.tokens.tokenizer import Tokenizer
-from tests.cli.command_line.conftest import WORKLOAD, RunKvtool, widest
+from tests.cli.command_line.conftest import WORKLOAD, RunKvtool
+from tests.files import widest
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[3] / "workloads").glob("*.yaml"))
 
@@ -97,7 +99,8 @@ def test_long_names_and_paths_do_not_break_the_report(
 def test_the_next_command_can_be_copied(width: int) -> None:
     words = ["profile", "a long/it's/" + "deep/" * 30 + "客户.yaml", "--capacity", "320k tokens", "$HOME", "plain"]
     lines = shell_lines(["kvtool", *words], width, False)
-    assert max(map(cell_width, lines)) <= width
+    assert widest("\n".join(lines)) <= width
+    assert all(any(shlex.quote(word) in line for line in lines) for word in words)  # no word is broken
     program = "kvtool() { printf '%s\\n' \"$@\"; }\n" + "\n".join(lines)
     done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True, encoding="utf-8")
     assert done.stdout.splitlines() == words

@@ -45,7 +45,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         (["profile", "w.yaml", "--json=3"], "--json takes no value"),
         (["profile", "w.yaml", "--width", "3"], "--width must be at least 20, not 3"),
         (["explain", "KV101", "KV102"], "too many arguments: KV102"),
-        (["diff-prompts", "a.txt"], "it takes two prompts to compare"),
+        (["diff-prompts", "a.txt"], "diff-prompts needs two prompts"),
     ],
 )
 def test_usage_errors(arguments: list[str], said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Prefill and decode apart: what is sent, when answers go on, and when the split changes nothing."""
+"""Prefill/decode split: what is sent, when answers go on, and when the split changes nothing."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ def test_rows_are_by_waiting_and_the_first_is_the_answer() -> None:
     assert waits == sorted(waits)
     assert rows[-1].sure == "bound"
     said = routing_answer(rows)
-    assert said.startswith(f"{rows[0].routing} waits least: TTFT p99 ")
+    assert said.startswith(f"{rows[0].routing} has the shortest wait: TTFT p99 ")
     assert "round-robin" in said
     assert notes[0].startswith("times of llama-3.1-8b on h100")
 

@@ -66,12 +66,12 @@ def print_doctor(console: Console, items: Sequence[DoctorItem]) -> None:
     put(console)
     broken = [item for item in items if item.status == "broken"]
     if broken:
-        text = f"BROKEN: {', '.join(item.name for item in broken)}; kvtool does not work without"
+        text = f"BROKEN: kvtool does not work without {', '.join(item.name for item in broken)}."
         say(console, sanitize(text, ascii_only=plain), indent=0, style="bold red")
     else:
         missing = sum(item.status == "missing" for item in items)
-        more = f"; {plural(missing, 'optional thing')} missing" if missing else ""
-        say(console, f"OK: everything that kvtool needs is here{more}", indent=0, style="bold green")
+        more = f" {plural(missing, 'optional item')} missing." if missing else ""
+        say(console, f"OK: kvtool works.{more}", indent=0, style="bold green")
 
 
 def _item(console: Console, item: DoctorItem, size: int, plain: bool) -> None:

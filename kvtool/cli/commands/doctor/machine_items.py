@@ -22,8 +22,8 @@ from kvtool.version import __version__
 _VERSIONS = "Versions"
 _EXTRA = "engine"
 _TOOLS = {
-    "git": "paths in SARIF and GitLab reports are relative to the folder of the repository",
-    "pytest": "the marker kv_hit_rate and the fixtures kv_profile and kv_record",
+    "git": "SARIF and GitLab reports need it for paths relative to the repository",
+    "pytest": "kvtool's pytest plugin needs it",
 }
 
 
@@ -34,7 +34,7 @@ def device() -> Iterator[DoctorItem]:
         need_engine("a real run")
     except NotAvailableError as error:
         status: Status = "missing" if error.hint == INSTALL_ENGINE else "note"
-        yield DoctorItem(section, "real runs", f"{error.message}; all else works", status, error.hint or "")
+        yield DoctorItem(section, "real runs", f"{error.message}; everything else works", status, error.hint or "")
         return
     try:
         import torch
@@ -44,8 +44,8 @@ def device() -> Iterator[DoctorItem]:
         found = find_device("auto")
         if found.type != "cuda":
             built = torch.version.cuda or torch.version.hip
-            why = "torch sees no GPU" if built else "this torch is built for CPUs only"
-            yield DoctorItem(section, "GPU", f"none: {why}; real runs use the CPU")
+            why = "torch finds no GPU" if built else "this torch build supports CPUs only"
+            yield DoctorItem(section, "GPU", f"none: {why}. Real runs use the CPU.")
             yield DoctorItem(section, "CPU", f"{os.cpu_count() or 1} cores, {torch.get_num_threads()} threads of torch")
             return
         properties = torch.cuda.get_device_properties(found)
@@ -57,7 +57,7 @@ def device() -> Iterator[DoctorItem]:
         else:
             yield DoctorItem(section, "kernels", f"torch: {chosen.shortfall}", "note")
     except Exception as error:  # drivers fail in ways of their own
-        yield DoctorItem(section, "GPU", f"does not work: {first_line(error)}", "note", "--device cpu goes around it")
+        yield DoctorItem(section, "GPU", f"does not work: {first_line(error)}", "note", "use --device cpu")
 
 
 def tokenizer(*, fix: bool = False) -> Iterator[DoctorItem]:
@@ -68,7 +68,7 @@ def tokenizer(*, fix: bool = False) -> Iterator[DoctorItem]:
     section = "Tokenizer"
     try:
         source, cache = built_in_files()
-        yield DoctorItem(section, "built in", f"{source.name}, which comes with kvtool")
+        yield DoctorItem(section, "built in", f"{source.name} (part of kvtool)")
     except KvtoolError as error:
         yield DoctorItem(section, "built in", error.message, "broken", error.hint or "")
         return
@@ -88,13 +88,13 @@ def tokenizer(*, fix: bool = False) -> Iterator[DoctorItem]:
     if held:
         yield DoctorItem(section, "cache", f"{folder}, {size(held)}")
     elif fix:
-        advice = "XDG_CACHE_HOME names another folder"
+        advice = "set XDG_CACHE_HOME to a writable folder"
         yield DoctorItem(
-            section, "cache", f"{folder} cannot be written: each run takes some seconds more", "note", advice
+            section, "cache", f"{folder} is not writable: each run takes some seconds longer", "note", advice
         )
     else:
-        value = f"not built yet, which takes some seconds once; it will be in {folder}"
-        yield DoctorItem(section, "cache", value, "missing", "kvtool doctor --fix builds it now")
+        value = f"not built yet (takes some seconds once); folder: {folder}"
+        yield DoctorItem(section, "cache", value, "missing", "build it now: kvtool doctor --fix")
 
 
 def _size(path: Path) -> int:
@@ -113,33 +113,33 @@ def configuration() -> Iterator[DoctorItem]:
     try:
         found = read_config(Configured())
         if found is None:
-            yield DoctorItem(section, "file", "none, which is fine", help="kvtool init writes one")
+            yield DoctorItem(section, "file", "none (optional)", help="create one: kvtool init")
         else:
             yield DoctorItem(section, "file", shown_home(found.path))
     except KvtoolError as error:
         where = f"{error.place}: " if error.place is not None else ""
         yield DoctorItem(
-            section, "file", shown_home(f"{where}{error.message}"), "note", error.hint or "kvtool config says more"
+            section, "file", shown_home(f"{where}{error.message}"), "note", error.hint or "see kvtool config"
         )
     variables = sorted(name for name in os.environ if name.startswith("KVTOOL_"))
     if variables:
-        yield DoctorItem(section, "variables", ", ".join(variables), help="kvtool config shows what they set")
+        yield DoctorItem(section, "variables", ", ".join(variables), help="see their effect: kvtool config")
 
 
 def terminal(stream: IO[str], color: ColorChoice, width: int | None, env: Mapping[str, str]) -> Iterator[DoctorItem]:
     """Yield the settings of the terminal, and their origins."""
     section = "Terminal"
     console = make_console(color=color, width=width, file=stream)
-    drawn = "bars in ASCII" if ascii_only(console) else "bars in Unicode"
-    advice = "PYTHONUTF8=1 or LC_ALL=C.UTF-8" if ascii_only(console) else ""
+    drawn = "ASCII bars" if ascii_only(console) else "Unicode bars"
+    advice = "set PYTHONUTF8=1 or LC_ALL=C.UTF-8" if ascii_only(console) else ""
     yield DoctorItem(section, "encoding", f"{console.encoding}: {drawn}", help=advice)
     columns = env.get("COLUMNS", "")
     source = "--width" if width is not None else "COLUMNS" if columns.isdigit() else "the terminal"
     if source == "the terminal" and not stream.isatty():
-        source = "no terminal, so the default"
-    yield DoctorItem(section, "width", f"{width or find_width(stream, env)} columns: {source}")
+        source = "default, because the output is not a terminal"
+    yield DoctorItem(section, "width", f"{width or find_width(stream, env)} columns ({source})")
     yield DoctorItem(
-        section, "colour", f"{'on' if wants_color(color, stream, env) else 'off'}: {_color_reason(stream, color, env)}"
+        section, "colour", f"{'on' if wants_color(color, stream, env) else 'off'} ({_color_reason(stream, color, env)})"
     )
 
 
@@ -151,8 +151,8 @@ def _color_reason(stream: IO[str], color: ColorChoice, env: Mapping[str, str]) -
         if env.get(name):
             return f"{name} is set"
     if not stream.isatty():
-        return "standard output is no terminal"
-    return "TERM is dumb" if env.get("TERM") == "dumb" else "standard output is a terminal"
+        return "the output is not a terminal"
+    return "TERM is dumb" if env.get("TERM") == "dumb" else "the output is a terminal"
 
 
 def tools() -> Iterator[DoctorItem]:
@@ -160,9 +160,9 @@ def tools() -> Iterator[DoctorItem]:
     for name, use in _TOOLS.items():
         there = shutil.which(name) is not None if name == "git" else find_spec(name) is not None
         if there:
-            yield DoctorItem("Optional", name, "there")
+            yield DoctorItem("Optional", name, "installed")
         else:
-            yield DoctorItem("Optional", name, f"not there: {use}", "missing", f"install {name}")
+            yield DoctorItem("Optional", name, f"not installed: {use}", "missing", f"install {name}")
 
 
 def items(*, fix: bool, color: ColorChoice, width: int | None) -> list[DoctorItem]:
@@ -199,7 +199,11 @@ def versions() -> Iterator[DoctorItem]:
         required = requires("kvtool") or []
     except PackageNotFoundError:
         yield DoctorItem(
-            _VERSIONS, "dependencies", "unknown: kvtool is not installed", "note", "pip install -e . in its folder"
+            _VERSIONS,
+            "dependencies",
+            "unknown: kvtool is not installed",
+            "note",
+            "pip install -e . in the folder of kvtool",
         )
         return
     for requirement in required:
@@ -216,10 +220,10 @@ def _dependency(name: str, requirement: str, *, optional: bool = False) -> Docto
         found = version(name)
     except PackageNotFoundError:
         if optional:
-            return DoctorItem(_VERSIONS, name, "not installed: only real runs need it", "missing", INSTALL_ENGINE)
+            return DoctorItem(_VERSIONS, name, "not installed; only real runs need it", "missing", INSTALL_ENGINE)
         return DoctorItem(_VERSIONS, name, "not installed", "broken", f"pip install '{wanted}'")
     if not _fits(found, requirement):
-        return DoctorItem(_VERSIONS, name, f"{found}, which is not {wanted}", "note", f"pip install '{wanted}'")
+        return DoctorItem(_VERSIONS, name, f"{found}; kvtool needs {wanted}", "note", f"pip install '{wanted}'")
     return DoctorItem(_VERSIONS, name, found)
 
 

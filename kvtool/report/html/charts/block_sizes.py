@@ -10,8 +10,8 @@ from kvtool.results.report import Boundary, Report
 from kvtool.text.terminal.numbers import percent, plural
 
 _LEAD = (
-    "The hit rate that an unlimited cache would have with blocks of so many tokens. The bars: how many requests have how many "
-    "shared tokens left over in a block that is not full, from none on the left to all but one on the right."
+    "Hit rate of an unlimited cache by block size. The bars count requests by the shared tokens in their last, partial block: "
+    "none on the left, all but one on the right."
 )
 _MOST_GROUPS = 20
 
@@ -28,7 +28,7 @@ def boundaries_section(report: Report, prefix: str) -> Section | None:
         TableColumn("Group"),
         *(TableColumn(f"{one:,}{'*' if one == report.kv_cache.block_size else ''}", "number") for one in sizes),
         TableColumn("Nothing shared", "number"),
-        TableColumn("Smallest edit that gains a block", "prose"),
+        TableColumn("Smallest edit to gain a block", "prose"),
     )
     return DrawnSection(
         identity,
@@ -46,9 +46,7 @@ def boundaries_section(report: Report, prefix: str) -> Section | None:
                 columns,
                 rows,
                 more=len(report.boundaries) - len(shown),
-                notes=(
-                    "* the block size in use. Nothing shared: requests that have next to nothing in common with an earlier one.",
-                ),
+                notes=("* block size in use. Nothing shared: requests with almost no text of an earlier request.",),
             )
         ],
     )

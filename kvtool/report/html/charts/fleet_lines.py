@@ -130,7 +130,7 @@ def fleet_section(
 def replicas_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
     """Return a section: TTFT p99, and requests within the objectives, by the number of replicas."""
     words = SectionWords(
-        "replicas", "Replicas", "The same requests at the same times, served by more replicas or fewer."
+        "replicas", "Replicas", "The same requests at the same times with different numbers of replicas."
     )
     along = Along(lambda row: float(row.replicas) if row.replicas else None, whole_count, "replicas", _router, COUNTS)
     drawings: list[Drawing] = []
@@ -155,7 +155,7 @@ def tier_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section
     words = SectionWords(
         "tier",
         "Tiers below the GPU",
-        "What falls out of the GPU's cache is kept in host memory or on disk, and loaded where that takes less time.",
+        "Blocks evicted from the GPU go to host memory or disk. Loading them back can be faster than computing them.",
     )
     none = next((row for row in rows if not row.host_blocks and not row.disk_blocks), None)
     tiers = [row for row in rows if row.host_blocks or row.disk_blocks]
@@ -172,18 +172,18 @@ def tier_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section
     keys: list[Key] = []
     if len({along.of(row) for row in tiers}) > 1:
         measure = TTFT_P99 if TTFT_P99.known(tiers) else REUSED
-        bound = None if none is None else ("no tier: all of it is computed again", none)
+        bound = None if none is None else ("no tier", none)
         drawing, keys = chart(f"{words.identity}-chart", tiers, along, measure, bound)
         drawings.append(drawing)
     if len({row.bandwidth for row in tiers if row.break_even_tokens and row.bandwidth}) > 1:
-        one_line = Along(fast.of, fast.write, "", lambda _row: "as long to load as to compute")
+        one_line = Along(fast.of, fast.write, "", lambda _row: "break-even")
         first = {row.bandwidth: row for row in reversed(tiers) if row.break_even_tokens}
         drawings.append(chart(f"{words.identity}-even", list(first.values()), one_line, _BREAK_EVEN)[0])
     return fleet_section(words, rows, drawings, keys, _lengths(tiers))
 
 
 _BREAK_EVEN = Measure(
-    "Break-even, in tokens: longer prefixes are loaded sooner, shorter ones computed",
+    "Break-even, in tokens: load longer prefixes, compute shorter ones",
     lambda row: None if row.break_even_tokens is None else float(row.break_even_tokens),
     lambda value: f"{short_count(value)}",
 )
@@ -196,14 +196,10 @@ def _lengths(rows: Sequence[SweepRow]) -> tuple[str, ...]:
         if row.bandwidth is None:
             continue
         if row.break_even_tokens is None:
-            found[
-                f"At {per_second(row.bandwidth)} no prefix of these prompts is loaded in less time than it is computed."
-            ] = None
+            found[f"At {per_second(row.bandwidth)}, computing is always faster than loading."] = None
         else:
             tokens = plural(row.break_even_tokens, "token")
-            found[
-                f"At {per_second(row.bandwidth)} a prefix of {tokens} or more is loaded in less time than it is computed."
-            ] = None
+            found[f"At {per_second(row.bandwidth)}, loading is faster than computing from {tokens} on."] = None
     return tuple(found)[:_MOST_LINES]
 
 

@@ -16,10 +16,10 @@ from kvtool.results.report import Report
 from kvtool.results.views import PrefixTree, TreeNode
 from kvtool.text.terminal.numbers import percent, plural
 
-_TITLE = "Who shares what"
+_TITLE = "Shared prefixes"
 _LEAD = (
-    "Prompts from their first token (left) to their last: a piece is a run of tokens that the same requests have in common, "
-    "and its height is how many they are."
+    "Prompts from their first token (left) to their last. Each piece is a run of tokens that the same requests share; its "
+    "height is the number of requests."
 )
 _HEIGHT = 320.0
 _MOST_NODES = 200
@@ -45,9 +45,9 @@ def icicle_section(report: Report, prefix: str) -> Section | None:
         :_MOST_ROWS
     ]
     numbers = {place: number for number, place in enumerate(heaviest, 1)}
-    held = f"The pieces hold {percent(_held(tree))} of {plural(tree.prompt_tokens, 'prompt token')}"
+    held = f"The pieces cover {percent(_held(tree))} of {plural(tree.prompt_tokens, 'prompt token')}"
     if tree.left_out:
-        held += f"; {plural(tree.left_out, 'token')} stand in smaller ones"
+        held += f"; {plural(tree.left_out, 'token')} are in smaller pieces"
     more = len(tree.nodes) - len(nodes)
     return DrawnSection(
         identity,
@@ -56,7 +56,7 @@ def icicle_section(report: Report, prefix: str) -> Section | None:
         drawings=[Drawing(_svg(f"{identity}-icicle", nodes, spans, numbers))],
         keys=_keys(nodes),
         tables=[_table(nodes, heaviest, report.totals.requests)],
-        notes=(f"{more:,} more pieces are not drawn.",) if more > 0 else (),
+        notes=(f"Not drawn: {more:,} more pieces.",) if more > 0 else (),
     )
 
 
@@ -108,10 +108,10 @@ def _svg(
         shapes.append(_piece(place, node, top, height, parts))
     first = nodes[min(numbers, key=numbers.__getitem__)]
     told = (
-        f"{plural(len(nodes), 'run')} of tokens. The heaviest: {plural(first.tokens, 'token')} from position {first.start:,} "
-        f"in {plural(first.requests, 'request')}, {_where(first)}. The table below has the heaviest by their numbers."
+        f"{plural(len(nodes), 'run')} of tokens. The largest: {plural(first.tokens, 'token')} from position {first.start:,} "
+        f"in {plural(first.requests, 'request')}, {_where(first)}. The table below lists the largest runs."
     )
-    return drawing(identity, "Prefix tree: who shares what", told, _HEIGHT + 20, shapes, data_height=_HEIGHT)
+    return drawing(identity, "Prefix tree: shared prefixes", told, _HEIGHT + 20, shapes, data_height=_HEIGHT)
 
 
 def _piece(place: int, node: TreeNode, top: float, tall: float, parts: Sequence[Markup]) -> Markup:
@@ -180,7 +180,7 @@ def _keys(nodes: Sequence[TreeNode]) -> list[Key]:
 
 
 def _where(node: TreeNode) -> str:
-    return ", ".join(part for part in (_place(node), node.part) if part) or "place not known"
+    return ", ".join(part for part in (_place(node), node.part) if part) or "unknown place"
 
 
 def _place(node: TreeNode) -> str:
@@ -203,7 +203,7 @@ def _table(nodes: Sequence[TreeNode], heaviest: Sequence[int], requests: int) ->
     ]
     columns = (
         TableColumn("Piece"),
-        TableColumn("Begins in", "code"),
+        TableColumn("Start", "code"),
         TableColumn("From token", "number"),
         TableColumn("Tokens", "number"),
         TableColumn("Requests", "number"),
@@ -211,5 +211,5 @@ def _table(nodes: Sequence[TreeNode], heaviest: Sequence[int], requests: int) ->
         TableColumn("Reusable", "number"),
         TableColumn("Groups"),
     )
-    note = "Reusable: its tokens in all requests but the first that brings them."
+    note = "Reusable: the tokens in all requests after the first."
     return Table("Shared runs of tokens", columns, rows, more=len(nodes) - len(heaviest), folded=True, notes=(note,))

@@ -16,7 +16,7 @@ from kvtool.results.report import Report
 from kvtool.results.views import Reuse, ReuseBin
 from kvtool.text.terminal.numbers import percent, plural, size
 
-_CURVE_TITLE = "Hits against capacity"
+_CURVE_TITLE = "Hit rate by capacity"
 _BINS_TITLE = "Reuse distance"
 _HEIGHT = 190.0
 _MOST_LABELS = 5
@@ -35,7 +35,7 @@ def capacity_section(report: Report, prefix: str) -> Section | None:
     return DrawnSection(
         identity,
         _CURVE_TITLE,
-        ("The hit rate that an LRU list of so many blocks would have (Mattson's stack distances).", *_sampled(reuse)),
+        ("Hit rate of an LRU cache by its number of blocks (Mattson's stack distances).", *_sampled(reuse)),
         drawings=[Drawing(_curve(f"{identity}-curve", report, reuse))],
         keys=_curve_keys(report),
         tables=[_curve_table(report, reuse)],
@@ -49,16 +49,16 @@ def distance_section(report: Report, prefix: str) -> Section | None:
     if reuse is None or len(reuse.bins) < 2:
         return None
     lead = (
-        f"How many distinct other blocks are used between two uses of a block: {plural(reuse.uses, 'use')} again, "
+        f"Number of other blocks used between two uses of a block: {plural(reuse.uses, 'repeated use')}, "
         f"{plural(reuse.first_uses, 'first use')}."
     )
     capacity = capacity_of(report)
-    keys = [Key(swatch(None, "bar"), "uses again that the cache holds" if capacity else "uses again")]
+    keys = [Key(swatch(None, "bar"), "repeated uses in the cache" if capacity else "repeated uses")]
     if capacity and any(one.least >= capacity for one in reuse.bins):
         keys.append(
             Key(
                 swatch(paint("beyond"), "outline run"),
-                f"further apart than the {capacity:,} blocks that are configured",
+                f"more than the configured {capacity:,} blocks apart",
             )
         )
     return DrawnSection(
@@ -78,7 +78,7 @@ def capacity_of(report: Report) -> int | None:
 
 
 def _sampled(reuse: Reuse) -> tuple[str, ...]:
-    return (f"Of a sample of {percent(reuse.sampled)} of the blocks.",) if reuse.sampled < 1 else ()
+    return (f"Sample: {percent(reuse.sampled)} of the blocks.",) if reuse.sampled < 1 else ()
 
 
 class _Scale:
@@ -126,7 +126,7 @@ def _curve_keys(report: Report) -> list[Key]:
     actual = element("line", x1=0, x2=18, y1=6, y2=6, class_="actual")
     curve = element("line", x1=0, x2=18, y1=6, y2=6, class_="curve")
     keys = [
-        Key(_mark(curve), "LRU list of this size"),
+        Key(_mark(curve), "LRU cache of this size"),
         Key(_mark(actual), "actual hit rate", percent(report.totals.hit_rate)),
     ]
     if capacity:
@@ -177,7 +177,7 @@ def _bars(identity: str, reuse: Reuse, capacity: int | None) -> Markup:
     told = "; ".join(f"{_span(one)}: {one.uses:,}" for one in reuse.bins)
     return drawing(
         identity,
-        "Uses of blocks again by reuse distance",
+        "Repeated uses by reuse distance",
         f"Other blocks between two uses, and uses: {told}.",
         height + 20,
         shapes,
@@ -196,7 +196,7 @@ def _bins_table(reuse: Reuse) -> Table:
         rows.append((_span(one), f"{one.uses:,}", percent(so_far / total) if total else "0.0%"))
     columns = (
         TableColumn("Other blocks between", "number"),
-        TableColumn("Uses again", "number"),
+        TableColumn("Repeated uses", "number"),
         TableColumn("So far", "number"),
     )
     return Table(_BINS_TITLE, columns, rows, folded=True)

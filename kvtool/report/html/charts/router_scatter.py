@@ -119,8 +119,8 @@ def routing_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
     """Down is sooner and right is more hits; the highest hit rate is often not the soonest."""
     identity, title = "routing", "Routers"
     lead = (
-        "The same requests through the same replicas, on a clock of its own. Down and to the right is better; the clock "
-        "decides, as the most hits may wait behind each other."
+        "The same requests through the same replicas, simulated over time. Lower and further right is better. The highest hit rate "
+        "can still mean a longer queue."
     )
     tables = [rows_table(title, rows)]
     drawn = sorted((row for row in rows if row.ttft_p99 is not None), key=lambda row: row.ttft_p99 or 0.0)
@@ -134,10 +134,10 @@ def routing_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
     svg = scatter.draw(f"{identity}-chart", f"Hit rate and TTFT p99 of routers: {told}.")
     notes = []
     if len(counts) > 1:
-        notes.append("Each router's name stands at its soonest point.")
+        notes.append("The name of each router is at its point with the shortest wait.")
     if left_out := len(scatter.named) - scatter.labelled:
-        notes.append(f"{plural(left_out, 'name')} had no room; the table has all of them.")
-    caption = "TTFT p99 against hit rate"
+        notes.append(f"Not labelled: {plural(left_out, 'name')}. The table lists all.")
+    caption = "TTFT p99 by hit rate"
     return DrawnSection(
         identity,
         title,
@@ -187,7 +187,7 @@ class _Scatter:
             if place is not None:
                 best = self._rows[number] is self._best
                 shapes.append(_label(self._points[number], place, "strong halo" if best else "halo"))
-        return drawing(identity, "TTFT p99 against hit rate", told, _HEIGHT + 20, shapes, class_="drawing levels")
+        return drawing(identity, "TTFT p99 by hit rate", told, _HEIGHT + 20, shapes, class_="drawing levels")
 
     def keys(self) -> list[Key]:
         found = []
@@ -198,16 +198,12 @@ class _Scatter:
             ]
         if self._best is not None:
             ring = element("circle", cx=10, cy=7, r=6, class_="best")
-            found.append(Key(sample(ring, width=20, height=14), "best by the clock", _told(self._best)))
+            found.append(Key(sample(ring, width=20, height=14), "shortest wait", _told(self._best)))
         if self._most is not None:
             across = element("line", x1=10, x2=10, y1=0, y2=14, class_="actual")
-            found.append(
-                Key(sample(across, width=20, height=14), "the most that any router can hit", percent(self._most))
-            )
+            found.append(Key(sample(across, width=20, height=14), "maximum of any router", percent(self._most)))
         if any(row.sure == "bound" for row in self._rows):
-            found.append(
-                Key(sample(form(0.5, 7, 4, "", "form hollow bound"), width=20, height=14), "a bound, no router")
-            )
+            found.append(Key(sample(form(0.5, 7, 4, "", "form hollow bound"), width=20, height=14), "upper bound"))
         return found
 
     def _point(self, row: SweepRow, point: LabelledPoint) -> Markup:

@@ -8,13 +8,14 @@ from kvtool.report.html.charts.drawing import axis, drawing, line, rectangle
 from kvtool.report.html.charts.scales import round_step, round_ticks
 from kvtool.report.html.fates import fate_class, fate_fill, legend
 from kvtool.report.html.page_parts import Drawing, DrawnSection
+from kvtool.report.views.facts import request_name
 from kvtool.report.views.fates import fate_name
 from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import Run, WorstPrompt
 from kvtool.text.terminal.numbers import percent, plural
 
-_TITLE = "The worst prompts, block by block"
+_TITLE = "Prompts with the largest losses"
 _MOST_PROMPTS = 8
 _BOUND_TO = ("unique", "first_use", "partial_block", "last_token")
 """Fates that no edit avoids."""
@@ -44,7 +45,7 @@ def rulers_section(report: Report, prefix: str) -> Section | None:
     return DrawnSection(
         identity,
         _TITLE,
-        (f"Each prompt from its first token to its last; a mark below stands for every {_blocks(step, block)}.",),
+        (f"Each prompt from its first token to its last. A mark below it: one per {_blocks(step, block)}.",),
         drawings=[
             _drawing(f"{identity}-{number}", prompts, longest, block, step, labels=number == len(shown) - 1)
             for number, prompts in enumerate(shown)
@@ -87,16 +88,16 @@ def _drawing(identity: str, alike: list[WorstPrompt], longest: int, block: int, 
     if prompt.turn > 1:
         figures.append(f"turn {prompt.turn:,}")
     if len(alike) > 1:
-        figures.append(f"{len(alike) - 1:,} more like it")
+        figures.append(f"{len(alike) - 1:,} similar")
     svg = drawing(
-        identity, f"What became of the tokens of {prompt.id}", f"{told}.", _BAR + (30 if labels else 11), shapes
+        identity, f"Token breakdown of {request_name(prompt.id)}", f"{told}.", _BAR + (30 if labels else 11), shapes
     )
-    return Drawing(svg, prompt.id, tuple(figures))
+    return Drawing(svg, request_name(prompt.id), tuple(figures))
 
 
 def _where(run: Run) -> str:
     if not run.path:
-        return "place not known"
+        return "unknown place"
     return f"{run.path}:{run.line}" if run.line else run.path
 
 
@@ -104,7 +105,7 @@ def _table(worst: list[WorstPrompt], block: int) -> Table:
     cells = [(prompt, run) for prompt in worst for run in prompt.runs]
     rows: list[tuple[Cell, ...]] = [
         (
-            prompt.id,
+            request_name(prompt.id),
             f"{run.start:,}",
             f"{run.stop:,}",
             f"{run.stop - run.start:,}",
@@ -115,12 +116,12 @@ def _table(worst: list[WorstPrompt], block: int) -> Table:
         for prompt, run in cells[:_MOST_ROWS]
     ]
     columns = (
-        TableColumn("Prompt", "code"),
+        TableColumn("Prompt"),
         TableColumn("From token", "number"),
         TableColumn("To token", "number"),
         TableColumn("Tokens", "number"),
         TableColumn("First block", "number"),
-        TableColumn("What became of it"),
-        TableColumn("Begins in", "code"),
+        TableColumn("Breakdown"),
+        TableColumn("Start", "code"),
     )
-    return Table("Stretches of the worst prompts", columns, rows, more=max(len(cells) - _MOST_ROWS, 0), folded=True)
+    return Table("Prompt parts", columns, rows, more=max(len(cells) - _MOST_ROWS, 0), folded=True)

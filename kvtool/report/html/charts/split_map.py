@@ -36,8 +36,8 @@ def split_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
     """Replicas that compute prompts only against those that answer only; beside them the fleet that is not cut."""
     words = SectionWords(
         "pd",
-        "Prefill and decode apart",
-        "Some replicas compute prompts, the others answer; keys and values go from those to these over a link.",
+        "Prefill/decode split",
+        "Some replicas compute prompts and send the KV cache over a link to the replicas that decode.",
     )
     cut = [row for row in rows if row.prefill_replicas and row.decode_replicas]
     mixed = [row for row in rows if not row.prefill_replicas]
@@ -54,7 +54,7 @@ def split_section(_document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
             "for prefill",
             lambda _row: "cut",
         )
-        bound = ("mixed, as many replicas", mixed[0]) if mixed else None
+        bound = ("mixed", mixed[0]) if mixed else None
         drawn = [each for each in (measure, TTFT_P99) if each.known(cut)]
         made = [
             chart(f"{words.identity}-{number}", cut, along, each, bound)

@@ -19,7 +19,7 @@ from kvtool.report.html.charts.scales import (
 )
 from kvtool.report.html.page_parts import Drawing, DrawnSection
 from kvtool.report.views.plans.what_if import enough_row
-from kvtool.report.views.plans.what_if_rows import POLICIES, how_sure, rows_table
+from kvtool.report.views.plans.what_if_rows import POLICIES, basis_of, rows_table
 from kvtool.report.views.section import Section
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural, size
@@ -29,10 +29,10 @@ _FEW_TICKS = 9
 
 def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
     """The hit rate at each capacity, with its error where blocks were sampled, and the capacities that matter."""
-    identity, title = "capacity", "Hit rate against capacity"
-    lead = "The same requests with a cache of so many blocks: the least recently used go first."
+    identity, title = "capacity", "Hit rate by capacity"
+    lead = "The same requests with different cache sizes and LRU eviction."
     if document.sampled < 1:
-        lead += f" Told from {percent(document.sampled)} of the blocks."
+        lead += f" Sample: {percent(document.sampled)} of the blocks."
     drawn = [row for row in rows if row.capacity]
     if len({row.capacity for row in drawn}) < 2:
         return Section(identity, title, (lead,), tables=[rows_table(title, rows)])
@@ -44,7 +44,7 @@ def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
         marks.append(MarkLine(document.capacity, "today", "gate", text=_held(document, document.capacity)))
     if enough is not None and enough.capacity:
         text = _held(document, enough.capacity)
-        marks.append(MarkLine(enough.capacity, "95% of what can be hit", "before", text=text))
+        marks.append(MarkLine(enough.capacity, "95% of the maximum", "before", text=text))
     chart = LineChart(
         lines=[ChartLine("hit rate", _points(drawn, lambda row: float(row.capacity or 0)))],
         x=scale,
@@ -67,7 +67,7 @@ def capacity_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sect
 def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
     """A line for each policy, below that of the bound."""
     identity, title = "policy", "Policies"
-    lead = "Who leaves a full cache. OPT knows what comes: no server can be told to follow it, and no policy hits more."
+    lead = "Eviction policies of a full cache. OPT knows future requests, so it is an upper bound."
     drawn = [row for row in rows if row.capacity]
     capacities = sorted({float(row.capacity or 0) for row in drawn})
     tables = [rows_table(title, rows)]
@@ -78,7 +78,7 @@ def policy_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Sectio
     chart = LineChart(
         lines=[
             ChartLine(
-                f"{POLICIES[name]}, the bound" if name == "opt" else POLICIES[name],
+                f"{POLICIES[name]} (upper bound)" if name == "opt" else POLICIES[name],
                 _points([row for row in drawn if row.policy == name], lambda row: float(row.capacity or 0)),
                 look=place,
                 bound=name == "opt",
@@ -106,7 +106,7 @@ def ttl_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
     return _rates(
         document,
         rows,
-        ("ttl", "Time to live", "Unlimited room; a block that is not used for so long is gone."),
+        ("ttl", "Time to live", "Unlimited cache. A block unused for longer than the time to live is evicted."),
         lambda row: row.ttl_seconds,
         lifetime,
     )
@@ -120,7 +120,7 @@ def block_size_section(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Se
         (
             "block-size",
             "Block size",
-            "Hits in parts of the prompts' tokens, as blocks of different sizes are no measure.",
+            "Hit rate: share of the prompt tokens.",
         ),
         lambda row: None if row.block_size is None else float(row.block_size),
         whole_count,
@@ -152,7 +152,7 @@ def _rates(
                 if len(capacities) == 1
                 else "unlimited"
                 if held is None
-                else f"{short_count(held)} tokens of room",
+                else f"cache of {short_count(held)} tokens",
                 _points([row for row in drawn if _tokens(document, row) == held], lambda row: x_of(row) or 0.0),
                 look=place,
             )
@@ -182,7 +182,7 @@ def _points(rows: Sequence[SweepRow], x_of: Callable[[SweepRow], float]) -> list
         low = high = None
         if row.error is not None:
             low, high = max(row.hit_rate - row.error, 0.0), min(row.hit_rate + row.error, 1.0)
-        tip = f"{x_of(row):,.6g}: {percent(row.hit_rate)}, {how_sure(row)}"
+        tip = f"{x_of(row):,.6g}: {percent(row.hit_rate)}, {basis_of(row)}"
         found.append(ChartPoint(x_of(row), row.hit_rate, tip, low, high))
     return found
 
@@ -226,5 +226,5 @@ def _bars(identity: str, rows: Sequence[SweepRow]) -> list[Drawing]:
             rectangle(0, 1, row.hit_rate, 12, "outline hit" if row.sure == "bound" else "bar", fill=None),
         ]
         svg = drawing(f"{identity}-{place}", f"Hit rate of {name}", percent(row.hit_rate), 14, shapes)
-        found.append(Drawing(svg, name, (percent(row.hit_rate), *(("the bound",) if row.sure == "bound" else ()))))
+        found.append(Drawing(svg, name, (percent(row.hit_rate), *(("upper bound",) if row.sure == "bound" else ()))))
     return found

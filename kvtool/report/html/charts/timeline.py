@@ -34,15 +34,13 @@ def timeline_section(report: Report, prefix: str) -> Section | None:
     more, still = len(moving) - len(drawings), len(lines) - len(moving)
     notes = []
     if more:
-        notes.append(f"{more:,} more groups are not drawn.")
+        notes.append(f"Not drawn: {more:,} more groups.")
     if still:
-        notes.append(f"Not drawn, as it hardly moves: that of {plural(still, 'group')}.")
+        notes.append(f"Not drawn: {plural(still, 'group')} with an almost constant hit rate.")
     return DrawnSection(
         identity,
         _TITLE,
-        (
-            "Requests in the order in which they were settled; each step is the part of its requests' tokens that were hits.",
-        ),
+        ("Requests in order of completion. Each step shows the hit rate of its requests.",),
         drawings=drawings,
         layout="multiples",
         tables=[_table(lines)],
@@ -103,7 +101,7 @@ def _drawing(identity: str, timeline: Timeline, axis: _Axis) -> Drawing:
     rates = [_rate(one) for one in timeline.bins if one.prompt_tokens]
     total, hits = sum(_counts(timeline)), sum(one.hit_tokens for one in timeline.bins)
     told = (
-        f"Hit rate of {name} in {len(rates)} steps: {percent(rates[0])} at first, {percent(rates[-1])} at last, "
+        f"Hit rate of {name} in {len(rates)} steps: {percent(rates[0])} first, {percent(rates[-1])} last, "
         f"between {percent(min(rates))} and {percent(max(rates))}"
     )
     figures = [percent(hits / total)]

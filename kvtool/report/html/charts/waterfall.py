@@ -26,12 +26,12 @@ def waterfall(report: Report, prefix: str) -> Section | None:
     if sum(count > 0 for _, count, _ in parts) < 2:
         return None
     total = sum(count for _, count, _ in parts)
-    lead = [f"All {plural(total, 'prompt token')}, what each cause takes away, and what is left: the hits."]
+    lead = [f"{plural(total, 'prompt token')}, minus the loss of each cause. The rest are hits."]
     if report.absent_fates:
         lead.append(absent_fates_note(report.absent_fates))
     return DrawnSection(
         f"{prefix}-tokens",
-        "Where prompt tokens went",
+        "Token breakdown",
         tuple(lead),
         drawings=[Drawing(_svg(f"{prefix}-waterfall", total, parts))],
         tables=[_table(total, parts)],
@@ -50,7 +50,7 @@ def token_strip(report: Report, prefix: str) -> tuple[Drawing | None, list[Key]]
         shapes.append(rectangle(before / total, 1, count / total, 26, fate_class(fate), tip=tip, fill=fate_fill(fate)))
         before += count
     told = "; ".join(f"{fate_name(fate)} {text}" for fate, _, text in parts)
-    svg = drawing(f"{prefix}-strip", "Where all prompt tokens went", told, 28, shapes)
+    svg = drawing(f"{prefix}-strip", "Token breakdown", told, 28, shapes)
     return Drawing(svg), legend({fate: text for fate, _, text in parts})
 
 
@@ -68,7 +68,7 @@ def _svg(identity: str, total: int, parts: list[tuple[str, int, str]]) -> Markup
         links.append(line(stop / total, (place - 1) * _PITCH + 18 + _BAR, stop / total, place * _PITCH + 18, "link"))
     told = [f"{fate_name(fate)} {count:,} ({text})" for fate, count, text in [*lost, hit]]
     description = f"{plural(total, 'prompt token')}: {', '.join(told)}."
-    return drawing(identity, "Where prompt tokens went", description, (len(parts) + 1) * _PITCH, [*links, *rows])
+    return drawing(identity, "Token breakdown", description, (len(parts) + 1) * _PITCH, [*links, *rows])
 
 
 def _row(
@@ -94,9 +94,9 @@ def _table(total: int, parts: list[tuple[str, int, str]]) -> Table:
     ]
     rows.append(("sum", f"{total:,}", "100.0%", ""))
     columns = (
-        TableColumn("What became of them"),
+        TableColumn("Breakdown"),
         TableColumn("Tokens", "number"),
         TableColumn("Share", "number"),
-        TableColumn("What it means", "prose"),
+        TableColumn("Meaning", "prose"),
     )
     return Table("Prompt tokens", columns, rows, folded=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.lines import put_command, put_head
+from kvtool.report.terminal.lines import put_head, put_next
 from kvtool.report.terminal.render import print_table
-from kvtool.report.views.plans.engines import NEXT, PARTIAL, facts, sections, short_name
+from kvtool.report.views.plans.engines import PARTIAL, facts, sections, short_name, todo
 from kvtool.report.views.section import Cell, Table
 from kvtool.results.documents.engine_table import EngineTable
 from kvtool.text.terminal.console import ascii_only, is_plain, put, sanitize, say
@@ -22,7 +22,7 @@ _NARROW = 96
 
 
 def print_engine_table(console: Console, table: EngineTable) -> None:
-    """Print what every engine reuses, why some reuse less, how far that can be trusted, and what to run next."""
+    """Print whether another engine would help, the table of all engines, the evidence for it, and what to run next."""
     plain = ascii_only(console)
     put_head(console, [f"kvtool {__version__}", table.input, *facts(table)])
     for note in table.notes:
@@ -31,12 +31,12 @@ def print_engine_table(console: Console, table: EngineTable) -> None:
         say(console, PARTIAL, style="yellow")
     put(console)
     reuse, trust, _ = sections(table, _MOST_GROUPS)
+    for number, sentence in enumerate(reuse.lead):
+        say(console, sanitize(sentence, ascii_only=plain), hang=2, style=None if number else "bold")
+    put(console)
     engines, *groups = reuse.tables
     folded = console.width < _NARROW and not is_plain(console)
     print_table(console, _settings_below(engines, table) if folded else engines)
-    put(console)
-    for sentence in reuse.lead:
-        say(console, sanitize(sentence, ascii_only=plain), hang=2)
     for each in groups:
         put(console)
         print_table(console, each)
@@ -45,8 +45,7 @@ def print_engine_table(console: Console, table: EngineTable) -> None:
         say(console, sanitize(note, ascii_only=plain), hang=2, style="dim")
     if table.next:
         put(console)
-        say(console, f"Next: {NEXT}:")
-        put_command(console, ["kvtool", *table.next])
+        put_next(console, todo(table), table.next)
 
 
 def _settings_below(engines: Table, table: EngineTable) -> Table:

@@ -54,8 +54,8 @@ def print_size(console: Console, report: SizeDocument, command: Sequence[str]) -
         say(console, note, hang=2, style="dim")
     if command:
         put(console)
-        put(console, "Next:", "dim")
-        put_command(console, command, "dim")
+        put(console, "Next:", "bold")
+        put_command(console, command)
 
 
 def _cells(room: AcceleratorRoom, block_size: int | None) -> list[str]:
@@ -99,7 +99,7 @@ def _notes(report: SizeDocument) -> list[str]:
             f"requests: of {report.max_model_len:,} tokens each, at once, sharing nothing (vLLM's maximum concurrency)"
         )
     else:
-        notes.append("--max-model-len N shows how many requests of that length there is room for at once")
+        notes.append("--max-model-len N shows how many requests of N tokens fit at once")
     notes += _lacks(report)
     notes.append("memory: the data sheet's; what vLLM finds on the device is up to a tenth less")
     steps: dict[str, list[str]] = {}
@@ -125,9 +125,7 @@ def _lacks(report: SizeDocument) -> list[str]:
     if lacking := sorted((room for room in report.accelerators if not room.fits), key=lambda room: room.lacking_bytes):
         short = ", ".join(f"{room.name} {size(room.lacking_bytes)}" for room in lacking[:_SHORT])
         rest = f" and {len(lacking) - _SHORT} others more" if len(lacking) > _SHORT else ""
-        notes.append(
-            f"does not fit: missing are {short}{rest}; more accelerators share the weights (--tensor-parallel)"
-        )
+        notes.append(f"does not fit: needs more memory ({short}{rest}), or more accelerators (--tensor-parallel)")
     if report.weights_note is not None:
         notes.append(f"weights: {report.weights_note}")
     return notes

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.lines import put_command, put_head
+from kvtool.report.terminal.lines import put_command, put_head, put_next
 from kvtool.report.terminal.next_command import shell_lines
 from kvtool.report.terminal.render import cells_of
-from kvtool.report.views.plans.what_if import answer, changes, heading, legend
+from kvtool.report.views.plans.what_if import answer, changes, heading, legend, not_tried
 from kvtool.report.views.plans.what_if_rows import rows_table, settings
 from kvtool.report.words.what_if_commands import words_of
 from kvtool.results.documents.what_if import WhatIfDocument
@@ -57,10 +57,8 @@ def _print_changes(console: Console, document: WhatIfDocument) -> None:
         command = line.removeprefix(_RUN)
         if command is line:
             say(console, sanitize(line, ascii_only=plain), hang=2, style="bold")
-            continue
-        put(console)
-        put(console, "Run:")
-        put_command(console, words_of(command))
+        else:
+            put_next(console, "make this change", words_of(command)[1:])
     put(console)
     table, *_ = changes(document, document.rows).tables
     columns, rows = cells_of(console, table)
@@ -75,8 +73,8 @@ def _print_changes(console: Console, document: WhatIfDocument) -> None:
     if document.missing:
         put(console)
         put(console, "Not in the table:", "bold")
-        for row in document.missing:
-            say(console, sanitize(f"{row.change}: {row.why}", ascii_only=plain), hang=2)
+        for change, why in not_tried(document):
+            say(console, sanitize(f"{change}: {why}.", ascii_only=plain), hang=2)
 
 
 def _commands(console: Console, table: Sequence[Sequence[str]], again: Sequence[str]) -> None:
@@ -87,10 +85,9 @@ def _commands(console: Console, table: Sequence[Sequence[str]], again: Sequence[
     for (name, *_), said in zip(table, again, strict=True):
         if not said:
             continue
-        lines = shell_lines(words_of(said), console.width - 2, plain)
+        lines = shell_lines(words_of(said), console.width, plain)
         if len(lines) == 1 and cell_width(lines[0]) + cell_width(name) + 2 <= console.width:
             put(console, f"  {name}:{lines[0][1:]}")
-            continue
-        say(console, f"{name}:", hang=2)
-        for line in lines:
-            put(console, f"  {line}" if line is lines[0] else line)  # more margin would part a word that goes on
+        else:
+            say(console, f"{name}:", hang=2)
+            put_command(console, words_of(said))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -11,9 +10,8 @@ import numpy as np
 
 from kvtool.diagnose.codes import find_entry
 from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff
-from kvtool.report.terminal.lines import put_head
+from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.diff import Spot, Trial
 from kvtool.text.terminal.console import (
     ascii_only,
@@ -33,17 +31,22 @@ from kvtool.text.tokens.prompt import Ids
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kvtool.config.command_line import CommandLine
 
-_LABEL = 13
+
+_LABEL = 14
 _CONTEXT_BEFORE, _CONTEXT_AFTER = 4, 8
 _MOST_NAMED = 8
 _CELL_STYLES = {"=": "green", "X": "bold red", "~": "yellow", "#": "magenta"}
-_LEGEND = [("=", "reusable"), ("X", "first difference"), ("~", "same text, lost"), ("#", "differs")]
-_LEGEND_EQUAL = [("=", "reusable"), ("~", "same text, computed again"), ("#", "in the second prompt only")]
+_LEGEND = [("=", "reusable"), ("X", "first difference"), ("~", "repeated, not reused"), ("#", "differs")]
+_LEGEND_EQUAL = [("=", "reusable"), ("~", "repeated, computed again"), ("#", "in the second prompt only")]
 
 
-def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True) -> None:
-    """Header, totals, ruler, the first difference and what moving it gives, in lines no wider than the console."""
+def print_diff(console: Console, diff: PromptDiff, command: CommandLine | None = None) -> None:
+    """Print header, totals, ruler, the first difference, the gain of moving it, and what to do next.
+
+    `command` is what followed `kvtool`; without it nothing is proposed.
+    """
     plain = ascii_only(console)
     a, b = (shown_path(name, plain) for name in (diff.name_a, diff.name_b))
     parts = [
@@ -63,14 +66,21 @@ def print_diff(console: Console, diff: PromptDiff, *, next_command: bool = True)
         _first(console, diff.first, plain, (diff.name_a, diff.name_b))
     _named(console, diff, plain)
     _verdict(console, diff, a, b)
-    if next_command and diff.first is not None:
-        command = f"kvtool diff-prompts --tokens {_quoted(diff.name_a, plain)} {_quoted(diff.name_b, plain)}"
-        line = f"Next: {command}"
-        put(console, line if cell_width(line) <= console.width else "Next: --tokens shows the token ids", "dim")
+    if command is not None and diff.first is not None:
+        _next(console, diff, command)
 
 
-def _quoted(path: str, plain: bool) -> str:
-    return path if path == "-" else shlex.quote(shown_path(path, plain))
+def _next(console: Console, diff: PromptDiff, command: CommandLine) -> None:
+    """Propose the profile of the log that both prompts are records of, else the same comparison after the fix."""
+    logs = {
+        log for log, at, record in (name.rpartition(":") for name in (diff.name_a, diff.name_b)) if record.isdecimal()
+    }
+    fix = next((trial for trial in diff.changes if trial.gained_blocks > 0), None)
+    if len(logs) == 1 and {diff.name_a, diff.name_b}.isdisjoint(logs):
+        todo = "fix the code that writes this text. See all requests" if fix is not None else "see all requests"
+        put_next(console, f"{todo} of the log", command.to("profile", *logs))
+    elif fix is not None and "-" not in command:
+        put_next(console, "make this change, then compare again", command)
 
 
 def _totals(console: Console, diff: PromptDiff) -> None:
@@ -89,8 +99,10 @@ def _totals(console: Console, diff: PromptDiff) -> None:
         put(console, f"  {'Differs':<{_LABEL - 2}}from {first.removeprefix('first difference: ')} on")
     lost = f"{plural(diff.lost_tokens, 'token')}, {plural(diff.lost_blocks, 'block')}"
     if diff.first is not None:
-        lost += f"; {diff.same_tokens:,} of those tokens {'is' if diff.same_tokens == 1 else 'are'} the same text"
-    label = "Lost" if diff.first is not None else "Computed"
+        lost += (
+            f"; {plural(diff.same_tokens, 'token')} {'repeats' if diff.same_tokens == 1 else 'repeat'} the first prompt"
+        )
+    label = "Not reused" if diff.first is not None else "Computed"
     put_field(console, label, lost, size=_LABEL - 2)
 
 
@@ -109,14 +121,15 @@ def _within(spot: Spot, plain: bool) -> str:
 
 
 def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
-    """Return the places of both sides; what is the same on both once."""
-    in_file = [spot.character is not None or not spot.part for spot in (a, b)]
-    if not all(in_file):
+    """Return the places of both sides, without names that the header has; what is the same on both once."""
+    if a.character is not None and b.character is not None:
+        places = [_within(spot, plain) for spot in (a, b)]
+    elif not a.part and not b.part and (a.path, b.path) == names:
+        side = ("", "") if (a.line, a.column) == (b.line, b.column) else ("a: ", "b: ")
+        places = [f"{side[at]}line {spot.line:,}, column {spot.column:,}" for at, spot in enumerate((a, b))]
+    else:
         places = [place_of(spot, plain, name) for spot, name in zip((a, b), names, strict=True)]
-        return list(dict.fromkeys(places))
-    places = [place_of(spot.model_copy(update={"part": ""}), plain) for spot in (a, b)]
-    shown = places[:1] if (a.line, a.column) == (b.line, b.column) else places
-    return shown + list(dict.fromkeys(_within(spot, plain) for spot in (a, b) if spot.part))
+    return list(dict.fromkeys(places))
 
 
 def _first(console: Console, first: Difference, plain: bool, names: tuple[str, str]) -> None:
@@ -161,7 +174,7 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
     others = dict.fromkeys(change.kind.code for change in diff.named if change.kind.code not in tried)
     said += [(entry.between_two, entry.code) for entry in map(find_entry, others) if entry.between_two]
     if diff.at_end:
-        said.append(("Nothing that both have follows the difference: no gain from moving it.", ""))
+        said.append(("The prompts share no text after the difference, so moving it gains nothing.", ""))
     for text, code in said:
         lines = fold(f"  {text}", console.width, indent=4)
         if code:
@@ -178,13 +191,13 @@ def _relation(diff: PromptDiff, a: str, b: str) -> list[str]:
         return []
     if diff.empty:
         name = b if diff.name_b in diff.empty else a
-        return [f"{name} is empty: there is nothing to share."]
+        return [f"{name} is empty."]
     if diff.relation == "a_begins_b":
-        return [f"{b} goes on where {a} ends: nothing that they share comes later."]
+        return [f"{b} begins with all of {a}, so all its full blocks are reusable."]
     said = {
         "identical": "The prompts are identical.",
-        "same_tokens": "The tokens are identical, although the texts differ.",
-        "b_begins_a": f"{b} is the beginning of {a}: nothing in it differs.",
+        "same_tokens": "The tokens are identical; the texts differ.",
+        "b_begins_a": f"{a} begins with all of {b}.",
     }[diff.relation]
     return [said, _unavoidable(diff)]
 
@@ -193,11 +206,9 @@ def _unavoidable(diff: PromptDiff) -> str:
     tokens = plural(diff.lost_tokens, "token")
     if diff.length_b % diff.block_size:
         fill = "fills" if diff.lost_tokens == 1 else "fill"
-        return f"The last {tokens} {fill} no whole block, and only whole blocks are shared."
+        return f"The last {tokens} {fill} no whole block. Only whole blocks are reusable."
     is_ = "is" if diff.lost_tokens == 1 else "are"
-    return (
-        f"The last {tokens} {is_} computed again in any case: a prompt's last token always is, and with it its block."
-    )
+    return f"The last {tokens} {is_} always computed again, because the last token of a prompt needs its whole block."
 
 
 def _trial(trial: Trial, b: str, room: int) -> str:
@@ -234,16 +245,17 @@ def _named(console: Console, diff: PromptDiff, plain: bool) -> None:
     if not named or (len(named) == 1 and diff.first is not None and named[0].kind.code == diff.first.kind.code):
         return
     rows = []
-    for change in named[:_MOST_NAMED]:
+    for change, number in zip(named[:_MOST_NAMED], diff.named_lines, strict=False):
         part: str = "" if change.part.kind == "text" else change.part.kind
         if change.part.kind == "message":
             part = f"messages[{change.part.index}] ({sanitize(change.part.role, ascii_only=plain)})"
-        rows.append((change.kind.name, part, change.kind.code))
+        where = ", ".join(filter(None, (part, f"line {number:,}" if number else "")))
+        rows.append((change.kind.name, where, change.kind.code))
     columns = [Column("what differs", "<", prose=True), Column("where", "<"), Column("code", "<")]
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)
     if len(named) > _MOST_NAMED:
-        put(console, f"  {len(named) - _MOST_NAMED:,} more: --json has all of them", "dim")
+        put(console, f"  {len(named) - _MOST_NAMED:,} more (all with --json)", "dim")
     put(console)
 
 

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.lines import put_head
+from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.prompt_diffs.diff import place_of
-from kvtool.report.terminal.shown_path import shown_path
 from kvtool.results.documents.diff import Branch, BranchDifference, ManyDiff
 from kvtool.text.terminal.console import (
     ascii_only,
@@ -24,6 +23,8 @@ from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from kvtool.config.command_line import CommandLine
 
 _MOST_ROWS = 40
 _NUMBER = 9
@@ -45,8 +46,8 @@ def letters(index: int) -> str:
     return name
 
 
-def print_many(console: Console, diff: ManyDiff) -> None:
-    """Header, summary, matrix (up to 12 prompts) and tree, in lines no wider than the console."""
+def print_many(console: Console, diff: ManyDiff, command: CommandLine | None = None) -> None:
+    """Print header, summary, matrix (up to 12 prompts), tree, and with a `command` the next pair to compare."""
     plain = ascii_only(console)
     parts = [
         "kvtool diff-prompts",
@@ -68,6 +69,11 @@ def print_many(console: Console, diff: ManyDiff) -> None:
     if diff.shared_blocks is None:
         put(console)
         _legend(console, diff, sorted(used), plain)
+    pair = next((branch.between for branch in diff.trie if branch.between is not None), None)
+    if command is not None and pair is not None:
+        put(console)
+        names = (diff.prompts[at].path for at in pair)
+        put_next(console, "compare the first two prompts that diverge", command.to("diff-prompts", *names))
 
 
 def _legend(console: Console, diff: ManyDiff, indices: Sequence[int] | range, plain: bool) -> None:
@@ -90,18 +96,15 @@ def _legend(console: Console, diff: ManyDiff, indices: Sequence[int] | range, pl
 def _summary(console: Console, diff: ManyDiff) -> None:
     all_share, found, of = diff.trie[0], diff.reusable_in_order.tokens, diff.prompt_tokens
     sizes = f"{plural(all_share.tokens, 'token')}, {plural(all_share.blocks, 'block')}"
-    said = "they are identical" if diff.identical else sizes
+    said = "all of their text (they are identical)" if diff.identical else sizes
     put_field(console, "All share", said, size=12)
-    text = (
-        f"{found:,} of {plural(of, 'token')} reusable "
-        f"({percent(found / of if of else 0.0)}), each prompt after all before it"
-    )
+    text = f"{found:,} of {plural(of, 'token')} reusable ({percent(found / of if of else 0.0)}) when sent in this order"
     put_field(console, "In order", text, size=12)
 
 
 def _matrix(console: Console, matrix: Sequence[Sequence[int]]) -> None:
     """Shared blocks of each pair, in as many bands of columns as the width asks for."""
-    say(console, "Shared blocks: what the row's prompt takes from a cache that holds the column's", style="bold")
+    say(console, "Reused blocks: row prompt after column prompt", style="bold")
     cells = [[f"{blocks:,}" if i != j else "-" for j, blocks in enumerate(row)] for i, row in enumerate(matrix)]
     if is_plain(console):
         for index, row in enumerate(cells):
@@ -137,7 +140,7 @@ def _tree(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
             for line in fold(rest + text, console.width, indent=cell_width(rest) + 2):
                 put(console, rest + line[len(rest) :] if not line[: len(rest)].strip() else line, "dim")
     if left := sum(1 for _ in rows):
-        put(console, f"  {left:,} more: --json has all of them", "dim")
+        put(console, f"  {left:,} more (all with --json)", "dim")
     return used
 
 
@@ -150,7 +153,7 @@ def _beginnings(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
         members = _members(branch, _PLAIN_NAMES, plain, used)
         put(console, f"Common beginning of {members}: {'; '.join([*sizes, *_told(branch, plain)])}")
     if left := sum(1 for _ in rows):
-        put(console, f"{left:,} more: --json has all of them")
+        put(console, f"{left:,} more (all with --json)")
     return used
 
 
@@ -194,7 +197,9 @@ def _told(branch: Branch, plain: bool) -> list[str]:
     if not branch.children:
         return [f"{len(branch.ends):,} equal prompts"] if len(branch.ends) > 1 else told
     if branch.ends:
-        names = " ".join(letters(at) for at in branch.ends[:8]) + (" ..." if len(branch.ends) > 8 else "")
+        names = " ".join(letters(at) for at in branch.ends[:8]) + (
+            f" {'...' if plain else '…'}" if len(branch.ends) > 8 else ""
+        )
         told.append(f"{names} {'ends' if len(branch.ends) == 1 else 'end'} here")
     if branch.difference is not None:
         told.append(f"then {_differs(branch.difference, plain)}")

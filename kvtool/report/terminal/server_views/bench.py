@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from kvtool.config.command_line import flags
 from kvtool.measure.bench.bench_result import BenchResult
 from kvtool.measure.bench.cases import StepCase
-from kvtool.report.terminal.lines import put_command, put_head
-from kvtool.report.terminal.next_command import shell_lines
+from kvtool.report.terminal.lines import put_head, put_next
 from kvtool.results.documents.bench import Misses
 from kvtool.results.documents.calibrated import Residuals
 from kvtool.results.documents.server_bench import ServerBench, TimedPrompt
-from kvtool.text.terminal.console import ascii_only, bar, fold, pack, put, sanitize, say
+from kvtool.text.terminal.console import ascii_only, bar, fold, put, sanitize, say
 from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.text.terminal.table import Column, put_table
 from kvtool.version import __version__
@@ -55,9 +54,7 @@ class _BenchView:
         if self._result.partial:
             text = "PARTIAL: interrupted; the figures are of the steps measured up to there, and nothing was fitted"
             self._say(text, indent=0, style="bold yellow")
-        self._say(f"Next: {todo}:", indent=0, style="dim")
-        for line in shell_lines(command, self._console.width, self._plain):
-            put(self._console, line)
+        put_next(self._console, todo, command[1:])
 
     def _say(self, text: str, *, indent: int = 2, style: str | None = None) -> None:
         shown = sanitize(text, ascii_only=self._plain)
@@ -71,16 +68,15 @@ class _BenchView:
 
     def _head(self) -> None:
         result, machine = self._result, self._result.machine
-        separator = " | " if self._plain else " · "
         head = [
             f"kvtool {__version__} bench",
-            f"{sanitize(result.geometry.name, ascii_only=self._plain)}, random weights",
+            f"{result.geometry.name}, random weights",
             result.dtype,
             f"KV cache {result.kv_cache_dtype}",
             f"block {result.block_size}",
         ]
         with_what = [
-            sanitize(machine.device, ascii_only=self._plain),
+            machine.device,
             f"torch {machine.torch}",
             "kernels in torch" if machine.kernels == "torch" else f"Triton {machine.triton}",
             f"{result.seconds:.0f} s",
@@ -88,8 +84,7 @@ class _BenchView:
         copied, product = _rate(result.copy_bytes_per_s, "B/s"), _rate(result.matmul_flops_per_s, "FLOP/s")
         ceilings = [f"Ceilings: copy {copied}", f"matrix product {product} in {result.dtype}"]
         for parts, style in ((head, "bold"), (with_what, "dim"), (ceilings, None)):
-            for line in pack(["  " + parts[0], *parts[1:]], self._console.width, separator=separator, indent=4):
-                put(self._console, line, style)
+            put_head(self._console, parts, style)
 
     def _prefill(self) -> None:
         result = self._result
@@ -232,8 +227,8 @@ class _BenchView:
         )
         errors: list[tuple[str, Residuals | None]] = [
             ("in the fit", calibration.residuals(held_out=False)),
-            ("held out of it", calibration.residuals(held_out=True)),
-            ("not fitted: ceilings alone", result.ceilings_alone),
+            ("held out", calibration.residuals(held_out=True)),
+            ("ceilings alone", result.ceilings_alone),
         ]
         self._table(
             [Column("Predictions are off by", "<"), Column("median"), Column("worst"), Column("steps")],
@@ -327,11 +322,10 @@ def print_server_bench(console: Console, bench: ServerBench, output: str | None)
     ):
         say(console, text, hang=2)
     put(console)
-    put(console, "Next:", "dim")
     command = ["bench", *flags(server=bench.source), "-o", "server.json"]
     if output is not None:
         command = ["profile", _EXAMPLE, *flags(server=bench.source, calibration=output)]
-    put_command(console, ["kvtool", *command], "dim")
+    put_next(console, "predict times with this measurement", command)
 
 
 def _row(point: TimedPrompt) -> list[str]:

@@ -39,19 +39,19 @@ def print_server_comparison(console: Console, beside: BesideServer) -> None:
 def _lines(beside: BesideServer) -> list[tuple[str, str | None]]:
     found: list[tuple[str, str | None]] = []
     if beside.agree:
-        found.append(("agree: as many tokens, and as many of them hit", "green"))
+        found.append(("equal: the same prompt tokens and hit tokens", "green"))
     elif beside.difference is None:
-        found.append(("the server looked nothing up in that time", "yellow"))
+        found.append(("the server looked up no tokens in that time", "yellow"))
     found += [(f"{each.reason}: {each.text}", "yellow") for each in beside.explained]
     log = beside.log
     if log is not None and log.hit_rate is not None:
-        last = f"the last {log.requests:,} requests, whoever sent them"
-        found.append((f"the server's log prints about {percent(log.hit_rate)}: {last}", "dim"))
+        last = f"the last {log.requests:,} requests of all clients"
+        found.append((f"The log of the server shows about {percent(log.hit_rate)} for {last}.", "dim"))
     elif log is not None and log.unseen_requests:
         unseen = plural(log.unseen_requests, "request")
-        found.append((f"the server's log has the last {log.requests:,} requests, {unseen} of them from before", "dim"))
+        found.append((f"The log of the server covers {unseen} from before.", "dim"))
     if not beside.measured:
-        found.append((f"names of {beside.server}'s metrics are from its documentation; not measured", "dim"))
+        found.append((f"Metric names of {beside.server} come from its documentation. They are not tested.", "dim"))
     return found
 
 

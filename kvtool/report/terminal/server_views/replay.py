@@ -31,19 +31,19 @@ def print_replay(console: Console, document: ReplayDocument) -> None:
         line("Requests", text)
     if (events := document.events) is not None:
         order = "in order" if events.in_order else "in any order"
-        how = "hash for hash" if events.by == "hash" else "by content: the seed of the server's hashes is not known"
+        how = "hash for hash" if events.by == "hash" else "by content (the hash seed of the server is unknown)"
         theirs = f"{events.agree:,} of {events.recorded:,}"
-        line("KV events", f"{theirs} are those predicted ({events.predicted:,}), {order}, {how}")
+        line("KV events", f"{theirs} as predicted ({events.predicted:,}), {order}, {how}")
     if document.times is not None and (times := _times(document.times, " | " if plain else " · ")):
         line("TTFT", times)
     if document.stopped is not None:
-        line("Stopped", f"{document.stopped}; the rest was not sent", "bold red")
+        line("Stopped", f"{document.stopped}", "bold red")
     for found in document.causes:
         line("Cause", f"{found.cause}, {plural(found.requests, 'request')}: {found.why}", "yellow")
     for one in document.disagree[:_MOST_SHOWN]:
         line("Disagree", disagreement(one))
     if (left := len(document.disagree) - _MOST_SHOWN) > 0:
-        line("", f"and {left:,} more: --json has all of them")
+        line("", f"{left:,} more (all with --json)")
     line("Server", _server(document), "dim")
     for note in (*document.assumed, *document.notes):
         line("Note", note, "dim")
@@ -59,16 +59,16 @@ def reported(document: ReplayDocument) -> str:
     """Return what a server reported, where nothing is predicted."""
     silent = document.unreported
     if document.answered and silent == document.answered:
-        return f"{plural(document.answered, 'request')} answered, and none says how many of its tokens were cached"
-    rest = f"; {plural(silent, 'answer')} of them {'says' if silent == 1 else 'say'} nothing of it" if silent else ""
+        return f"{plural(document.answered, 'request')} answered, none with cached tokens"
+    rest = f"; {plural(silent, 'answer')} without cached tokens" if silent else ""
     return f"{plural(document.answered, 'request')} answered, {_cached(document)}{rest}"
 
 
 def _cached(document: ReplayDocument) -> str:
     cached, tokens = document.reported_cached_tokens, document.prompt_tokens
     rate = f" ({percent(cached / tokens)})" if tokens else ""
-    says = {True: "; /metrics says the same", False: "; /metrics says otherwise", None: ""}[document.counters_agree]
-    partial = "; interrupted, the rest was not sent" if document.partial else ""
+    says = {True: "; /metrics agrees", False: "; /metrics differs", None: ""}[document.counters_agree]
+    partial = "; interrupted" if document.partial else ""
     return f"{cached:,} of {plural(tokens, 'token')} cached{rate}{says}{partial}"
 
 
@@ -86,7 +86,7 @@ def _beside(document: ReplayDocument) -> list[str]:
     if document.failed:
         parts.append(f"{document.failed:,} without an answer")
     parts += document.left_out
-    return [f"{'; '.join(parts)}: in no sum"] if parts else []
+    return [f"{'; '.join(parts)} (not in the sums)"] if parts else []
 
 
 def _times(times: FirstTokens, separator: str) -> str:
@@ -116,7 +116,7 @@ def _server(document: ReplayDocument) -> str:
     parts = [
         *([f"vLLM {version}"] if version else []),
         f"blocks of {config.get('block_size')}",
-        "unlimited cache" if blocks is None else f"{blocks:,} of them",
+        "unlimited cache" if blocks is None else f"cache of {blocks:,} blocks",
         f"{config.get('max_num_batched_tokens'):,} tokens a step",
         f"hashes {config.get('hash_algo')}",
         f"tokenizer {config.get('tokenizer')}",

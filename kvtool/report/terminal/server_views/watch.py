@@ -1,4 +1,4 @@
-"""The terminal view of `kvtool watch`: one look at a server, no wider than the console."""
+"""The terminal view of `kvtool watch`: the counters of a server, no wider than the console."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.lines import put_head
+from kvtool.report.terminal.lines import put_head, rate_style
 from kvtool.results.documents.watched import ObservedTimes, ServerCounts, WatchDocument, WatchedEvents
-from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, pack, put, sanitize, say
+from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, pack, put, sanitize, say, shorten
 from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.text.terminal.table import Column, put_table
 
@@ -89,7 +89,7 @@ def _print_rate(console: Console, seen: WatchDocument, plain: bool) -> None:
     for label, rate in rates:
         if rate is not None:
             drawn = bar(rate, _BAR, plain, track=True)
-            put(console, f"  {label:<14}{drawn}  {percent(rate)} of the tokens looked up", "green")
+            put(console, f"  {label:<14}{drawn}  {percent(rate)} of the tokens looked up", rate_style(rate))
     if any(rate is not None for _, rate in rates):
         put(console)
 
@@ -128,7 +128,7 @@ def _now(seen: WatchDocument) -> list[str]:
         *([f"KV cache {percent(now.kv_cache_usage)} in use"] if now.kv_cache_usage is not None else []),
         *([f"{now.running:g} running"] if now.running is not None else []),
         *([f"{now.waiting:g} waiting"] if now.waiting is not None else []),
-        *([f"hit rate by itself {percent(now.hit_rate)}"] if now.hit_rate is not None else []),
+        *([f"hit rate reported {percent(now.hit_rate)}"] if now.hit_rate is not None else []),
     ]
 
 
@@ -137,18 +137,21 @@ def _events(events: WatchedEvents | None, plain: bool) -> list[str]:
         return []
     age = ""
     if events.age_p50_s is not None and events.age_p90_s is not None:
-        age = f" at an age of {duration(events.age_p50_s)}, {duration(events.age_p90_s)} (p50, p90)"
+        age = f" after {duration(events.age_p50_s)} (p50), {duration(events.age_p90_s)} (p90)"
     told = [
         (
             f"KV events: {events.stored_blocks:,} blocks stored, {events.evicted_blocks:,} evicted{age};"
-            f" {events.stored_again_blocks:,} stored again, {events.lost_tokens:,} tokens that could have hit"
+            f" {events.stored_again_blocks:,} stored again ({events.lost_tokens:,} tokens lost)"
         )
     ]
     if named := [each for each in events.sessions if each.session is not None]:
-        rows = (f"{sanitize(each.session or '', ascii_only=plain)[:_NAME]} {each.lost_tokens:,}" for each in named)
-        told.append(f"sessions that lost most: {', '.join(rows)}")
+        rows = (
+            f"{shorten(sanitize(each.session or '', ascii_only=plain), _NAME, ascii_only=plain)} {each.lost_tokens:,}"
+            for each in named
+        )
+        told.append(f"largest losses by session: {', '.join(rows)}")
     if events.gaps:
-        told.append(f"events were missed {plural(events.gaps, 'time')}: these counts are too low")
+        told.append(f"missed events {plural(events.gaps, 'time')}: the counts are too low")
     if events.problems:
         told.append(f"{plural(events.problems, 'event')} could not be read")
     return [*told, *events.notes]
@@ -157,16 +160,20 @@ def _events(events: WatchedEvents | None, plain: bool) -> list[str]:
 def _notes(seen: WatchDocument) -> list[str]:
     notes = []
     if seen.log is not None:
-        last = f"the last {seen.log.requests:,} requests, whoever sent them"
+        last = f"the last {seen.log.requests:,} requests of all clients"
         if seen.log.hit_rate is not None:
-            notes.append(f"the server's log prints about {percent(seen.log.hit_rate)}: {last}")
+            notes.append(f"The log of the server shows about {percent(seen.log.hit_rate)} for {last}.")
         elif seen.log.unseen_requests:
-            unseen = f"{plural(seen.log.unseen_requests, 'of them')}".replace("thems", "them")
-            notes.append(f"what the server's log prints is not known: of {last}, {unseen} were before kvtool attached")
+            before = plural(seen.log.unseen_requests, "request")
+            notes.append(
+                f"The rate in the log of the server is unknown: it covers {before} from before kvtool attached."
+            )
     if seen.restarts:
-        notes.append(f"the server was started again {plural(seen.restarts, 'time')}; sums are of all its lives")
+        notes.append(f"The server restarted {plural(seen.restarts, 'time')}. Sums cover all runs.")
     if not seen.measured:
-        notes.append(f"names of {seen.server}'s metrics are from its documentation; kvtool was not measured beside it")
+        notes.append(
+            f"Metric names of {seen.server} come from its documentation. They are not tested against a server."
+        )
     return notes
 
 

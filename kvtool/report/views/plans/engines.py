@@ -7,9 +7,22 @@ from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.results.documents.engine_table import EngineRow, EngineTable
 from kvtool.text.terminal.numbers import percent, plural
 
-NEXT = "see where these tokens go, and try the settings that win them back"
-PARTIAL = "The run was interrupted: the figures are those of the requests up to there."
-_STATUS = {"driven": "compared", "read": "read, not run"}
+PARTIAL = "The run was interrupted. The figures cover the requests before that."
+_STATUS = {"driven": "verified", "read": "source code"}
+_CLOSE = 0.01
+"""Difference of hit rates below which a change of the engine is not worth its work."""
+_LOW = 0.5
+"""Hit rate that shows that the prompts are the limit, not the engine."""
+
+
+def todo(table: EngineTable) -> str:
+    """Return what the next command does."""
+    return f"see what limits {short_name(own_row(table))}"
+
+
+def own_row(table: EngineTable) -> EngineRow:
+    """Return the engine that the user runs."""
+    return next((row for row in table.rows if row.rules == table.own), table.rows[0])
 
 
 def sections(table: EngineTable, most_groups: int) -> list[Section]:
@@ -18,14 +31,14 @@ def sections(table: EngineTable, most_groups: int) -> list[Section]:
     evidence = {row.engine: row.evidence for row in table.rows}
     limits = {row.engine: "; ".join(row.not_modelled) for row in table.rows if row.not_modelled}
     return [
-        Section("engines", "What each engine reuses", tuple(answer(table)), [_engines(table), *groups]),
-        Section("status", "How far these rules can be trusted", notes=_each(evidence)),
-        Section("limits", "Not in these rules", notes=_each(limits)),
+        Section("engines", "Hit rate by engine", tuple(answer(table)), [_engines(table), *groups]),
+        Section("status", "Evidence for these rules", notes=_each(evidence)),
+        Section("limits", "Not simulated", notes=_each(limits)),
     ]
 
 
-def _each(told: dict[str, str]) -> tuple[str, ...]:
-    return tuple(f"{engine}: {text}" for engine, text in told.items())
+def _each(texts: dict[str, str]) -> tuple[str, ...]:
+    return tuple(f"{engine}: {text}" for engine, text in texts.items())
 
 
 def _engines(table: EngineTable) -> Table:
@@ -33,11 +46,11 @@ def _engines(table: EngineTable) -> Table:
         TableColumn("#", "number", keep=3 if len(table.groups) < 2 else None),
         TableColumn("Engine", "code"),
         TableColumn("Cached", "number"),
-        TableColumn("Hit", "number"),
-        TableColumn("Less", "number", keep=2),
-        TableColumn("Because of", keep=4),
+        TableColumn("Hit rate", "number"),
+        TableColumn("Fewer", "number", keep=2),
+        TableColumn("Cause", keep=4),
         TableColumn("Computed again", only="pages"),
-        TableColumn("Rules", keep=1),
+        TableColumn("Basis", keep=1),
     )
     rows = [
         (
@@ -52,7 +65,7 @@ def _engines(table: EngineTable) -> Table:
         )
         for number, row in enumerate(table.rows, 1)
     ]
-    return Table("What each engine reuses", columns, rows)
+    return Table("Hit rate by engine", columns, rows)
 
 
 def _groups(table: EngineTable, most: int) -> Table:
@@ -60,7 +73,7 @@ def _groups(table: EngineTable, most: int) -> Table:
     columns = (
         TableColumn("Group", "code", cut=True),
         *(TableColumn(str(number), "number") for number in range(1, len(table.rows) + 1)),
-        TableColumn("Largest difference", keep=1),
+        TableColumn("Cause of the difference", keep=1),
     )
     rows = [
         (
@@ -70,7 +83,7 @@ def _groups(table: EngineTable, most: int) -> Table:
         )
         for group in table.groups[:most]
     ]
-    return Table("Hit rates of groups", columns, rows, more=max(len(table.groups) - most, 0))
+    return Table("Hit rate by group", columns, rows, more=max(len(table.groups) - most, 0))
 
 
 def short_name(row: EngineRow) -> str:
@@ -95,27 +108,25 @@ def facts(table: EngineTable) -> list[str]:
 
 
 def answer(table: EngineTable) -> list[str]:
-    """Return who reuses most and least, and what else must be known, each in a sentence."""
-    best = max(table.rows, key=lambda row: row.cached_tokens)
-    worst = max(table.rows, key=lambda row: row.behind_tokens)
-    if not worst.behind_tokens:
-        return [f"All of them reuse {best.cached_tokens:,} tokens ({percent(best.hit_rate)})."]
-    most = [row for row in table.rows if row.cached_tokens == best.cached_tokens]
-    named = ", ".join(row_name(row) for row in most)
-    told = [
-        f"Most: {named}, with {best.cached_tokens:,} tokens ({percent(best.hit_rate)}).",
-        f"Least: {row_name(worst)}, with {worst.behind_tokens:,} tokens less: {worst.cause or 'other text'}.",
-    ]
+    """Say whether the user should care: what another engine would gain, and why; then what else must be known."""
+    own, best = own_row(table), max(table.rows, key=lambda row: row.cached_tokens)
+    rates = f"{row_name(own)} reuses {percent(own.hit_rate)}"
+    if best.cached_tokens <= own.cached_tokens:
+        said = [f"Keep {row_name(own)}: no engine reuses more than {percent(own.hit_rate)} of the prompt tokens."]
+    elif best.hit_rate - own.hit_rate < _CLOSE:
+        said = [f"Keep {row_name(own)}: it reuses {percent(own.hit_rate)}, the best engine {percent(best.hit_rate)}."]
+    else:
+        more = f"{100 * (best.hit_rate - own.hit_rate):.1f} points more"
+        said = [f"{rates}, {row_name(best)} {percent(best.hit_rate)} ({more}). Cause: {own.cause or 'other text'}."]
+    if best.hit_rate < _LOW:
+        said.append("The prompts limit every engine. Start with the prompts.")
     moved = [row for row in table.rows if row.moved_tokens]
-    told += [
-        f"{row_name(row)} moves {row.moved_tokens:,} tokens to another position: answers may change." for row in moved
-    ]
+    said += [f"{row_name(row)} moves {row.moved_tokens:,} cached tokens, which can change answers." for row in moved]
     refused = [row for row in table.rows if row.refused_requests]
-    told += [
+    return said + [
         f"{row_name(row)} refuses {plural(row.refused_requests, 'request')}: {row.first_refusal or ''}."
         for row in refused
     ]
-    return told
 
 
 def _computed_again(row: EngineRow) -> str:

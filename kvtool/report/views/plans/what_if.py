@@ -19,19 +19,19 @@ from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 
 _ON_A_CLOCK = (
-    "the requests at their own times, on the clock of a latency model; hit rate: of the blocks that are looked up; "
-    "imbalance: prompt tokens computed by the replica that computed most, over the mean"
+    "Requests run at their arrival times, on the clock of a latency model. Hit rate: share of the looked-up blocks. "
+    "Imbalance: prompt tokens computed by the busiest replica, divided by the mean."
 )
-_RADIX = "requests whole, one after the other, through SGLang's own tree; a run for each row"
+_RADIX = "Each row is one run through SGLang's own radix tree, one request at a time."
 _LEGENDS: dict[Axis, str] = {
-    "capacity": "one pass over the requests, one list of blocks, the least recently used go first",
-    "policy": "requests whole, one after the other; OPT knows what comes, and no server can be told to follow it",
-    "ttl": "unlimited room; a block that is not used for longer is gone",
-    "tier": "hit rate: of the GPU's own blocks; loaded: those that come from below instead of being computed; bandwidth: from "
-    "host memory to the GPU",
-    "pd": "mixed: as many replicas, which do both; the first token comes with the prefill, the second after the transfer; "
-    "predicted: run on a clock that the latency model drives",
-    "block-size": "hit rate: of the prompt tokens; unlimited room, or the tokens of the capacity",
+    "capacity": "One pass over the requests with LRU eviction.",
+    "policy": "One request at a time. OPT knows future requests, so it is an upper bound.",
+    "ttl": "Unlimited cache. A block unused for longer than the TTL is evicted.",
+    "tier": "Hit rate: blocks in GPU memory. Loaded: blocks copied from a lower tier instead of computed. Bandwidth: from "
+    "host memory to the GPU.",
+    "pd": "Mixed: as many replicas that do both. The first token comes with the prefill, the second after the transfer. "
+    "Estimates by the latency model.",
+    "block-size": "Hit rate: share of the prompt tokens. Unlimited cache, or the tokens of the capacity.",
     "routing": _ON_A_CLOCK,
     "replicas": _ON_A_CLOCK,
 }
@@ -48,14 +48,20 @@ def heading(document: WhatIfDocument) -> list[str]:
 
 def changes(document: WhatIfDocument, rows: Sequence[SweepRow]) -> Section:
     """Return what could be changed, today's row first, then the best; and what was not tried."""
-    lead = "Each row is the same requests with one thing changed: today first, then the best, bounds last."
+    lead = "Each row changes one thing for the same requests. Today comes first, then the best change; upper bounds are last."
     tables = [changes_table(rows)]
     if document.missing:
-        columns = (TableColumn("Change"), TableColumn("Why", "prose"))
-        tables.append(Table("Not in the table", columns, [(row.change, row.why) for row in document.missing]))
-    return Section(
-        "changes", "What could be changed", (lead,), tables, notes=(f"How it was counted: {_legend_of_changes(rows)}.",)
-    )
+        columns = (TableColumn("Change"), TableColumn("Cause", "prose"))
+        tables.append(Table("Not in the table", columns, not_tried(document)))
+    return Section("changes", "Possible changes", (lead,), tables, notes=(_legend_of_changes(rows),))
+
+
+def not_tried(document: WhatIfDocument) -> list[tuple[str, str]]:
+    """Return the changes that are not in the table, those with one cause together, each with that cause."""
+    by_cause: dict[str, list[str]] = {}
+    for row in document.missing:
+        by_cause.setdefault(row.why, []).append(row.change)
+    return [(", ".join(changes), why) for why, changes in by_cause.items()]
 
 
 def answer(document: WhatIfDocument) -> str:
@@ -63,13 +69,13 @@ def answer(document: WhatIfDocument) -> str:
     if document.answer:
         return " ".join(line for line in document.answer if not line.startswith("Run: "))
     reachable = percent(document.reachable_hit_rate)
-    most = f"An unlimited cache hits {reachable} of {document.references:,} blocks"
+    most = f"Maximum with an unlimited cache: {reachable} of {document.references:,} blocks"
     axis = document.rows[0].axis if document.rows else "capacity"
     if axis == "capacity":
         enough = enough_row(document)
         if enough is not None and enough.capacity is not None:
             tokens = enough.capacity * document.block_size
-            return f"{most}; {enough.capacity:,} blocks ({tokens:,} tokens) hit 95% of that or more."
+            return f"95% of the maximum needs {plural(enough.capacity, 'block')} ({tokens:,} tokens). {most}."
     if axis == "tier":
         return f"{tier_answer(document.rows, document.block_size)}. {most}."
     if axis == "pd":
@@ -77,8 +83,8 @@ def answer(document: WhatIfDocument) -> str:
     if axis in ("routing", "replicas"):
         return routing_answer(document.rows) or f"{most}."
     if axis == "policy":
-        told = _where_policies_differ(document.rows)
-        return f"{most}; {told}." if told else f"{most}."
+        difference = _where_policies_differ(document.rows)
+        return f"{difference}. {most}." if difference else f"{most}."
     best = ttl_answer(document.rows, document.reachable_hit_rate) or block_size_answer(document.rows)
     return f"{best}. {most}." if best else f"{most}."
 
@@ -103,10 +109,10 @@ def _where_policies_differ(rows: list[SweepRow]) -> str:
     _, capacity = max(gains)
     real = sorted((row for row in by_capacity[capacity] if row.sure != "bound"), key=lambda row: -row.hit_rate)
     first, last = real[0], real[-1]
-    words = f"with {capacity:,} {POLICIES[first.policy or 'lru']} hits {percent(first.hit_rate)}"
-    words += f", {POLICIES[last.policy or 'lru']} {percent(last.hit_rate)}"
+    words = f"With {capacity:,} blocks, {POLICIES[first.policy or 'lru']} hits {percent(first.hit_rate)}"
+    words += f" and {POLICIES[last.policy or 'lru']} {percent(last.hit_rate)}"
     bound = next((row for row in by_capacity[capacity] if row.sure == "bound"), None)
-    return words if bound is None else f"{words}, no policy more than {percent(bound.hit_rate)}"
+    return words if bound is None else f"{words}; the upper bound is {percent(bound.hit_rate)}"
 
 
 def legend(document: WhatIfDocument) -> str:
@@ -119,18 +125,16 @@ def legend(document: WhatIfDocument) -> str:
 
 def _legend_of_changes(rows: Sequence[SweepRow]) -> str:
     words = [
-        "run it: the command that was given, with these flags",
-        "hit rate: of the prompt tokens, in sweeps of the blocks that are looked up",
-        "computed: prompt tokens that do not hit, beside today's",
+        "Run it: add these flags to the command.",
+        "Hit rate: share of the prompt tokens, in sweeps of the looked-up blocks.",
+        "Computed: prompt tokens that are not reused, relative to today.",
     ]
-    if any(row.sure == "bound" for row in rows):
-        words.append("bound: nobody can reach it for certain")
     if any(row.host_blocks for row in rows):
-        words.append(
-            "host tier: memory of each replica, which is no GPU; what is loaded from it is no hit, and not computed"
-        )
+        words.append("Host tier: host memory of each replica. Loaded tokens are neither hit nor computed.")
     if any(row.prefill_replicas for row in rows) and any(row.gpus for row in rows):
-        words.append("GPUs: not sought for a split fleet")
+        words.append("GPUs: not counted for a split fleet.")
+    if any(row.sure == "bound" for row in rows):
+        words.append("Upper bound: no real server is sure to reach it.")
     if any(row.sure == "predicted" for row in rows):
-        words.append("predicted: run on a clock that the latency model drives")
-    return "; ".join(words)
+        words.append("Estimate: computed by the latency model.")
+    return " ".join(words)

@@ -10,7 +10,7 @@ from kvtool.report.views.plans.what_if_rows import moment
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import per_second, percent, plural
 
-NONE_WITHIN = "Nothing that was tried serves a request within the objectives"
+NONE_WITHIN = "No setting serves a request within the objectives"
 _LITTLE = 0.02
 """Relative change of a time below which two times count as equal."""
 _NEAR = 1.1
@@ -38,12 +38,12 @@ def tier_answer(rows: Sequence[SweepRow], block_size: int) -> str:
     """Say whether a tier pays, by the clock where there is one, and from which length on a load does. The first row has no tier."""
     today, tiers = rows[0], rows[1:]
     if not tiers:
-        return "No tier was tried"
+        return "No tier to compare"
     if today.ttft_p99 is None:
         most = max(tiers, key=lambda row: (row.hit_rate + (row.loaded_rate or 0.0), -(row.host_blocks or 0)))
         return (
-            f"The GPU alone hits {percent(today.hit_rate)}; with {tier_words(most)} it hits {percent(most.hit_rate)} and "
-            f"{percent(most.loaded_rate or 0.0)} can be loaded"
+            f"Hit rate {percent(today.hit_rate)} with GPU memory alone; with {tier_words(most)} {percent(most.hit_rate)}, and "
+            f"{percent(most.loaded_rate or 0.0)} more is loaded"
         )
     if today.goodput is not None:
         best = max(tiers, key=lambda row: (row.goodput or 0.0, -(row.host_blocks or 0)))
@@ -67,10 +67,10 @@ def _with_link(row: SweepRow) -> str:
 
 def _break_even(row: SweepRow, block_size: int) -> str:
     if row.break_even_tokens is None:
-        return "No prefix is loaded over that link faster than it is computed"
+        return "Loading over this link is always slower than computing"
     if row.break_even_tokens <= block_size:
-        return f"Every block of {block_size:,} tokens is loaded faster than it is computed"
-    return f"A prefix shorter than {row.break_even_tokens:,} tokens is faster computed than loaded"
+        return f"Loading is faster than computing for every block of {block_size:,} tokens"
+    return f"Loading is faster than computing from {row.break_even_tokens:,} tokens on"
 
 
 def split_words(row: SweepRow) -> str:
@@ -107,10 +107,10 @@ def _of_one_fleet(rows: Sequence[SweepRow]) -> str:
     ]
     if shorter:
         best = min(shorter, key=lambda row: row.ttft_p99 or 0.0)
-        return f"Split {split_words(best)} both are shorter: {_times(best, mixed)}"
+        return f"Split {split_words(best)} shortens both: {_times(best, mixed)}"
     calm = min(splits, key=lambda row: row.tpot_p99 or 0.0)
     if _shorter(calm.tpot_p99, mixed.tpot_p99):
-        return f"A split trades TTFT for TPOT, {split_words(calm)}: {_times(calm, mixed)}; --slo says which counts"
+        return f"Split {split_words(calm)} shortens TPOT and lengthens TTFT: {_times(calm, mixed)}. Set --slo to weigh them"
     return f"No split pays: {split_words(best)} has {_times(best, mixed)}"
 
 
@@ -122,7 +122,7 @@ def _shorter(one: float | None, other: float | None) -> bool:
 
 def _times(row: SweepRow, mixed: SweepRow) -> str:
     parts = [
-        f"{name} p99 {moment(one)} beside {moment(other)}"
+        f"{name} p99 {moment(one)} instead of {moment(other)}"
         for name, one, other in (("TTFT", row.ttft_p99, mixed.ttft_p99), ("TPOT", row.tpot_p99, mixed.tpot_p99))
         if one is not None and other is not None
     ]
@@ -144,7 +144,7 @@ def routing_answer(rows: Sequence[SweepRow]) -> str:
 def _of_routers(timed: Sequence[tuple[float, SweepRow]]) -> str:
     """Name the router that waits least, today's, that with most hits, and that with the highest goodput."""
     best, row = min(timed, key=lambda each: each[0])
-    told = f"{row.routing} waits least: TTFT p99 {moment(best)} with {plural(row.replicas or 0, 'replica')}"
+    told = f"{row.routing} has the shortest wait: TTFT p99 {moment(best)} with {plural(row.replicas or 0, 'replica')}"
     today = next((each for each in timed if each[1].routing == ROUND_ROBIN), None) or max(
         timed, key=lambda each: each[0]
     )
@@ -153,11 +153,11 @@ def _of_routers(timed: Sequence[tuple[float, SweepRow]]) -> str:
     hits, most = max(((row.hit_rate, row) for _, row in timed), key=lambda each: each[0])
     if most is not row and hits > row.hit_rate:
         assert most.ttft_p99 is not None
-        rates = f"{percent(hits)} against {percent(row.hit_rate)}"
-        told += f". Most hits has {most.routing}, {rates}, and waits longer: p99 {moment(most.ttft_p99)}"
+        rates = f"{percent(hits)} instead of {percent(row.hit_rate)}"
+        told += f". {most.routing} has the highest hit rate, {rates}, but TTFT p99 is {moment(most.ttft_p99)}"
     served, good = max(((row.goodput or 0.0, row) for _, row in timed), key=lambda each: each[0])
     if served > (row.goodput or 0.0):
-        told += f". Most within the objectives serves {good.routing}: {served:.2f} requests/s, {row.goodput or 0.0:.2f} there"
+        told += f". {good.routing} serves most within the objectives: {served:.2f} requests/s instead of {row.goodput or 0.0:.2f}"
     return f"{told}."
 
 
@@ -181,7 +181,7 @@ def _of_replicas(timed: Sequence[tuple[float, SweepRow]]) -> str:
     if fewest[1].replicas != row.replicas:
         told += f"; {plural(fewest[1].replicas or 0, 'replica')} with {fewest[1].routing}: {moment(fewest[0])}"
     if any((other.replicas or 0) > (row.replicas or 0) for _, other in timed):
-        told += ". More replicas win less than a tenth"
+        told += ". More replicas gain less than 10%"
     return f"{told}."
 
 
@@ -193,14 +193,12 @@ def ttl_answer(rows: Sequence[SweepRow], reachable: float) -> str:
     (shortest, first), (longest, last) = tried[0], tried[-1]
     if len(tried) > 1 and percent(first.hit_rate) == percent(last.hit_rate):
         times = f"from {lifetime(shortest)} to {lifetime(longest)}"
-        return f"The time to live changes nothing {times}: hit rate {percent(first.hit_rate)}"
+        return f"The time to live has no effect {times}: hit rate {percent(first.hit_rate)}"
     enough = next(((ttl, row) for ttl, row in tried if row.hit_rate >= ENOUGH * reachable), None)
     if enough is None:
-        return (
-            f"No time to live that was tried is enough: the longest, {lifetime(longest)}, hits {percent(last.hit_rate)}"
-        )
+        return f"Every time to live is too short: hit rate {percent(last.hit_rate)} with {lifetime(longest)}"
     ttl, row = enough
-    return f"{lifetime(ttl)} is enough: hit rate {percent(row.hit_rate)}"
+    return f"A time to live of {lifetime(ttl)} is enough: hit rate {percent(row.hit_rate)}"
 
 
 def block_size_answer(rows: Sequence[SweepRow]) -> str:
@@ -215,13 +213,13 @@ def block_size_answer(rows: Sequence[SweepRow]) -> str:
         for size, row in sizes
         if (row.capacity is None if room is None else size * ((row.capacity or 0) + 1) > room)
     ]
-    within = "" if room is None else f" with room for {plural(room, 'token')}"
+    within = "" if room is None else f" in a cache of {plural(room, 'token')}"
     smallest, largest = min(size for size, _ in tried), max(size for size, _ in tried)
     rates = {percent(row.hit_rate) for _, row in tried}
     if len(rates) == 1 and smallest < largest:
         span = f"from {smallest:,} to {largest:,} tokens"
-        return f"The block size changes nothing {span}{within}: {rates.pop()} of the prompts hit"
+        return f"The block size has no effect {span}{within}: hit rate {rates.pop()}"
     size, best = max(tried, key=lambda each: (each[1].hit_rate, each[0]))
-    told = f"Blocks of {plural(size, 'token')} hit most{within}, {percent(best.hit_rate)} of the prompts"
+    told = f"Best block size{within}: {plural(size, 'token')}, hit rate {percent(best.hit_rate)}"
     widest, row = max((each for each in tried if each[1].hit_rate >= ENOUGH * best.hit_rate), key=lambda each: each[0])
-    return told if widest <= size else f"{told}; {widest:,} lose little, {percent(row.hit_rate)}"
+    return told if widest <= size else f"{told}; {widest:,} tokens: {percent(row.hit_rate)}"

@@ -23,6 +23,7 @@ POLICIES = {
     "opt": "OPT",
 }
 """Policies as papers write them, and priorities of requests."""
+_BASES = {"predicted": "estimate", "bound": "upper bound"}
 _MOST_ROWS = 200
 _MANY_ROWS = 40
 
@@ -103,9 +104,9 @@ def setting_of(row: SweepRow, shown: Sequence[RowColumn]) -> str:
     return ", ".join(_in_words(column, text) for column in shown if (text := column.cell(row)))
 
 
-def how_sure(row: SweepRow) -> str:
-    """Return the basis of a row: exact, its error where blocks were sampled, predicted, or a bound."""
-    return row.sure if row.error is None else f"± {100 * row.error:.2f} points"
+def basis_of(row: SweepRow) -> str:
+    """Return the basis of a row: exact, its error where blocks were sampled, estimate, or upper bound."""
+    return _BASES.get(row.sure, row.sure) if row.error is None else f"± {100 * row.error:.2f} points"
 
 
 def moment(seconds: float) -> str:
@@ -195,7 +196,7 @@ _OUTCOMES = (
     RowColumn("goodput", lambda row: "" if row.goodput is None else f"{row.goodput:,.2f}/s", keep=8),
     RowColumn("in SLO", lambda row: "" if row.within_slo is None else percent(row.within_slo), keep=6),
     RowColumn("GPUs", lambda row: _count(row.gpus)),
-    RowColumn("sure?", how_sure, "word", keep=2),
+    RowColumn("basis", basis_of, "word", keep=2),
     RowColumn("command", lambda row: row.command or "", "code"),
 )
 _KEEP = {"computed": 3, "loaded": 0, "imbalance": 1, "TTFT p50": 4, "TPOT p99": 2, "goodput": 5}

@@ -23,71 +23,89 @@ _CLINE_HISTORY = "api_conversation_history.json"
 
 
 class _Known(NamedTuple):
-    """A format and the module that declares it; each of its records has at least one of the fields (between commas)."""
+    """A format, its name for people, and the module that declares it; a record has at least one of the fields (between commas)."""
 
     name: str
+    title: str
     module: str
     fields: str
 
 
 _KNOWN = (
-    _Known("vllm-log", "servers.vllm_log", "vllm_request"),
-    _Known("sglang-log", "servers.sglang_log", "obj"),
-    _Known("har", "gateways.har", "log,startedDateTime"),
-    _Known("batch", "apis.batches", "custom_id,key"),
-    _Known("batch-answers", "apis.batches", "custom_id,key"),
-    _Known("otlp", "observability.otel", "resourceSpans,resourceLogs,resource_spans,resource_logs,batches"),
-    _Known("otel-spans", "observability.otel", "attributes,context.span_id,attributes.openinference.span.kind"),
-    _Known("langfuse", "observability.langfuse", "traceId,trace_id"),
-    _Known("langfuse-traces", "observability.langfuse", "observations"),
-    _Known("langfuse-events", "observability.langfuse", "body"),
-    _Known("langsmith", "observability.langsmith", "run_type"),
-    _Known("litellm", "gateways.litellm", "call_type"),
-    _Known("mlflow", "observability.mlflow", "data,info"),
-    _Known("weave", "observability.weave", "op_name"),
-    _Known("braintrust", "observability.braintrust", "span_attributes"),
-    _Known("helicone", "gateways.helicone", "request_body"),
-    _Known("aiperf-raw", "evaluations.aiperf", "payload"),
-    _Known("aiperf-inputs", "evaluations.aiperf", "payloads"),
-    _Known("aiperf-figures", "evaluations.aiperf", "metrics"),
-    _Known("guidellm", "evaluations.guidellm", "benchmarks"),
-    _Known("claude-code", "agents.claude_code", "sessionId,uuid,parentUuid,leafUuid,isSnapshotUpdate,messageId"),
-    _Known("codex", "agents.codex", "type,record_type,instructions"),
-    _Known("openhands", "agents.openhands", "kind,action,observation"),
-    _Known("openhands-run", "agents.openhands", "history,trajectory,events"),
-    _Known("swe-agent", "agents.swe_agent", "trajectory"),
-    _Known("cline-shown", "agents.cline", "say,ask,files_in_context"),
-    _Known("openai-evals", "evaluations.openai_evals", "spec,final_report,event_id"),
-    _Known("lm-eval", "evaluations.lm_eval", "arguments"),
-    _Known("promptfoo", "evaluations.promptfoo", "results"),
-    _Known("promptfoo-rows", "evaluations.promptfoo", "prompt"),
-    _Known("inspect-ai", "evaluations.inspect_ai", "epoch"),
-    _Known("bailian", "token_traces", "hash_ids"),
-    _Known("block-trace", "parquet", "kvtool_requests"),
-    _Known("mooncake", "token_traces", "hash_ids"),
-    _Known("weka", "token_traces", "requests"),
-    _Known("lmcache-lookups", "token_traces", "chunk_hashes"),
-    _Known("token-ids", "token_traces", "token_ids,prompt_token_ids,input_tok_ids,input_ids"),
-    _Known("bedrock", "apis.bedrock", "schemaType,modelId,message,@message"),
+    _Known("vllm-log", "vLLM server log", "servers.vllm_log", "vllm_request"),
+    _Known("sglang-log", "SGLang server log", "servers.sglang_log", "obj"),
+    _Known("har", "HTTP archive (HAR)", "gateways.har", "log,startedDateTime"),
+    _Known("batch", "OpenAI, Anthropic or Gemini batch requests", "apis.batches", "custom_id,key"),
+    _Known("batch-answers", "OpenAI, Anthropic or Gemini batch answers", "apis.batches", "custom_id,key"),
+    _Known(
+        "otlp",
+        "OpenTelemetry export (OTLP)",
+        "observability.otel",
+        "resourceSpans,resourceLogs,resource_spans,resource_logs,batches",
+    ),
+    _Known(
+        "otel-spans",
+        "OpenTelemetry spans",
+        "observability.otel",
+        "attributes,context.span_id,attributes.openinference.span.kind",
+    ),
+    _Known("langfuse", "Langfuse observations", "observability.langfuse", "traceId,trace_id"),
+    _Known("langfuse-traces", "Langfuse traces", "observability.langfuse", "observations"),
+    _Known("langfuse-events", "Langfuse events", "observability.langfuse", "body"),
+    _Known("langsmith", "LangSmith runs", "observability.langsmith", "run_type"),
+    _Known("litellm", "LiteLLM request log", "gateways.litellm", "call_type"),
+    _Known("mlflow", "MLflow traces", "observability.mlflow", "data,info"),
+    _Known("weave", "W&B Weave calls", "observability.weave", "op_name"),
+    _Known("braintrust", "Braintrust spans", "observability.braintrust", "span_attributes"),
+    _Known("helicone", "Helicone requests", "gateways.helicone", "request_body"),
+    _Known("aiperf-raw", "NVIDIA AIPerf requests", "evaluations.aiperf", "payload"),
+    _Known("aiperf-inputs", "NVIDIA AIPerf inputs", "evaluations.aiperf", "payloads"),
+    _Known("aiperf-figures", "NVIDIA AIPerf metrics", "evaluations.aiperf", "metrics"),
+    _Known("guidellm", "GuideLLM report", "evaluations.guidellm", "benchmarks"),
+    _Known(
+        "claude-code",
+        "Claude Code sessions",
+        "agents.claude_code",
+        "sessionId,uuid,parentUuid,leafUuid,isSnapshotUpdate,messageId",
+    ),
+    _Known("codex", "OpenAI Codex sessions", "agents.codex", "type,record_type,instructions"),
+    _Known("openhands", "OpenHands events", "agents.openhands", "kind,action,observation"),
+    _Known("openhands-run", "OpenHands runs", "agents.openhands", "history,trajectory,events"),
+    _Known("swe-agent", "SWE-agent trajectories", "agents.swe_agent", "trajectory"),
+    _Known("cline-shown", "Cline messages", "agents.cline", "say,ask,files_in_context"),
+    _Known("openai-evals", "OpenAI Evals records", "evaluations.openai_evals", "spec,final_report,event_id"),
+    _Known("lm-eval", "lm-evaluation-harness samples", "evaluations.lm_eval", "arguments"),
+    _Known("promptfoo", "promptfoo results", "evaluations.promptfoo", "results"),
+    _Known("promptfoo-rows", "promptfoo rows", "evaluations.promptfoo", "prompt"),
+    _Known("inspect-ai", "Inspect AI samples", "evaluations.inspect_ai", "epoch"),
+    _Known("bailian", "Alibaba Bailian block trace", "token_traces", "hash_ids"),
+    _Known("block-trace", "kvtool block trace", "parquet", "kvtool_requests"),
+    _Known("mooncake", "Mooncake block trace", "token_traces", "hash_ids"),
+    _Known("weka", "WEKA block trace", "token_traces", "requests"),
+    _Known("lmcache-lookups", "LMCache lookups", "token_traces", "chunk_hashes"),
+    _Known("token-ids", "token id records", "token_traces", "token_ids,prompt_token_ids,input_tok_ids,input_ids"),
+    _Known("bedrock", "Amazon Bedrock invocation log", "apis.bedrock", "schemaType,modelId,message,@message"),
     _Known(
         "gemini-caches",
+        "Google Gemini cached contents",
         "apis.gemini",
         "cachedContents,cached_contents,ttl,expireTime,expire_time,createTime,create_time",
     ),
-    _Known("gemini", "apis.gemini", "contents,content"),
-    _Known("converse", "apis.converse", "messages"),
-    _Known("stored-completion", "apis.chat_bodies", "object"),
-    _Known("chat", "apis.chat_bodies", "messages"),
-    _Known("sharegpt", "datasets", "conversations,conversation"),
-    _Known("trajectory", "apis.chat_bodies", "traj,history,trajectory"),
-    _Known("responses", "apis.responses", "input"),
-    _Known("alpaca", "datasets", "instruction"),
-    _Known("bfcl", "datasets", "question"),
-    _Known("turns", "datasets", "turns"),
-    _Known("prompt", "apis.prompt_texts", "prompt,text_input,text,input,inputs"),
-    _Known("answers", "apis.chat_bodies", "object"),
+    _Known("gemini", "Google Gemini requests", "apis.gemini", "contents,content"),
+    _Known("converse", "Amazon Bedrock Converse requests", "apis.converse", "messages"),
+    _Known("stored-completion", "OpenAI stored completions", "apis.chat_bodies", "object"),
+    _Known("chat", "OpenAI or Anthropic chat requests", "apis.chat_bodies", "messages"),
+    _Known("sharegpt", "ShareGPT conversations", "datasets", "conversations,conversation"),
+    _Known("trajectory", "agent trajectories", "apis.chat_bodies", "traj,history,trajectory"),
+    _Known("responses", "OpenAI Responses requests", "apis.responses", "input"),
+    _Known("alpaca", "Alpaca instructions", "datasets", "instruction"),
+    _Known("bfcl", "BFCL questions", "datasets", "question"),
+    _Known("turns", "multi-turn prompts", "datasets", "turns"),
+    _Known("prompt", "prompt records", "apis.prompt_texts", "prompt,text_input,text,input,inputs"),
+    _Known("answers", "OpenAI Chat Completions answers", "apis.chat_bodies", "object"),
     _Known(
         SERVER_LINE,
+        "server log lines",
         "servers.wrapped_lines",
         "message,@message,msg,MESSAGE,log,line,textPayload,event,other lines",
     ),
@@ -97,6 +115,8 @@ _ROWS: dict[str, tuple[int, ...]] = {
     for field in ",".join(known.fields for known in _KNOWN).split(",")
 }
 """By field, the numbers of the formats that may have it."""
+_TITLES = {"cline": "Cline tasks", "messages": "lists of messages", TEXT_FORMAT: "plain text"}
+"""Names of formats that have no records."""
 FORMAT_NAMES = (*(each.name for each in _KNOWN), TEXT_FORMAT)
 
 
@@ -108,6 +128,12 @@ def format_of(fields: Fields) -> RecordFormat | None:
         if format_.fits(fields):
             return format_
     return None
+
+
+def format_titles(names: str) -> str:
+    """Return formats (between commas) by the names of their vendors; of another name the name itself."""
+    titles = {each.name: each.title for each in _KNOWN} | _TITLES
+    return ", ".join(titles.get(name, name) for name in names.split(", "))
 
 
 def record_formats() -> Iterator[RecordFormat]:
