@@ -12,6 +12,7 @@ from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
@@ -333,6 +334,7 @@ class Profiler:
             block_size=size,
             rules=plan.cache,
             boundaries=result.book(BoundaryBook),
+            knows_marks=(book := result.find(MissBook)) is None or book.knows_marks,
             tenants=0 if salts is None else len(salts.salts),
         )
         if plan.served is not None:

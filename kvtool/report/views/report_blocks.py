@@ -37,6 +37,7 @@ CAUSES = ReportBlock("causes", lambda report: bool(report.causes))
 """It is below the findings."""
 COST = (
     ReportBlock("money", lambda report: report.money is not None or report.reported is not None),
+    ReportBlock("misses", lambda report: report.misses is not None and bool(report.misses.by_cause)),
     ReportBlock("kv_events", lambda report: report.kv_events is not None),
 )
 """Blocks below the answer; in a comment on a pull request as well."""
