@@ -157,7 +157,9 @@ class Profiler:
             saved = self._gpu_hour * Decimal(str(round(seconds, 9))) / 3600
             gpu = GpuMoney(hour=str(self._gpu_hour), saved_seconds=seconds, saved=format(saved, "f"))
         marks = fixed = None
-        if book is not None and book.known:
+        misses = result.find(MissBook)
+        predicts = misses is None or (misses.knows_prompts and misses.rules_hold)
+        if book is not None and book.known and predicts:
             from kvtool.profiler.reported.mark_trials import MarkTrials
 
             again = partial(self.runs.priced, "pricing the fixes")
@@ -169,7 +171,7 @@ class Profiler:
                 result.partial = True
             elif run is not None and (fixed_book := money_of(run)) is not None:
                 fixed = FixedRun(run, MarkTrials(run, fixed_book, again, kept))
-        return make_money_sections(result, marks, fixed, gpu, reads)
+        return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:
         """Compare servers' reports with the engine's reads, request by request."""
@@ -227,7 +229,8 @@ class Profiler:
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
         findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
-        if self.wanted.advice and not result.partial:
+        misses = result.find(MissBook)
+        if self.wanted.advice and not result.partial and (misses is None or misses.rules_hold):
             from kvtool.profiler.advice.trial_findings import Teller, drop_repeated_findings
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)

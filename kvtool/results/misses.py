@@ -89,16 +89,20 @@ class MissSum(Model):
 
 
 class Misses(Model):
-    """All misses. Of `promised` tokens, which earlier requests had cached, `read` were read; the sums of the causes are the
-    rest.
+    """All misses of the `requests` with reported reads, which have `prompt_tokens`.
+
+    Of `promised` tokens, which earlier requests had cached, `read` were read; the sums of the causes are the rest.
 
     `events` has the largest ones, in the order of their requests; `left_out` counts the others.
     """
 
+    requests: Count
+    prompt_tokens: Count
     promised: Count
     read: Count
     by_cause: dict[MissCause, MissSum]
     events: list[MissEvent]
     left_out: Count
+    rule_contradictions: list[str]
     unknown_fields: list[str]
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""

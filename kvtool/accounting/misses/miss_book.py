@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from kvtool.accounting.book import Book
+from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.miss_causes import FoundCause, MissEvidence, find_cause, find_unstored
@@ -22,11 +23,17 @@ from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.prices.price_row import MILLION
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.misses import MissCause, Misses, MissEvent, MissSum
+from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import Usage
 from kvtool.workload.jobs import Job
+from kvtool.workload.logs.records.incomplete_prompts import FEWER
 
 _MOST_EVENTS = 10_000
 """Events that are kept, the largest ones, a bound on memory; the sums are of all."""
+_MOST_CONTRADICTED = 0.1
+"""Of the compared requests: above it the documented rules are not those that the provider follows, and advise nothing."""
+_MOST_FEWER = 1.5
+"""Reported tokens for each of ours up to which a text is whole: tokenizers of the same text differ by less."""
 _LEAST_TOKENS = 64
 _ROUNDING = 64
 """A miss is more than the step of the cache, this many tokens, and one in so many of the prompt: tokenizers differ by less."""
@@ -59,9 +66,13 @@ class MissBook(Book):
     """Whether a provider serves the requests, not an engine of the user."""
     takes_batches = False
     requests: int = 0
+    prompt_tokens: int = 0
     promised: int = 0
     read: int = 0
     unknown: dict[str, int] = field(default_factory=dict)
+    compared: int = 0
+    """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
+    contradicted: int = 0
     marked: int = 0
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
     _states: PromptStates = field(default_factory=PromptStates)
@@ -75,9 +86,13 @@ class MissBook(Book):
         if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
             return
         self.requests += 1
-        if (lack := job.turn.call.incomplete) is not None:
+        self.prompt_tokens += usage.prompt
+        if (lack := _lack(job, usage.prompt)) is not None:
             self.unknown[lack] = self.unknown.get(lack, 0) + 1
         rules = None if served.prediction is None else served.prediction.rules
+        if lack is None and served.prediction is not None:
+            self.compared += 1
+            self.contradicted += usage.cached - served.prediction.cached > _least(rules, usage.prompt)
         self.marked += lack is None and rules is not None and rules.keeps == "breakpoints"
         names, key = chunk_names(job.ids), _key_of(job)
         now = job.turn.arrival
@@ -103,14 +118,13 @@ class MissBook(Book):
     ) -> list[_Row]:
         """Return the request's misses by cause: what was stored and not read, what was never stored, what a change blocks."""
         call, own = job.turn.call, len(job.ids)
-        whole = call.incomplete is None and not call.uncounted
+        whole = _lack(job, prompt) is None and not call.uncounted
         before = earlier.session
         if before is None or (whole and earlier.shared_same_cache > earlier.shared_session):
             before = earlier.same_cache if earlier.shared_same_cache >= earlier.shared else earlier.any
         if before is None or (not whole and before is not earlier.session):
             return []  # a prompt that is not whole and of no session: what it shares is not in the log
-        step = 1 if served.prediction is None or served.prediction.rules is None else served.prediction.rules.step
-        least = max(step, _LEAST_TOKENS, prompt // _ROUNDING)
+        least = _least(None if served.prediction is None else served.prediction.rules, prompt)
         rewritten = before is earlier.session and earlier.shared_session < before.own_tokens - _LEAST_TOKENS
         evidence = MissEvidence(
             key,
@@ -228,9 +242,19 @@ class MissBook(Book):
         )
 
     @property
+    def knows_prompts(self) -> bool:
+        """Whether the log holds most prompts whole: else what the rules give is no prediction of theirs."""
+        return 2 * sum(self.unknown.values()) <= self.requests
+
+    @property
+    def rules_hold(self) -> bool:
+        """Whether the reports do not contradict the rules: a read of more than they allow shows that they are not followed."""
+        return self.contradicted <= max(_MOST_CONTRADICTED * self.compared, 1)
+
+    @property
     def knows_marks(self) -> bool:
         """Whether a mark can be missing: not in most requests of logs without marks, or of providers that need none."""
-        return not self.requests or 2 * self.marked > self.requests
+        return not self.requests or (2 * self.marked > self.requests and self.rules_hold)
 
     def misses(self) -> Misses | None:
         """Return the sums and events; None where no request reports its reads."""
@@ -248,13 +272,34 @@ class MissBook(Book):
         }
         assert self.promised - self.read == sum(each.tokens for each in sums.values())
         return Misses(
+            requests=self.requests,
+            prompt_tokens=self.prompt_tokens,
             promised=self.promised,
             read=self.read,
             by_cause=sums,
             events=events,
             left_out=self._count - len(events),
             unknown_fields=sorted(self.unknown),
+            rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
         )
+
+
+def _least(rules: Provider | None, prompt: int) -> int:
+    """Return the tokens above which a difference is more than rounding."""
+    return max(1 if rules is None else rules.step, _LEAST_TOKENS, prompt // _ROUNDING)
+
+
+def _lack(job: Job, prompt: int) -> str | None:
+    """Return why the log does not hold the whole prompt; None where nothing says so, or where its tokens agree with the report."""
+    lack = job.turn.call.incomplete
+    return None if lack == FEWER and prompt <= _MOST_FEWER * len(job.ids) else lack
+
+
+def _contradiction(contradicted: int, compared: int) -> str:
+    return (
+        f"{contradicted:,} of {plural(compared, 'request')} read more than the documented rules allow, "
+        "so nothing is predicted or advised by these rules"
+    )
 
 
 def _key_of(job: Job) -> CacheKey:

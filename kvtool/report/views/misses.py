@@ -16,7 +16,7 @@ _MOST_EVENTS = 10
 def view(report: Report) -> Section | None:
     """Return a table of the causes and one of the largest misses; None where nothing was missed."""
     misses = report.misses
-    if misses is None or not misses.by_cause:
+    if misses is None or not (misses.by_cause or misses.rule_contradictions):
         return None
     currency = "USD" if report.money is None else report.money.currency
     priced = any(total.cost is not None for total in misses.by_cause.values())
@@ -57,10 +57,12 @@ def view(report: Report) -> Section | None:
         ],
         more=len(misses.events) + misses.left_out - len(shown),
     )
-    notes = []
+    notes = [f"{text}." for text in misses.rule_contradictions]
     if misses.unknown_fields:
         notes.append(f"Not in this log: {'; '.join(misses.unknown_fields)}.")
-    return Section("misses", "Cached and not read", tables=(causes, events), notes=tuple(notes))
+    return Section(
+        "misses", "Cached and not read", tables=(causes, events) if misses.by_cause else (), notes=tuple(notes)
+    )
 
 
 def _cause(event: MissEvent) -> str:
