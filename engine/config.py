@@ -83,10 +83,10 @@ class EngineConfig:
         if not 0.0 <= self.watermark < 1.0:
             raise EngineError(f"watermark must be in [0, 1), not {self.watermark}")
         if self.policy not in ("fcfs", "priority"):
-            raise EngineError(f"unknown policy `{self.policy}`", hint="fcfs or priority")
+            raise EngineError(f"unknown policy `{self.policy}`", hint="use fcfs or priority")
         if self.hash_algo not in get_args(HashAlgorithm):
             raise EngineError(
-                f"unknown hash algorithm `{self.hash_algo}`", hint=f"one of {', '.join(get_args(HashAlgorithm))}"
+                f"unknown hash algorithm `{self.hash_algo}`", hint=f"use one of {', '.join(get_args(HashAlgorithm))}"
             )
 
     def _check_plan(self) -> None:
@@ -96,20 +96,18 @@ class EngineConfig:
         if plan is None:
             return
         if self.block_size != plan.hash_block_size:
-            raise EngineError(
-                f"blocks are hashed by {plan.hash_block_size} tokens in this plan, not by {self.block_size}"
-            )
+            raise EngineError(f"this plan hashes blocks of {plan.hash_block_size} tokens, not {self.block_size}")
         if self.async_scheduling and plan.num_spec_tokens:
-            raise EngineError("drafts are accounted for in synchronous scheduling only")
+            raise EngineError("drafts need synchronous scheduling")
         if not retention:
             return
         if not any(group.kind in ("sliding", "mamba") for group in plan.groups):
             raise EngineError(
-                "prefix_cache_retention_interval has no effect on this model, which has no windows and no states",
+                "prefix_cache_retention_interval needs a model with windows or states",
                 hint="leave it at 0",
             )
         if retention % plan.scheduler_block_size:
             raise EngineError(
                 f"prefix_cache_retention_interval is {retention}, not a multiple of {plan.scheduler_block_size} tokens",
-                hint="hits end on multiples of the least common multiple of all groups' blocks",
+                hint="set it to a multiple: hits end there",
             )

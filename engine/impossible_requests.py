@@ -21,10 +21,10 @@ def check_fits(
     if prompt < 1:
         raise EngineError(f"{name} has an empty prompt")
     if outputs < 1:
-        raise EngineError(f"{name} asks for no output token")
+        raise EngineError(f"{name} requests no output token")
     if prompt >= config.max_model_len:
         raise EngineError(
-            f"{name} has {prompt} prompt tokens; the model takes {config.max_model_len - 1} and at least one more of output",
+            f"{name} has {prompt} prompt tokens; the model accepts at most {config.max_model_len - 1}, plus one output token",
             hint="raise --max-model-len",
         )
     most = min(prompt + outputs - 1, config.max_model_len)

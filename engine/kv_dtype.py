@@ -61,4 +61,4 @@ def find_kv_dtype(name: str, model_dtype: str = "bf16") -> KVDtype:
     try:
         return KV_DTYPES[_ALIASES.get(wanted, wanted)]
     except KeyError:
-        raise EngineError(f"unknown KV cache dtype `{name}`", hint=f"one of {', '.join(KV_CACHE_DTYPES)}") from None
+        raise EngineError(f"unknown KV cache dtype `{name}`", hint=f"use one of {', '.join(KV_CACHE_DTYPES)}") from None

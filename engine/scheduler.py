@@ -72,7 +72,7 @@ class Scheduler:
             if image.length != known:
                 raise EngineError(
                     f"request {request.id} has image {image.id[:40]!a} with {image.length} tokens; an earlier one had {known}",
-                    hint="one id is one image: vLLM refuses another length while it keeps the image",
+                    hint="give each image its own id: vLLM refuses another length for the same id",
                 )
         request.order = self.num_submitted
         self.num_submitted += 1

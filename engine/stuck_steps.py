@@ -31,11 +31,11 @@ class StuckSteps:
             return
         if cut := next((request for request in running if request.num_tokens > request.num_computed_tokens), None):
             raise EngineError(
-                f"request {cut.id} can never go on: a step would end its next chunk where it may not end",
+                f"request {cut.id} can never go on: a step would end its next chunk at a forbidden place",
                 hint="raise --max-num-batched-tokens",
             )
         if running:
-            raise EngineError(f"request {running[0].id} waits for a token that no step will sample")
+            raise EngineError(f"request {running[0].id} waits for a token that no step samples")
         stuck, most = waiting.peek(), config.max_num_batched_tokens
         if config.num_blocks is not None and stuck.num_tokens <= most:
             raise EngineError(
@@ -44,7 +44,7 @@ class StuckSteps:
                 hint="raise --capacity",
             )
         raise EngineError(
-            f"request {stuck.id} can never be scheduled: {stuck.num_tokens} tokens are to be computed, a step takes {most}",
+            f"request {stuck.id} can never be scheduled: it needs {stuck.num_tokens} tokens in one step, which takes {most}",
             hint="raise --max-num-batched-tokens or --capacity",
         )
 
@@ -54,7 +54,7 @@ class StuckSteps:
         self._last, self._times = this, self._times + 1 if this == self._last else 1
         if self._times > _MOST_LONELY:
             raise EngineError(
-                f"request {request.id} preempts itself over and over: its {request.num_tokens} tokens do not fit in the "
-                "cache with all that a step needs",
+                f"request {request.id} preempts itself over and over: its {request.num_tokens} tokens and the needs of a step "
+                "do not fit in the cache",
                 hint="raise --capacity",
             )

@@ -39,7 +39,7 @@ def check_heads(name: str, x: torch.Tensor, *, written: bool = False) -> None:
     if sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True)) >= 2**31:
         raise ValueError(f"{name} has strides {list(x.stride())}: its heads lie more than 2^31 numbers apart")
     if written and any(size > 1 and not stride for size, stride in zip(x.shape, x.stride(), strict=True)):
-        raise ValueError(f"{name} is written, but has strides {list(x.stride())}, by which elements share their memory")
+        raise ValueError(f"{name} is written, but elements share memory by its strides {list(x.stride())}")
 
 
 def check_devices(**tensors: torch.Tensor | float | None) -> None:
@@ -135,7 +135,7 @@ def check_rotation(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Non
     check_rows("x", x)
     tokens, _, dim = x.shape
     if dim % 2 or not dim:
-        raise ValueError(f"{dim} elements of a head do not make pairs")
+        raise ValueError(f"{dim} elements of a head cannot be paired")
     for name, factor in (("cos", cos), ("sin", sin)):
         check_type(name, factor, x.dtype)
         check_shape(name, factor, tokens, 1, dim)
@@ -150,7 +150,9 @@ def check_projection(qkv: torch.Tensor, k_cache: torch.Tensor, qk_norm: torch.Te
         )
     kv_heads = k_cache.shape[1]
     if qkv.shape[1] <= 2 * kv_heads:
-        raise ValueError(f"qkv has {qkv.shape[1]} heads, of which {2 * kv_heads} are keys and values: none are queries")
+        raise ValueError(
+            f"qkv has {qkv.shape[1]} heads, but {2 * kv_heads} are keys and values: none is left for queries"
+        )
     if qk_norm is not None:
         check_type("qk_norm", qk_norm, qkv.dtype)
         check_shape("qk_norm", qk_norm, qkv.shape[1] - kv_heads, qkv.shape[2])
@@ -166,7 +168,7 @@ def check_norm(x: torch.Tensor, weight: torch.Tensor) -> None:
             f"weight must be the last one or two dimensions of x, {list(x.shape)}, not {list(weight.shape)}"
         )
     if not x.shape[-1]:
-        raise ValueError("x has rows of no elements, which have no norm")
+        raise ValueError("x has empty rows, which have no norm")
     check_rows("x", x)
     check_rows("weight", weight)
 

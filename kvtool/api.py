@@ -69,63 +69,62 @@ def profile(
     jobs: int = 1,
     network: bool = False,
 ) -> Report:
-    """Run a workload through the engine and report hit rates, where the tokens went, predicted TTFT, and what to change.
+    """Run a workload through the engine and report hit rates, token breakdown, predicted TTFT, and fixes.
 
-    The same as `kvtool profile --dry-run`, without a configuration file and without `KVTOOL_*` variables: the result depends on the
-    arguments and the files alone. `None` leaves a setting to the workload file, then to the default.
+    Equals `kvtool profile --dry-run` without a configuration file and `KVTOOL_*` variables: the result depends only on the
+    arguments and the files. With `None`, the workload file or the default decides.
 
     Args:
-        inputs: A workload file, or one or more logs and prompt files; or prompts that the program holds, each a text, a list of
-            chat messages or a request body, in the order in which they are sent. In a list, a string is a path where it names a
-            file that is there or ends like one and has no spaces (`"a.jsonl"`), and a prompt otherwise; a `pathlib.Path` is
-            always a path. Prompts are copied.
-        model: A preset (`"llama-3.1-8b"`), an HF id of one, or a folder with a config.json: for predictions and sizes.
-        accelerator: For predictions: `"h100"`, `"l4"`, …
-        calibration: A file of `kvtool bench -o`, to predict for the machine that it is of; instead of `accelerator`.
+        inputs: A workload file, or logs and prompt files, or prompts in the order of sending. A prompt is a text, a list of chat
+            messages or a request body. In a list, a string is a path if the file exists, or if it ends like a file name and has no
+            spaces (`"a.jsonl"`). A `pathlib.Path` is always a path. Prompts are copied.
+        model: Model for predictions and sizes: a preset (`"llama-3.1-8b"`), its HF id, or a folder with a config.json.
+        accelerator: Accelerator for predictions: `"h100"`, `"l4"`, …
+        calibration: File of `kvtool bench -o`, to predict for that machine instead of `accelerator`.
         tokenizer: A tokenizer.json, a folder with one, or an HF id; the built-in one by default.
-        chat_template: A file with a Jinja chat template; the tokenizer's own by default.
+        chat_template: File with a Jinja chat template; the tokenizer's own by default.
         block_size: Tokens per KV block; 16 by default.
-        capacity: Of the KV cache: a number of blocks, `"320k tokens"` or `"20GiB"`; unlimited by default.
-        num_gpu_blocks: The same as vLLM counts and logs it, the null block included.
-        gpu_memory: Of the accelerator, in bytes or as `"24GiB"`; what the weights leave is cache.
-        kv_cache_dtype: `"auto"`, `"fp16"`, `"bf16"`, `"fp8_e4m3"`, `"fp8_e5m2"` or `"int8"`.
+        capacity: Size of the KV cache: a number of blocks, `"320k tokens"` or `"20GiB"`; unlimited by default.
+        num_gpu_blocks: Number of blocks as vLLM logs it, the null block included.
+        gpu_memory: Accelerator memory, in bytes or as `"24GiB"`; the cache gets what the weights leave.
+        kv_cache_dtype: KV cache data type: `"auto"`, `"fp16"`, `"bf16"`, `"fp8_e4m3"`, `"fp8_e5m2"` or `"int8"`.
         tensor_parallel: Accelerators that share the model.
-        max_model_len: Tokens of the longest prompt and answer together.
+        max_model_len: Most tokens of prompt and answer together.
         max_num_batched_tokens: Tokens per step; 8192 by default.
         max_num_seqs: Requests per step; 256 by default.
-        enable_prefix_caching: False computes everything anew.
+        enable_prefix_caching: False turns prefix caching off.
         concurrency: Requests at once; one at a time by default.
         use_timestamps: Requests arrive at the times of the log.
-        replicas: Engines behind a router, each with a cache of its own.
+        replicas: Number of engines that share a router, each with its own cache.
         routing: `"round-robin"`, `"random"`, `"sticky"` or `"prefix-aware"`.
-        ttl: How long a block is kept after its last use: `"5m"`, `"1h"`. Needs arrival times.
-        provider: Cache rules of a provider: `"openai"`, `"anthropic"`, …
-        rules: Whose cache it is: `"vllm"` (the default), `"sglang"`, `"llamacpp"`, `"trtllm"`, or `"block-lru"`, the accounting of
-            trace studies.
-        rule_options: Options of these rules, as the workload file names them: `{"page_size": 16}`.
-        requests: Only the first so many.
-        group_by: What divides logs and prompts into groups: fields of their records (`"service"`, `"metadata.route,model"`),
-            `"file"` or `"system"`; found out by default.
+        ttl: Evict blocks unused for this long: `"5m"`, `"1h"`. Needs arrival times.
+        provider: Provider with its cache rules: `"openai"`, `"anthropic"`, …
+        rules: Engine with its cache rules: `"vllm"` (the default), `"sglang"`, `"llamacpp"`, `"trtllm"`, or `"block-lru"`, the
+            accounting of trace studies.
+        rule_options: Options of the rules, as in the workload file: `{"page_size": 16}`.
+        requests: Number of requests to read; all by default.
+        group_by: Fields that divide logs and prompts into groups (`"service"`, `"metadata.route,model"`), `"file"` or `"system"`;
+            detected by default.
         groups: Only these groups of a workload file.
-        seed: Of everything random; 0 by default.
-        on_bad_line: `"skip"` counts records that cannot be read, and goes on.
-        log_format: The format of all records; found out for each by default.
-        allow_outside: Whether a workload file may name files outside of its git repository (without one: its folder).
-        min_hit_rate: A ratio from 0 to 1 that `report.verdict` judges, beside the gates in the workload file.
+        seed: Seed of everything random; 0 by default.
+        on_bad_line: `"skip"` counts unreadable records and continues.
+        log_format: Format of all records; detected for each by default.
+        allow_outside: Allow a workload file to name files outside its git repository (without one: its folder).
+        min_hit_rate: Ratio from 0 to 1 that `report.verdict` checks, besides the gates in the workload file.
         by: Also sum by `"session"`, `"tenant"` or `"line"`.
-        per_request: Also a row for each request.
-        advice: Try fixes by running again; False is faster.
-        views: Also what charts show: timeline, prefix tree, reuse distances.
-        show_text: What of prompts the report may quote: `"snippet"` quotes the line of each finding, without keys, addresses and
-            the like; `"full"` as it is, and the edits that would fix it.
+        per_request: Also return a row for each request.
+        advice: Try fixes in reruns; False is faster.
+        views: Also return chart data: timeline, prefix tree, reuse distances.
+        show_text: Quote prompt text. `"snippet"`: the line of each finding, without keys and addresses. `"full"`: all text, and
+            the edits of the fixes.
         measure_budget: Seconds for real forward passes on this machine, the only part that is not deterministic; 0 for none.
-        jobs: Processes that work on a log: 2 is nearly twice as fast for a large one, and forks the calling process, which must
-            have no other threads then.
-        network: Whether a tokenizer that is not cached may be downloaded.
+        jobs: Processes for a log. 2 is nearly twice as fast for a large log. It forks the calling process, which must have no
+            other threads.
+        network: Allow the download of a tokenizer that is not cached.
 
     Raises:
-        KvtoolError: An input or a setting cannot be used; `ProblemsError`, which is one, for several mistakes at once, and
-            `NotAvailableError` for a tokenizer or a model that is not here.
+        KvtoolError: An input or a setting cannot be used. `ProblemsError` contains several mistakes. `NotAvailableError`: a
+            tokenizer or model is not on this machine.
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
     given = dict(locals())
@@ -182,34 +181,34 @@ def check(
     allow_outside: bool = False,
     network: bool = False,
 ) -> CheckResult:
-    """Check workloads against their gates and a baseline, as `kvtool check` does; `result.verdict` says how it went.
+    """Check workloads against their gates and a baseline, as `kvtool check` does.
 
-    A gate that fails is no error here: look at `result.verdict.exit_code` (0: passed, 1: failed) or `result.verdict.outcome`.
+    A failed gate raises nothing: read `result.verdict.exit_code` (0: passed, 1: failed) or `result.verdict.outcome`.
 
     Args:
-        inputs: Workloads, logs, prompts, templates; those that the configuration names where this is empty.
-        config: The configuration file; by default the nearest `kvtool.toml` or `[tool.kvtool]` of the working folder.
-        no_config: Read none.
+        inputs: Workloads, logs, prompts, templates; by default those of the configuration.
+        config: Configuration file; by default the nearest `kvtool.toml` or `[tool.kvtool]` of the working folder.
+        no_config: Read no configuration file.
         tokenizer: As for `profile`.
-        min_hit_rate: A ratio from 0 to 1, or `"80%"`, that every workload must reach.
-        fail_on: Codes (`"KV101"`), beginnings of codes or severities of which one finding fails the check.
-        baseline: The file to compare with; by default that of the configuration, or the usual one where it is there.
-        max_drop: How far a hit rate may fall below the baseline's: a ratio, or `"1%"`.
-        max_gpus: How many accelerators today's settings may need for the `slo`.
+        min_hit_rate: Minimum hit rate of every workload: a ratio from 0 to 1, or `"80%"`.
+        fail_on: Codes (`"KV101"`), prefixes of codes, or severities. One such finding fails the check.
+        baseline: File to compare with; by default that of the configuration, or the usual one if it exists.
+        max_drop: How far a hit rate may fall below the baseline: a ratio, or `"1%"`.
+        max_gpus: Most accelerators that today's settings may need for the `slo`.
         min_goodput: Requests per second within the `slo` that today's replicas must reach.
-        slo: What a request is to be served within: `"ttft=2s,tpot=50ms"`.
-        require_baseline: Whether a missing or incomparable baseline is an error.
-        update_baseline: Write the baseline instead of comparing with it. The only thing that this function ever writes.
-        requests: Only the first so many of each workload.
+        slo: Time limits of a request: `"ttft=2s,tpot=50ms"`.
+        require_baseline: Raise an error for a missing or incomparable baseline.
+        update_baseline: Write the baseline instead of comparing. This function writes nothing else.
+        requests: Number of requests to read from each workload; all by default.
         group_by: As for `profile`.
-        seed: Of everything random.
-        advice: Try fixes by running again.
-        allow_outside: Whether workloads and the configuration may name files outside of their git repository (without one: their
+        seed: Seed of everything random.
+        advice: Try fixes in reruns.
+        allow_outside: Allow workloads and the configuration to name files outside their git repository (without one: their
             folder).
-        network: Whether a tokenizer that is not cached may be downloaded.
+        network: Allow the download of a tokenizer that is not cached.
 
     Raises:
-        KvtoolError: As for `profile`; also where there is nothing to check.
+        KvtoolError: As for `profile`; also if there is nothing to check.
         KeyboardInterrupt: Ctrl-C; there is no partial result.
     """
     from kvtool.config.asked_run import RunOptions
@@ -253,9 +252,9 @@ def check(
 
 
 def load(path: AnyPath) -> CheckResult:
-    """Return a saved result: what `kvtool profile`, `check` or `lint` wrote with `--json` or `-o`, and what `to_json` gives.
+    """Load a result that `kvtool profile`, `check` or `lint` wrote with `--json` or `-o`, or that `to_json` returned.
 
-    A profile is a check with one report. Raises KvtoolError for what is no result of kvtool, or of a newer schema.
+    A profile becomes a check with one report. Raises KvtoolError for other files and for newer schemas.
     """
     from kvtool.results.files import load_result
 
@@ -272,12 +271,11 @@ def diff_prompts(
     block_size: int = EngineConfig.block_size,
     network: bool = False,
 ) -> PromptDiff:
-    """What prompt `b` takes from a cache that holds prompt `a`: blocks and tokens, where they part, and what would bring them
-    together.
+    """Compare two prompts: the blocks and tokens of `a` that `b` reuses, their first difference, and fixes.
 
     Args:
-        a: A text, a list of chat messages or a request body; a `pathlib.Path` is a file with one.
-        b: The same.
+        a: A text, a list of chat messages or a request body; a `pathlib.Path` is a file with a prompt.
+        b: As `a`.
         tokenizer: As for `profile`.
         chat_template: As for `profile`.
         block_size: Tokens per KV block.

@@ -23,8 +23,8 @@ MARKER = "kv_hit_rate"
 _FIXTURES = ("kv_profile", "kv_record")
 _MOST_FINDINGS = 3
 _MARKER_HELP = (
-    f"{MARKER}(min, group=None): fail the test where the prefix-cache hit rate of a profile that it makes with "
-    f"kv_profile or kv_record is below min, a ratio from 0 to 1; of one group, where that is named."
+    f"{MARKER}(min, group=None): minimum prefix-cache hit rate, from 0 to 1, of the profiles that the test makes with kv_profile "
+    "or kv_record. `group` limits it to one group."
 )
 
 
@@ -89,7 +89,7 @@ class KvRecord:
         elif body and prompt is not None:
             body = {"prompt" if isinstance(prompt, str) else "messages": prompt, **body}
         if prompt is None and not body:
-            raise TypeError("kv_record takes a prompt, a list of messages or the arguments of a call")
+            raise TypeError("pass kv_record a prompt, a list of messages or the arguments of a call")
         self._recorded.append(copy.deepcopy(body or prompt))
 
     def __len__(self) -> int:
@@ -162,10 +162,10 @@ def _limits(item: pytest.Item) -> list[_Limit]:
 def _limit(marker: pytest.Mark) -> _Limit:
     options = dict(marker.kwargs)
     if len(marker.args) > 1 or (marker.args and "min" in options) or set(options) - {"min", "group"}:
-        raise _misuse(f"{MARKER} takes min and group, nothing else")
+        raise _misuse(f"{MARKER} takes only min and group")
     least = marker.args[0] if marker.args else options.get("min")
     if least is None:
-        raise _misuse(f"{MARKER} needs a limit: @pytest.mark.{MARKER}(min=0.8)")
+        raise _misuse(f"{MARKER} needs a minimum: @pytest.mark.{MARKER}(min=0.8)")
     number = isinstance(least, int | float) and not isinstance(least, bool)
     if not number or not math.isfinite(least) or not 0 <= least <= 1:
         raise _misuse(f"{MARKER}: min is a ratio from 0 to 1, not {least!r}; 0.8 is 80 %")
@@ -221,7 +221,7 @@ def _told(finding: Finding) -> list[str]:
     ]
     gain = ""
     if finding.rerun is not None:
-        gain = f"; {percent(finding.rerun.total_before)} -> {percent(finding.rerun.total_after)}, measured by running again"
+        gain = f"; {percent(finding.rerun.total_before)} -> {percent(finding.rerun.total_after)}, verified by a run"
     if finding.fix:
         lines.append(f"    help: {sanitize(finding.fix)}{gain}")
     return lines

@@ -8,6 +8,7 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,12 +40,13 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 # Triton's kernels run in its interpreter; it looks when it is imported, which nothing above does.
 os.environ["TRITON_INTERPRET"] = "1"
 
-# HYPOTHESIS_PROFILE=nightly runs each state machine for up to 20,000 steps (400 x 50) and looks at fresh examples every time.
+NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+"""Whether tests may take hours: 400 fresh examples, state machines of up to 20,000 steps, all kernels, many mutated inputs."""
 _slow_machines = [HealthCheck.too_slow]
 settings.register_profile(
     "ci",
     deadline=None,
-    max_examples=60,
+    max_examples=25,
     stateful_step_count=40,
     derandomize=True,
     suppress_health_check=_slow_machines,
@@ -52,7 +54,7 @@ settings.register_profile(
 settings.register_profile(
     "nightly", deadline=None, max_examples=400, stateful_step_count=50, suppress_health_check=_slow_machines
 )
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+settings.load_profile("nightly" if NIGHTLY else "ci")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -66,6 +68,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "vllm: starts a real vLLM, of the environment behind $VLLM_PYTHON")
     config.addinivalue_line("markers", "llama: starts a real llama.cpp, of the environment behind $XLLAMACPP_PYTHON")
     config.pluginmanager.register(GoldenRun(GoldenFiles(update=config.getoption(UPDATE))))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file stays in one process, which makes its fixtures once, until the other process has nothing left to do."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log) if config.getoption("dist") == "load" else None
 
 
 def pytest_collection_finish() -> None:

@@ -160,7 +160,7 @@ def test_strings_that_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize(
     ("inputs", "message"),
     [
-        ([], "the list is empty"),
+        ([], "the list of prompts is empty"),
         (chats(1)[0], "this is a message, not a prompt"),
         ({"messages": []}, "one request body is one prompt"),
         ([SHARED, 7], "not int"),

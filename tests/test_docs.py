@@ -270,7 +270,8 @@ def test_workflow_files_are_valid() -> None:
 def test_own_workflows_may_do_little_and_run_what_they_name(path: Path) -> None:
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
-    assert set(workflow[True]) <= {"pull_request", "push"}  # YAML reads the key `on` so
+    triggers = set(workflow[True])  # YAML reads the key `on` so
+    assert triggers <= {"pull_request", "push", "schedule", "workflow_dispatch"}
     for job in workflow["jobs"].values():
         assert "permissions" not in job
         assert 0 < job["timeout-minutes"] <= 120

@@ -206,13 +206,13 @@ def test_bad(kv_record):
 @pytest.mark.parametrize(
     ("marker", "message"),
     [
-        ("", "needs a limit: @pytest.mark.kv_hit_rate(min=0.8)"),
+        ("", "needs a minimum: @pytest.mark.kv_hit_rate(min=0.8)"),
         ("min=80", "min is a ratio from 0 to 1, not 80"),
         ("min=True", "not True"),
         ("min='80%'", "not '80%'"),
         ("min=float('nan')", "not nan"),
-        ("0.8, min=0.7", "takes min and group, nothing else"),
-        ("minimum=0.7", "takes min and group, nothing else"),
+        ("0.8, min=0.7", "takes only min and group"),
+        ("minimum=0.7", "takes only min and group"),
         ("0.8, group=3", "group is a name, not 3"),
     ],
 )

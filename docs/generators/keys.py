@@ -17,12 +17,15 @@ from pydantic_core import PydanticUndefined
 from docs.generators.key_notes import NOTES, Note
 from docs.generators.tables import table
 from kvtool.config import file_model as config
-from kvtool.workload.yaml import fields, schema
+from kvtool.workload.yaml import fields, schema, variable_fields
 
 _NAMED: tuple[tuple[object, str], ...] = (
     (fields.Text, "text"),
     (fields.Str, "text"),
     (fields.Value, "text"),
+    (variable_fields.DataField, "text, list or mapping"),
+    (variable_fields.CountField, "whole number, or the least and the most"),
+    (variable_fields.FunctionName, "name"),
     (fields.Name, "name"),
     (fields.Bool, "true or false"),
     (fields.Integer, "whole number"),
@@ -133,7 +136,14 @@ def type_words(hint: Any) -> str:
 
 
 def _several(words: str) -> str:
-    plural = {"text": "texts", "whole number": "whole numbers", "number, from 0": "numbers, from 0", "code": "codes"}
+    plural = {
+        "text": "texts",
+        "text, list or mapping": "texts, lists or mappings",
+        "name": "names",
+        "whole number": "whole numbers",
+        "number, from 0": "numbers, from 0",
+        "code": "codes",
+    }
     return plural.get(words, words)
 
 

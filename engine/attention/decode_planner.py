@@ -107,12 +107,10 @@ class DecodePlanner:
         processors: int = 132,
     ) -> None:
         if mode not in get_args(DecodeMode):
-            raise EngineError(
-                f"no decode attention is called {mode!r}", hint=f"one of {', '.join(get_args(DecodeMode))}"
-            )
+            raise EngineError(f"unknown decode attention {mode!r}", hint=f"one of {', '.join(get_args(DecodeMode))}")
         if min(block_size, num_heads, num_kv_heads, head_dim, processors) < 1 or vector_bytes <= 0:
             raise EngineError(
-                f"a plan needs positive sizes, not {block_size=}, {num_heads=}, {num_kv_heads=}, {head_dim=}, {vector_bytes=}, "
+                f"sizes must be positive, not {block_size=}, {num_heads=}, {num_kv_heads=}, {head_dim=}, {vector_bytes=}, "
                 f"{processors=}"
             )
         if num_heads % num_kv_heads:
@@ -154,7 +152,7 @@ class DecodePlanner:
     ) -> tuple[Ints, Ints]:
         """Return int64[B] lengths and rows of their own."""
         if table.ndim != 2 or table.dtype != np.int32:
-            raise EngineError(f"a block table is int32[B, W], not {table.dtype}{list(table.shape)}")
+            raise EngineError(f"the block table must be int32[B, W], not {table.dtype}{list(table.shape)}")
         count, width = table.shape
         if rows is None:
             rows = np.arange(count)

@@ -30,7 +30,7 @@ class FreeQueue:
     def __init__(self, num_blocks: int) -> None:
         """Create a queue of 1 … num_blocks - 1, in that order."""
         if num_blocks < 1:
-            raise EngineError(f"a pool has at least the null block, not {num_blocks} blocks")
+            raise EngineError(f"a pool needs at least the null block, not {num_blocks} blocks")
         self._front: list[int] = []
         self._new = range(1, num_blocks)
         self._line: list[int] = []

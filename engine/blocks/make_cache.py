@@ -15,7 +15,7 @@ def make_cache(config: EngineConfig, *, record_events: bool = False, numbers: Ch
     if config.plan is None or is_plain(config.plan):
         return BlockManager(config, record_events=record_events, numbers=numbers)
     if numbers is not None:
-        raise EngineError("a trace of block ids cannot be cached in several groups of layers")
+        raise EngineError("a trace of block ids needs a model with one group of layers")
     from kvtool.engine.groups.grouped_manager import GroupedManager
 
     return GroupedManager(config, record_events=record_events)

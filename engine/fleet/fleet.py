@@ -51,7 +51,7 @@ def serve(
     run; requests that are not served then have no moments.
     """
     if replicas < 1:
-        raise EngineError(f"a fleet has at least one replica, not {replicas}")
+        raise EngineError(f"a fleet needs at least one replica, not {replicas}")
     ledger = FleetLedger(len(requests))
     fleet = [make(number, ledger) for number in range(replicas)]
     routed = [RoutedView(replica, index_blocks) for replica in fleet] if view == "routed" else []

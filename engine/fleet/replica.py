@@ -30,8 +30,8 @@ class Replica:
         """Create the replica; EngineError for options that replicas do not model."""
         if config.plan is not None or config.policy != "fcfs" or config.async_scheduling:
             raise EngineError(
-                "replicas follow the synchronous first-come scheduler with one group of layers",
-                hint="leave out priorities, asynchronous scheduling and groups of layers",
+                "replicas support only synchronous first-come scheduling and one group of layers",
+                hint="remove priorities, asynchronous scheduling and groups of layers",
             )
         assert not config.long_prefill_token_threshold, "a cap on chunks lets several requests be in prefill at once"
         assert config.prefill_schedule_interval == 1

@@ -22,9 +22,9 @@ class SharedLink:
     def __init__(self, bandwidth: float, latency: float = 0.0) -> None:
         """Create the link: bytes per second, which may be `inf`, and seconds; EngineError for a link that moves nothing."""
         if not bandwidth > 0:
-            raise EngineError(f"a link moves more than {bandwidth:g} bytes per second")
+            raise EngineError(f"the bandwidth of a link must be above {bandwidth:g} bytes per second")
         if not 0 <= latency < inf:
-            raise EngineError(f"a link's latency is not {latency:g} seconds")
+            raise EngineError(f"the latency of a link cannot be {latency:g} seconds")
         self.bandwidth = bandwidth
         self.latency = latency
         self.num_transfers = 0

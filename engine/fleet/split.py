@@ -53,7 +53,7 @@ def serve_split(
     """
     prefill, decode = pools
     if prefill < 1 or decode < 1:
-        raise EngineError(f"a split fleet has at least one replica in each pool, not {prefill} and {decode}")
+        raise EngineError(f"a split fleet needs at least one replica in each pool, not {prefill} and {decode}")
     ledger = FleetLedger(len(requests))
     fleet = [make_decode(number, ledger) for number in range(decode)]
     for request in requests:

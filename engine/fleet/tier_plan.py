@@ -30,7 +30,7 @@ class TierPlan:
             if not getattr(self, name) >= 0:
                 raise EngineError(f"{name.replace('_', ' ')} must not be negative: {getattr(self, name)}")
         if not 0 < self.block_bytes < inf:
-            raise EngineError(f"a block of keys and values takes some bytes, not {self.block_bytes:g}")
+            raise EngineError(f"a block must have more than 0 bytes, not {self.block_bytes:g}")
 
     @property
     def host(self) -> int:

@@ -37,17 +37,17 @@ TIER_RULES: dict[TierRuleName, TierRules] = {
         TierRules(
             "vllm", "store", answers=False, host_blocks=None, host_times_gpu=None,
             source="vLLM 0.33: v1/kv_offload/cpu (LRU, store_threshold 1, cpu_bytes_to_use has no default), offload_prompt_only",
-            left_out="ARC, store_threshold above 1, chunks of several blocks, the time that writes take",
+            left_out="ARC, store_threshold above 1, chunks of several blocks, write times",
         ),
         TierRules(
             "sglang", "store", answers=True, host_blocks=None, host_times_gpu=2.0,
-            source="SGLang 0.5.23: HiCache, --hicache-ratio 2, write_through; what is shorter than 10 tokens is not loaded",
-            left_out="layers that are loaded while others are computed, write_through_selective, the time that writes take",
+            source="SGLang 0.5.23: HiCache, --hicache-ratio 2, write_through; less than 10 tokens are not loaded",
+            left_out="loading layers during computation, write_through_selective, write times",
         ),
         TierRules(
             "dynamo", "eviction", answers=True, host_blocks=100_000, host_times_gpu=None,
             source="ai-dynamo/dynamo lib/mocker/src/kvbm_offload/config.rs: 100,000 blocks, 14 and 7 GB/s, batches of 32",
-            left_out="batches, the time that writes take, the copy that stays below after a load, disks that replicas share",
+            left_out="batches, write times, copies that stay in the lower tier, disks that replicas share",
         ),
     )
 }  # fmt: skip

@@ -67,13 +67,13 @@ class GroupedManager(BlockPool):
         """Trailing tokens that several draft modules may compute once more."""
         if any(group.drops and group.group.kind == "chunked" for group in self.groups):
             raise EngineError(
-                "vLLM 0.33 has no chunked attention in groups of which the last block of a hit is dropped",
-                hint="let the hashes cover the next token, which is the default",
+                "vLLM 0.33 has no chunked attention in groups that drop the last block of a hit",
+                hint="leave `disable_lookahead_block_hashes` off, its default",
             )
         if config.enable_prefix_caching and draft_groups(self.plan):
             size, ahead = self.plan.scheduler_block_size, self.plan.num_prefill_lookahead
             if size < ahead:
-                raise EngineError(f"{ahead} modules that draft need blocks of as many tokens; they have {size}")
+                raise EngineError(f"{ahead} draft modules need blocks of at least as many tokens, not {size}")
 
     def _tags(self) -> list[int]:
         """Return groups in the order of their tags: the first with full attention, which has most blocks, needs none."""
@@ -340,7 +340,7 @@ class GroupedManager(BlockPool):
             if keys.hashes[block] is not None:  # it was filled in part
                 if keys.tokens[block] >= (index + 1) * size:
                     raise EngineError(
-                        "vLLM 0.33 fails here: a state is registered that stands for a later token already"
+                        "vLLM 0.33 fails here: it registers a state that already belongs to a later token"
                     )
                 self._evict([block])
             keys.put(block, BlockHash(hashes[(index + 1) * scale - 1] + group.tag), (index + 1) * size)
@@ -371,7 +371,7 @@ class GroupedManager(BlockPool):
         at = tokens // unit
         if at > len(hashes):
             raise EngineError(
-                "vLLM 0.33 fails here: a state is kept where its hash covers tokens that do not exist yet",
+                "vLLM 0.33 fails here: it keeps a state with a hash over tokens that do not exist yet",
                 hint="disable_lookahead_block_hashes",
             )
         key = BlockHash(hashes[at - 1] + group.tag)

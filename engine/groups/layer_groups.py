@@ -52,8 +52,8 @@ def group_layers(
     if (full := _full_allocation(layers)) is not None:
         return [LayerGroup(tuple(full), full[0])]
     raise EngineError(
-        "vLLM has no plan for these layers: the pages of MLA layers can be neither padded nor made equal to those of the others",
-        hint="another --block-size may make one page a multiple of the other",
+        "vLLM has no plan for these layers: it cannot align the pages of MLA layers with the other pages",
+        hint="try another --block-size: one page must be a multiple of the other",
     )
 
 
@@ -63,7 +63,7 @@ def _mergeable(layers: list[LayerSpec]) -> bool:
     except UnmergeableError as error:
         if error.conflicting:
             raise EngineError(
-                "vLLM plans layers of several windows or chunks as full attention only where they are the same",
+                "vLLM plans windows or chunks as full attention only if all have the same size",
                 hint="leave the hybrid KV cache manager on",
             ) from None
         return False
@@ -99,7 +99,7 @@ def _promoted(layers: list[LayerSpec]) -> list[LayerSpec]:
         layers = [_as_full(layer, shared) for layer in layers]
     if not (_mergeable(layers) or uniform(layers)):
         raise EngineError(
-            "without the hybrid KV cache manager, vLLM has no plan for these layers: they do not become one kind",
+            "without the hybrid KV cache manager, vLLM has no plan for these kinds of layers",
             hint="leave the hybrid KV cache manager on",
         )
     return layers

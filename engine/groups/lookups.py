@@ -170,6 +170,6 @@ def _refuse_unhashed(by_block: list[BlockHash], count: int) -> None:
     """Raise EngineError if vLLM 0.33 would read past the hashes of a request, and crash."""
     if count > len(by_block):
         raise EngineError(
-            "vLLM 0.33 fails here: it looks up a block whose hash covers tokens of the drafts that do not exist yet",
-            hint="more than one MTP module needs layers with full attention, or `disable_lookahead_block_hashes`",
+            "vLLM 0.33 fails here: it looks up a block with a hash over draft tokens that do not exist yet",
+            hint="with several MTP modules, use full attention or `disable_lookahead_block_hashes`",
         )

@@ -134,7 +134,7 @@ def _draft_layers(model: ServedModel, options: ServeOptions, kept: KVDtype, bloc
         return []
     count = 1 if drafts.method != "mtp" else model.mtp_layers
     if not count:
-        raise EngineError(f"{model.name} has no layers that predict further tokens", hint="another method than mtp")
+        raise EngineError(f"{model.name} has no MTP layers", hint="use another method than mtp")
     full = [shape for shape in model.attention if shape.kind in ("full", "mla")]
     last = full[-2:] if model.sparse else full[-1:]  # an index comes before its layer
     return [shape.layer(block_size, kept, options.tensor_parallel, draft=True) for shape in last * count]
@@ -159,19 +159,19 @@ def _block_size(model: ServedModel, options: ServeOptions, kept: KVDtype) -> tup
         block = asked or (LATENT_BLOCK if latent else DEFAULT_BLOCK)
         return (
             block,
-            f"pages of FlashMLA have {LATENT_BLOCK} tokens; other kernels of MLA take --block-size 16 or 32"
+            f"pages of FlashMLA have {LATENT_BLOCK} tokens; other MLA kernels accept --block-size 16 or 32"
             if latent
             else None,
             state,
         )
     if asked is not None and asked % KERNEL_UNIT:
         raise EngineError(
-            f"{model.name} cannot have blocks of {asked} tokens: its attention kernels take multiples of {KERNEL_UNIT}",
+            f"{model.name} cannot have blocks of {asked} tokens: its attention kernels need multiples of {KERNEL_UNIT}",
             hint=f"--block-size {max(asked // KERNEL_UNIT, 1) * KERNEL_UNIT}",
         )
     token = _attention_page(model, options, kept, 1) or 1
     unit = max(asked or DEFAULT_BLOCK, LATENT_UNIT if model.latent else KERNEL_UNIT)
     block = unit * -(-state // (unit * token))
     block = max(KERNEL_UNIT * -(-block // KERNEL_UNIT), asked or DEFAULT_BLOCK)
-    reason = f"one state takes {state:,} bytes, a page of which holds {-(-state // token):,} tokens of attention"
+    reason = f"one state takes {state:,} bytes, the size of {-(-state // token):,} tokens of attention"
     return block, f"{reason}; blocks are multiples of {unit} tokens", state

@@ -42,8 +42,8 @@ class _Bucket:
             return [self.layers]
         if not self.balanced:
             raise EngineError(
-                "vLLM has no plan for these layers: those of one window have pages of several sizes, and not as many of each",
-                hint="the KV cache layout LBNHC has one",
+                "vLLM has no plan for these layers: layers with one window have pages of several sizes in different numbers",
+                hint="use the KV cache layout LBNHC",
             )
         rounds = list(zip(*self.pages.values(), strict=True))
         return [[layer for one in rounds[number::groups] for layer in one] for number in range(groups)]

@@ -34,7 +34,8 @@ class Speculation:
     def __post_init__(self) -> None:
         if self.method not in get_args(DraftMethod):
             raise EngineError(
-                f"unknown method of speculation {self.method[:40]!a}", hint=f"one of {', '.join(get_args(DraftMethod))}"
+                f"unknown speculation method {self.method[:40]!a}",
+                hint=f"use one of {', '.join(get_args(DraftMethod))}",
             )
         if self.tokens < 1:
             raise EngineError(f"num_speculative_tokens must be at least 1, not {self.tokens}")
@@ -90,7 +91,8 @@ def plan_cache(layers: Sequence[LayerSpec], options: PlanOptions) -> CachePlan:
     ranks = options.decode_context_parallel_size
     if ranks > 1 and any(isinstance(g.spec, AttentionLayer) and g.spec.window and g.spec.sharded for g in groups):
         raise EngineError(
-            "decode context parallelism cannot divide layers that see a window", hint="decode_context_parallel_size: 1"
+            "decode context parallelism does not support layers with a window",
+            hint="set decode_context_parallel_size: 1",
         )
     _check_layout(groups, options.kv_cache_layout)
     kv_groups = tuple(_kv_group(groups, number, options) for number in range(len(groups)))
@@ -131,9 +133,9 @@ def _check_layout(groups: list[LayerGroup], layout: Layout) -> None:
     compact = set(layout[:2]) == {"L", "B"}
     several = len({layer.page_bytes for layer in layers}) > 1
     if several and (not compact or (len(groups) > 1 and layout[0] == "L")):
-        raise EngineError(f"the KV cache layout {layout} cannot hold pages of several sizes", hint="BLHNC can")
+        raise EngineError(f"the KV cache layout {layout} cannot hold pages of several sizes", hint="use BLHNC")
     if not compact and any(_padded_heads(layer) for layer in layers):
-        raise EngineError(f"the KV cache layout {layout} cannot hold pages that are filled up", hint="LBNHC can")
+        raise EngineError(f"the KV cache layout {layout} cannot hold padded pages", hint="use LBNHC")
 
 
 def _padded_heads(layer: LayerSpec) -> bool:
@@ -179,7 +181,7 @@ def _block_sizes(groups: Sequence[KVGroup], options: PlanOptions) -> tuple[int, 
         if groups and caching and asked not in (None, block):
             raise EngineError(
                 f"prefix_match_unit {asked} needs several KV cache groups; this model has one, with blocks of {block}",
-                hint=f"leave it out: hits end on blocks of {block} tokens",
+                hint=f"remove it: hits end on blocks of {block} tokens",
             )
         return block, block
     sizes = [group.block_size for group in groups]
@@ -190,7 +192,7 @@ def _block_sizes(groups: Sequence[KVGroup], options: PlanOptions) -> tuple[int, 
     if unit < 1 or any(size % unit for size in sizes):
         raise EngineError(
             f"prefix_match_unit {unit} does not divide the groups' blocks of {', '.join(map(str, sorted(set(sizes))))} tokens",
-            hint=f"a divisor of {gcd(*sizes)}",
+            hint=f"use a divisor of {gcd(*sizes)}",
         )
     return block, unit
 

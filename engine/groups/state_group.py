@@ -179,7 +179,7 @@ class StateGroup(GroupRules):
         """Turn a spare state that the step leaves behind into a spare state again."""
         block = blocks[index]
         if block == NULL_BLOCK or self.pool.keys.holds(block) or self.pool.is_shared(block):
-            raise EngineError("vLLM 0.33 fails here: a state for drafts is registered, so that it cannot be moved")
+            raise EngineError("vLLM 0.33 fails here: it registers a state for drafts, so it cannot move the state")
         blocks.append(block)
         blocks[index] = NULL_BLOCK
 
@@ -236,7 +236,7 @@ class StateGroup(GroupRules):
     def _register_export(self, request: Request, table: GroupTable, checkpoint: ExportedState) -> BlockHash | None:
         pool, (position, index) = self.pool, checkpoint
         if index >= len(table.blocks):
-            raise EngineError("vLLM 0.33 fails here: a state is exported to a block that the request does not have")
+            raise EngineError("vLLM 0.33 fails here: it exports a state to a block that the request does not have")
         block = table.blocks[index]
         of_prompt = position == state_boundary(
             request.num_prompt_tokens, self.align, drops=self._earlier, lookahead=self._lookahead

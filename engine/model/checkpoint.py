@@ -43,8 +43,8 @@ class Checkpoint(Mapping[str, torch.Tensor]):
             self._add_shards(self.folder / INDEX_FILE)
         else:
             raise EngineError(
-                f"{self.folder}: neither {SINGLE_FILE} nor {INDEX_FILE} is there",
-                hint="kvtool reads safetensors only; --load-format dummy needs no weights",
+                f"{self.folder}: the folder has neither {SINGLE_FILE} nor {INDEX_FILE}",
+                hint="use safetensors, or --load-format dummy, which needs no weights",
             )
         self.shapes: dict[str, Shape] = {}
         self.dtypes: dict[str, torch.dtype] = {}
@@ -53,7 +53,7 @@ class Checkpoint(Mapping[str, torch.Tensor]):
             self.shapes[name] = tuple(header.get_shape())
             if header.get_dtype() not in _DTYPES:
                 raise EngineError(
-                    f"{self.folder}: {name} is stored as {header.get_dtype()}",
+                    f"{self.folder}: {name} has the unsupported dtype {header.get_dtype()}",
                     hint=f"kvtool reads {', '.join(_DTYPES)}",
                 )
             self.dtypes[name] = _DTYPES[header.get_dtype()]
@@ -73,14 +73,14 @@ class Checkpoint(Mapping[str, torch.Tensor]):
             file = cast("_File", safe_open(path, framework="pt"))
         except SafetensorError as error:
             raise EngineError(
-                f"{path}: damaged, cut off or not safetensors ({error})", hint="get the file again"
+                f"{path}: damaged, cut off or not safetensors ({error})", hint="download the file again"
             ) from error
         except OSError as error:
             raise EngineError(f"{path}: {error.strerror or error}") from error
         names = list(file.keys())
         for name in names:
             if name in self._file_of:
-                raise EngineError(f"{path}: {name} is in another shard, too")
+                raise EngineError(f"{path}: {name} is also in another shard")
             self._file_of[name] = file
         return names
 
@@ -92,17 +92,20 @@ class Checkpoint(Mapping[str, torch.Tensor]):
         shards = sorted(set(shard_of.values()))
         for shard in shards:
             if Path(shard).name != shard:
-                raise EngineError(f"{index}: {shard[:80]!a} is not the name of a file beside it")
+                raise EngineError(f"{index}: {shard[:80]!a} is not the name of a file in its folder")
         missing = [shard for shard in shards if not (self.folder / shard).is_file()]
         if missing:
             raise EngineError(
-                f"{index} names {missing[0]!a}, which is not there"
+                f"{index} names the missing file {missing[0]!a}"
                 + (f" ({len(missing)} of {len(shards)} shards are missing)" if len(missing) > 1 else ""),
-                hint="get the missing files",
+                hint="download the missing files",
             )
         for shard in shards:
             named = {name for name, file in shard_of.items() if file == shard}
             found = set(self._add(self.folder / shard))
-            for problem, names in (("lacks", named - found), ("has, beyond what the index names,", found - named)):
+            for problem, names in (
+                ("lacks", named - found),
+                ("has, although the index does not name it,", found - named),
+            ):
                 if names:
                     raise EngineError(f"{self.folder / shard} {problem} {min(names)!a}")

@@ -34,7 +34,7 @@ def find_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:  # a build without CUDA asserts
-        raise EngineError(f"there is no device {name!a} here", hint="cpu, or cuda with a GPU") from error
+        raise EngineError(f"this machine has no device {name!a}", hint="use cpu, or cuda with a GPU") from error
     return device
 
 
@@ -58,7 +58,7 @@ def choose_kernels(device: torch.device) -> KernelChoice:
     if device.type != "cuda":
         return KernelChoice(torch_twins)
     if torch.version.hip is not None:
-        return KernelChoice(torch_twins, "the Triton kernels were never run on AMD GPUs; torch computes there")
+        return KernelChoice(torch_twins, "the Triton kernels were never run on AMD GPUs, so torch computes")
     capability = torch.cuda.get_device_capability(device)
     if capability < _CAPABILITY:
         return KernelChoice(

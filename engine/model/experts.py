@@ -53,14 +53,16 @@ class Experts:
         if self.count % self.groups:
             raise EngineError(f"{self.count} experts do not make {self.groups} equal groups (`n_group`)")
         if self.groups_chosen > self.groups:
-            raise EngineError(f"{self.groups_chosen} groups are chosen of {self.groups} (`topk_group`, `n_group`)")
+            raise EngineError(
+                f"{self.groups_chosen} groups cannot be chosen from {self.groups} (`topk_group`, `n_group`)"
+            )
         each = self.count // self.groups
         if self.chosen > each * self.groups_chosen:
             raise EngineError(
-                f"{self.chosen} experts are chosen of {each * self.groups_chosen} (`num_experts_per_tok`)"
+                f"{self.chosen} experts cannot be chosen from {each * self.groups_chosen} (`num_experts_per_tok`)"
             )
         if self.group_best > each:
-            raise EngineError(f"a group has {each} experts, of which the best {self.group_best} are added (`n_group`)")
+            raise EngineError(f"a group has only {each} experts, not the {self.group_best} best to add (`n_group`)")
 
 
 def read_experts(config: JsonObject, family: str) -> Experts | None:
@@ -84,7 +86,7 @@ def read_experts(config: JsonObject, family: str) -> Experts | None:
         raise EngineError(f"`topk_method` {method[:40]!a} is not supported")
     normalized = config.flag_or("norm_topk_prob", third)
     if normalized and not third:
-        raise EngineError("`norm_topk_prob` is not supported with DeepseekV2ForCausalLM, which leaves it out")
+        raise EngineError("`norm_topk_prob` is not supported with DeepseekV2ForCausalLM, which ignores it")
     grouped = method != "greedy"
     return Experts(
         count=config.integer("n_routed_experts"),

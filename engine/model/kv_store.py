@@ -115,13 +115,13 @@ def storage_dtype(dtype: KVDtype, device: torch.device | str) -> torch.dtype:
     device = torch.device(device)
     found = getattr(torch, dtype.torch_name, None)
     if not isinstance(found, torch.dtype):
-        raise EngineError(f"this torch has no {dtype.name}", hint="choose another --kv-cache-dtype")
+        raise EngineError(f"this version of torch has no {dtype.name}", hint="choose another --kv-cache-dtype")
     if device.type == "cuda" and dtype.name == "fp8_e4m3":
         capability = torch.cuda.get_device_capability(device)
         if torch.version.hip is None and capability < _E4M3_CAPABILITY:
             raise EngineError(
-                f"this GPU has no fp8_e4m3: its compute capability is {capability[0]}.{capability[1]}, 8.9 is needed",
-                hint="fp8_e5m2 and int8 take as little memory",
+                f"this GPU has no fp8_e4m3: its compute capability is {capability[0]}.{capability[1]}, not 8.9 or higher",
+                hint="use fp8_e5m2 or int8, which are as small",
             )
     try:
         torch.ones(2, device=device).to(found).to(torch.float32)

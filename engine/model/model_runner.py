@@ -43,7 +43,7 @@ def attention_shortfall(model: Decoder) -> str:
     """Return why other kernels compute attention than the rest; empty where they do not."""
     if model.config.plain_attention or model.kernels is torch_twins:
         return ""
-    return "windows, sinks, softcaps and latent vectors are not in the Triton kernels, so torch computes attention"
+    return "the Triton kernels have no windows, sinks, softcaps and latent vectors, so torch computes attention"
 
 
 class ModelRunner:
@@ -86,7 +86,7 @@ class ModelRunner:
             raise EngineError(
                 f"{model.config.name} has layers that {model.kernels.NAME} attention reads request by request here, "
                 "not prefix by prefix",
-                hint="--decode-attention flat, or a float32 or bfloat16 model on cpu with --kv-cache-dtype auto",
+                hint="use --decode-attention flat, or a float32 or bfloat16 model on cpu with --kv-cache-dtype auto",
             )
         self._planners: tuple[AttentionPlanner, AttentionPlanner] | None = None
         if plain and (model.kernels is not torch_twins or decode_attention == "prefix-aware"):
@@ -193,5 +193,5 @@ class ModelRunner:
         if low < 0 or high >= size:
             raise EngineError(
                 f"token {low if low < 0 else high} is not in the model's vocabulary of {size}",
-                hint="the model and the tokenizer must belong together",
+                hint="use the tokenizer of this model",
             )

@@ -16,7 +16,7 @@ EMBEDDING, HEAD, NORM = "model.embed_tokens.weight", "lm_head.weight", "model.no
 CORRECTION = "mlp.gate.e_score_correction_bias"
 _SHOWN = 4
 """Names of tensors in an error message; the rest is counted."""
-_MISMATCH_HINT = "config.json and the weights must belong together"
+_MISMATCH_HINT = "use config.json and weights of the same model"
 
 
 def parameter_shapes(config: ModelConfig) -> dict[str, Shape]:

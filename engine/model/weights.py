@@ -76,8 +76,8 @@ def _checked(
     folder = model_path(path)
     if not folder.exists():
         raise EngineError(
-            f"{config.name} is known by its geometry only; there is no folder {str(path)!a} with weights",
-            hint="--load-format dummy runs it with random weights",
+            f"{config.name} is a preset without weights, and there is no folder {str(path)!a}",
+            hint="use --load-format dummy for random weights",
         )
     checkpoint = Checkpoint(folder if folder.is_dir() else folder.parent)
     chosen = _dtype(dtype, config, next(iter(checkpoint.dtypes.values()), None))
@@ -90,13 +90,13 @@ def _checked(
 def _dtype(name: str, config: ModelConfig, stored: torch.dtype | None) -> torch.dtype:
     if name != "auto":
         if name not in DTYPES:
-            raise EngineError(f"unknown dtype {name[:40]!a}", hint=f"auto, {', '.join(DTYPES)}")
+            raise EngineError(f"unknown dtype {name[:40]!a}", hint=f"use auto, {', '.join(DTYPES)}")
         return DTYPES[name]
     if config.dtype is None:
         return stored or torch.float32
     if config.dtype not in DTYPES:
         raise EngineError(
-            f"{config.source}: `dtype` {config.dtype[:40]!a} is not supported", hint=f"--dtype {', '.join(DTYPES)}"
+            f"{config.source}: `dtype` {config.dtype[:40]!a} is not supported", hint=f"use --dtype {', '.join(DTYPES)}"
         )
     return DTYPES[config.dtype]
 

@@ -67,23 +67,23 @@ ACCELERATORS = {
         ),
         Accelerator(
             "h100", 989.4e12, 3.35e12, 80 * _GIB,
-            "NVIDIA H100 data sheet, SXM: 1,979 TFLOP/s bf16 with sparsity, half of it dense; 3.35 TB/s; NVLink 900 GB/s",
+            "NVIDIA H100 data sheet, SXM: 1,979 TFLOP/s bf16 with sparsity, half dense; 3.35 TB/s; NVLink 900 GB/s",
             _NVLINK_4,
         ),
         Accelerator(
             "h200", 989.4e12, 4.8e12, 141 * _GIB,
-            "NVIDIA H200 data sheet, SXM: 1,979 TFLOP/s bf16 with sparsity, half of it dense; 4.8 TB/s; NVLink 900 GB/s",
+            "NVIDIA H200 data sheet, SXM: 1,979 TFLOP/s bf16 with sparsity, half dense; 4.8 TB/s; NVLink 900 GB/s",
             _NVLINK_4,
         ),
         Accelerator(
             "b200", 2250e12, 8e12, 180 * _GIB,
-            "an eighth of NVIDIA HGX B200 (36 PFLOP/s bf16 with sparsity, half of it dense) and of NVIDIA DGX B200's data sheet "
+            "1/8 of NVIDIA HGX B200 (36 PFLOP/s bf16 with sparsity, half dense) and of NVIDIA DGX B200's data sheet "
             "(64 TB/s, 1,440 GB); NVLink 1.8 TB/s",
             _NVLINK_5,
         ),
         Accelerator(
             "l4", 121e12, 0.3e12, 24 * _GIB,
-            "NVIDIA L4 data sheet: 242 TFLOP/s bf16 with sparsity, half of it dense; 300 GB/s; PCIe 4.0 x16", _PCIE_4, 58,
+            "NVIDIA L4 data sheet: 242 TFLOP/s bf16 with sparsity, half dense; 300 GB/s; PCIe 4.0 x16", _PCIE_4, 58,
         ),
         Accelerator(
             "l40s", 362.05e12, 0.864e12, 48 * _GIB,
@@ -102,7 +102,7 @@ ACCELERATORS = {
         ),
         Accelerator(
             "rtx-pro-6000-se", 480e12, 1.597e12, 96 * _GIB,
-            "NVIDIA RTX PRO 6000 Blackwell Server Edition data sheet: 120 TFLOP/s fp32, of which bf16 is four times on this chip "
+            "NVIDIA RTX PRO 6000 Blackwell Server Edition data sheet: 120 TFLOP/s fp32; bf16 is four times that on this chip "
             "(the sheet has no bf16 figure of its own); 1,597 GB/s; PCIe 5.0 x16",
             _PCIE_5, 188,
         ),
@@ -139,4 +139,4 @@ def find_accelerator(name: str) -> Accelerator:
     for accelerator in ACCELERATORS.values():
         if wanted in (accelerator.name, accelerator.name.replace("-", "")):
             return accelerator
-    raise EngineError(f"unknown accelerator `{name}`", hint=f"one of {', '.join(ACCELERATORS)}")
+    raise EngineError(f"unknown accelerator `{name}`", hint=f"use one of {', '.join(ACCELERATORS)}")

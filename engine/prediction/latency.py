@@ -99,10 +99,10 @@ class LatencyModel:
             raise EngineError(f"tensor parallelism must be at least 1, not {ways}")
         if geometry.num_heads % ways:
             raise EngineError(
-                f"{geometry.num_heads} attention heads of {geometry.name} cannot be cut for {ways} accelerators"
+                f"{geometry.num_heads} attention heads of {geometry.name} cannot be split over {ways} accelerators"
             )
         if ways > 1 and not self.accelerator.link:
-            raise EngineError(f"how fast one {self.accelerator.name} talks to another is not known")
+            raise EngineError(f"the speed of links between {self.accelerator.name} accelerators is unknown")
         flop_seconds = 1 / (self.accelerator.flops * self.accelerator.compute_efficiency)
         byte_seconds = 1 / (self.accelerator.bandwidth * self.bandwidth_efficiency)
         layers = geometry.num_layers - (not self.whole_last_layer)

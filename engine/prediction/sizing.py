@@ -112,8 +112,8 @@ class Sizing:
         if not self.fits:
             taken = f"{_gib(self.weights)} of {self.model}'s weights and the {_gib(self.activations + self.graphs)}"
             raise EngineError(
-                f"{_gib(self.memory)} ({_gib(self.usable)} of them usable) hold no KV cache beside the {taken} "
-                f"estimated for activations and graphs: {_gib(self.lacking)} more would",
+                f"no KV cache fits: {taken} estimated for activations and graphs leave too little of {_gib(self.memory)} "
+                f"({_gib(self.usable)} usable); it needs {_gib(self.lacking)} more",
                 hint="raise --gpu-memory or --tensor-parallel, or choose a smaller --model",
             )
         if max_model_len is not None and not self.pool.holds(max_model_len):
@@ -128,7 +128,7 @@ class Sizing:
     def _too_long(self, asked: int, longest: int) -> EngineError:
         return EngineError(
             f"a KV cache of {_gib(self.available)} holds no request of {asked:,} tokens",
-            hint=f"the longest that fits has {longest:,}: lower --max-model-len, "
+            hint=f"at most {longest:,} tokens fit: lower --max-model-len, "
             "raise --gpu-memory or choose a smaller --kv-cache-dtype",
         )
 
@@ -144,7 +144,7 @@ def kv_heads_per_rank(geometry: Geometry, tensor_parallel: int) -> int:
     heads, kv_heads = geometry.num_heads, geometry.num_kv_heads
     if heads % tensor_parallel or (kv_heads % tensor_parallel and tensor_parallel % kv_heads):
         raise EngineError(
-            f"{geometry.name} cannot be cut for {tensor_parallel} accelerators: it has {heads} attention heads and "
+            f"{geometry.name} cannot be split over {tensor_parallel} accelerators: it has {heads} attention heads and "
             f"{kv_heads} K/V heads"
         )
     return max(kv_heads // tensor_parallel, 1)
@@ -205,7 +205,7 @@ def size_cache(
     `activations` and `graphs` are estimates unless given. `plan` gives the size of a block; without one, all layers are plain.
     """
     if not 0.0 < utilization <= 1.0:
-        raise EngineError(f"memory utilization is in (0, 1], not {utilization}")
+        raise EngineError(f"memory utilization must be in (0, 1], not {utilization}")
     if block_size < 1:
         raise EngineError(f"block size must be at least 1, not {block_size}")
     if plan is None or not plan.groups:

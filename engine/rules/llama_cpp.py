@@ -96,11 +96,11 @@ class LlamaCppCache:
 
     def _impossible(self, tokens: int) -> EngineError:
         if not tokens:
-            return EngineError("a prompt without tokens", hint="llama.cpp answers it with nothing")
+            return EngineError("a prompt has no tokens", hint="remove it: llama.cpp gives no answer")
         return EngineError(
-            f"a prompt of {tokens:,} tokens does not fit into a slot of llama.cpp: its context is {self.options.slot_ctx:,},"
+            f"a prompt of {tokens:,} tokens does not fit into a slot: its context is {self.options.slot_ctx:,},"
             " with at least one token of the answer",
-            hint="give a larger --ctx-size, or with --parallel fewer slots",
+            hint="raise --ctx-size, or lower --parallel",
         )
 
     def _shared(self, slot: ServerSlot, prompt: bytes) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from kvtool.engine.kv_dtype import KVDtype, find_kv_dtype
 from kvtool.engine.model.configs.layer_shapes import AttentionLayerShape
 from kvtool.engine.model.configs.served_model import ServedModel
 
-_OTHER_RULES = "take a model that has attention alone, or another engine's rules"
+_OTHER_RULES = "choose a model with only attention, or another engine's rules"
 
 
 def llama_cpp_facts(model: ServedModel, kv_dtype: str) -> dict[str, int]:
@@ -17,18 +17,18 @@ def llama_cpp_facts(model: ServedModel, kv_dtype: str) -> dict[str, int]:
     """
     if model.states:
         raise EngineError(
-            f"{model.name} has {len(model.states)} layers that keep a state, and llama.cpp's rules here are for attention alone",
+            f"{model.name} has {len(model.states)} layers with a state; these llama.cpp rules support only attention",
             hint=_OTHER_RULES,
         )
     if any(layer.chunk is not None for layer in model.attention):
         raise EngineError(
-            f"{model.name} has layers that attend within chunks, and llama.cpp's rules here know windows alone",
+            f"{model.name} has layers with chunked attention; these llama.cpp rules support only windows",
             hint=_OTHER_RULES,
         )
     windows = sorted({layer.window for layer in model.attention if layer.window is not None})
     if len(windows) > 1:
         lengths = ", ".join(f"{window:,}" for window in windows)
-        raise EngineError(f"{model.name} has windows of {lengths} tokens, and llama.cpp knows one", hint=_OTHER_RULES)
+        raise EngineError(f"{model.name} has windows of {lengths} tokens; llama.cpp supports one", hint=_OTHER_RULES)
     dtype = find_kv_dtype(kv_dtype)
     full = [layer for layer in model.attention if layer.window is None]
     if not full:  # in families whose layers all have a window llama.cpp keeps everything: observed with Llama and Phi 3

@@ -79,16 +79,16 @@ class LlamaCppOptions:
             value, least = getattr(self, field.name), _LEAST.get(field.name)
             if least is not None and value is not None and value < least:
                 raise EngineError(
-                    f"{field.name} is {value}; llama.cpp takes {least} or more", hint=f"leave out {field.name}"
+                    f"{field.name} is {value}; llama.cpp accepts {least} or more", hint=f"remove {field.name}"
                 )
         if self.slots > MOST_SLOTS:
             raise EngineError(
-                f"parallel is {self.slots}; llama.cpp takes {MOST_SLOTS} at most", hint="give fewer slots"
+                f"parallel is {self.slots}; llama.cpp accepts {MOST_SLOTS} at most", hint="lower --parallel"
             )
         if not 0 <= self.slot_prompt_similarity <= 1:
             raise EngineError(
-                f"slot_prompt_similarity is {self.slot_prompt_similarity}, not a part of a prompt",
-                hint="give a number from 0 to 1; 0 turns it off",
+                f"slot_prompt_similarity is {self.slot_prompt_similarity}, not a share",
+                hint="use a number from 0 to 1; 0 turns it off",
             )
 
     @property

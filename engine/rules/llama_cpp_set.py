@@ -40,20 +40,20 @@ def _more_slots(options: LlamaCppOptions, times: int, similarity: float | None) 
     if similarity is not None and similarity > options.slot_prompt_similarity:
         changed = replace(changed, slot_prompt_similarity=similarity)
         what += f" --slot-prompt-similarity {similarity}"
-    return OtherSetting(SLOT_LOST, what, changed, f"memory for {times} times the context")
+    return OtherSetting(SLOT_LOST, what, changed, f"needs memory for {times} times the context")
 
 
 def _more_of_windows(options: LlamaCppOptions) -> list[OtherSetting[LlamaCppOptions]]:
     """Extend windows. A saved prompt has only its window, even with --swa-full, so prompts also need slots of their own."""
-    full, memory = replace(options, swa_full=True), "layers with a window need memory for the whole context then"
+    full, memory = replace(options, swa_full=True), "layers with a window then need memory for the whole context"
     found = [OtherSetting(WINDOW, "keep all tokens of layers with a window: --swa-full", full, memory)]
     if options.saves_idle_slots:
         what = "keep all tokens of layers with a window, and prompts in their slots: --swa-full --no-cache-idle-slots"
         found.append(OtherSetting(WINDOW, what, replace(full, cache_idle_slots=False), memory))
     if options.ubatch_size < options.batch_size:
-        what = f"keep more tokens behind the window: --ubatch-size {options.batch_size}"
+        what = f"keep more tokens outside the window: --ubatch-size {options.batch_size}"
         larger = replace(options, ubatch_size=options.batch_size)
-        found.append(OtherSetting(WINDOW, what, larger, "the buffers of a micro batch grow with it"))
+        found.append(OtherSetting(WINDOW, what, larger, "needs larger buffers for a micro batch"))
     return found
 
 
@@ -77,7 +77,7 @@ def _remedies(options: LlamaCppOptions) -> tuple[OtherSetting[LlamaCppOptions], 
                 SLOT_LOST,
                 f"move chunks to another position: --cache-reuse {_CHUNK}",
                 replace(options, cache_reuse=_CHUNK),
-                "moved chunks keep the context in which they were computed: answers may change",
+                "moved chunks keep their old context: answers can change",
             )
         )
     return tuple(found)
@@ -87,9 +87,9 @@ LLAMA_CPP = RuleSet(
     name="llamacpp",
     engine="llama.cpp server b11549",
     status="driven",
-    evidence="compared with the cached tokens that the server itself reports, in process, with tiny random models",
+    evidence="compared with the cached tokens that the server reports, with tiny random models",
     not_modelled=(
-        "requests that run at the same time",
+        "concurrent requests",
         "hybrid and recurrent models",
         "images and audio",
         "speculative decoding",
@@ -104,6 +104,6 @@ LLAMA_CPP = RuleSet(
     scopes=False,
     moves=True,
     remedies=_remedies,
-    eviction="the slot used longest ago, of saved prompts the oldest, each of them whole",
+    eviction="the least recently used slot; the oldest saved prompt; always a whole prompt",
     limited=_list_of,
 )

@@ -26,8 +26,8 @@ def find_rule_set(name: str) -> AnyRuleSet:
     """Return the rule set of a name; EngineError where there is none."""
     if name not in _HOMES:
         close = get_close_matches(name, _HOMES, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"one of {', '.join(_HOMES)}"
-        raise EngineError(f"no rules are known by the name `{name}`", hint=hint)
+        hint = f"did you mean {close[0]}?" if close else f"use one of {', '.join(_HOMES)}"
+        raise EngineError(f"unknown rules `{name}`", hint=hint)
     module, constant = _HOMES[name]
     found = getattr(import_module(f"{__package__}.{module}"), constant)
     assert isinstance(found, RuleSet), "a rule set"

@@ -83,25 +83,25 @@ def _remedies(options: SglangOptions) -> tuple[OtherSetting[SglangOptions], ...]
     found = []
     if options.max_total_tokens is not None:
         tokens = 2 * options.max_total_tokens
-        what = f"give the cache twice the room: --max-total-tokens {tokens}"
+        what = f"double the cache: --max-total-tokens {tokens}"
         found.append(OtherSetting("evicted", what, replace(options, max_total_tokens=tokens)))
         found += [
             OtherSetting(
                 "evicted",
-                f"keep what is used often: --radix-eviction-policy {policy}",
+                f"keep frequently used tokens: --radix-eviction-policy {policy}",
                 replace(options, radix_eviction_policy=policy),
             )
             for policy in ("lfu", "slru")
             if policy != options.radix_eviction_policy
         ]
     if options.schedule_policy == "fcfs":
-        what = "let what matches the cache go first: --schedule-policy lpm"
+        what = "run requests with cached prefixes first: --schedule-policy lpm"
         found.append(OtherSetting("in_flight", what, replace(options, schedule_policy="lpm")))
     if options.page_size > 1:
-        what = "take pages of one token: --page-size 1"
+        what = "use pages of one token: --page-size 1"
         found.append(
             OtherSetting(
-                "partial_block", what, replace(options, page_size=1), "some attention backends take larger pages only"
+                "partial_block", what, replace(options, page_size=1), "some attention backends need larger pages"
             )
         )
     return tuple(found)
@@ -111,7 +111,7 @@ SGLANG: Final = RuleSet(
     name="sglang",
     engine="SGLang 0.5.23",
     status="driven",
-    evidence="compared with SGLang's own radix cache, queue and admission, which run without a GPU",
+    evidence="compared with SGLang's own radix cache, queue and admission, without a GPU",
     not_modelled=(
         "overlap of scheduling and computing",
         "HiCache's host and storage tiers",

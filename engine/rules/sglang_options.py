@@ -37,36 +37,34 @@ class SglangOptions:
 
     def __post_init__(self) -> None:
         if self.page_size < 1:
-            raise EngineError(f"page_size is {self.page_size}", hint="a page holds at least one token")
+            raise EngineError(f"page_size is {self.page_size}", hint="use at least one token")
         if self.max_total_tokens is not None and self.max_total_tokens < self.page_size:
             raise EngineError(
-                f"max_total_tokens is {self.max_total_tokens}, less than a page of {self.page_size}",
-                hint="leave it out for a pool that never runs short",
+                f"max_total_tokens is {self.max_total_tokens}, less than one page of {self.page_size}",
+                hint="remove it for an unlimited pool",
             )
         if self.radix_eviction_policy not in EVICTION_POLICIES:
             raise EngineError(
                 f"radix_eviction_policy is {self.radix_eviction_policy!r}",
-                hint=f"one of {', '.join(EVICTION_POLICIES)}",
+                hint=f"use one of {', '.join(EVICTION_POLICIES)}",
             )
         if self.schedule_policy not in SCHEDULE_POLICIES:
             raise EngineError(
-                f"schedule_policy is {self.schedule_policy!r}", hint=f"one of {', '.join(SCHEDULE_POLICIES)}"
+                f"schedule_policy is {self.schedule_policy!r}", hint=f"use one of {', '.join(SCHEDULE_POLICIES)}"
             )
         if self.max_running_requests is not None and self.max_running_requests < 1:
-            raise EngineError(
-                f"max_running_requests is {self.max_running_requests}", hint="at least one request must be able to run"
-            )
+            raise EngineError(f"max_running_requests is {self.max_running_requests}", hint="use at least 1")
         if self.max_prefill_tokens < 1:
-            raise EngineError(f"max_prefill_tokens is {self.max_prefill_tokens}", hint="give at least one token")
+            raise EngineError(f"max_prefill_tokens is {self.max_prefill_tokens}", hint="use at least one token")
         if self.chunked_prefill_size is not None and (
             self.chunked_prefill_size < 1 or self.chunked_prefill_size % self.page_size
         ):
             raise EngineError(
                 f"chunked_prefill_size is {self.chunked_prefill_size}",
-                hint=f"take a multiple of the page of {self.page_size}, or leave it out",
+                hint=f"use a multiple of the page of {self.page_size}, or remove it",
             )
         if not 0 <= self.new_token_ratio <= 1:
-            raise EngineError(f"new_token_ratio is {self.new_token_ratio}", hint="a share is between 0 and 1")
+            raise EngineError(f"new_token_ratio is {self.new_token_ratio}", hint="use a number between 0 and 1")
 
     @property
     def pool_tokens(self) -> int:
@@ -90,13 +88,13 @@ class SglangOptions:
         most = min(self.pool_tokens - _KEPT_FROM_PROMPTS, self.pool_tokens - self.page_size) - 1
         if prompt > most:
             raise EngineError(
-                f"a prompt of {prompt:,} tokens cannot run: a pool of {self.pool_tokens:,} has room for {max(most, 0):,}",
+                f"a prompt of {prompt:,} tokens does not fit: a pool of {self.pool_tokens:,} can hold {max(most, 0):,}",
                 hint="raise max_total_tokens",
             )
         longest = max(self.longest_answer(prompt), 1)
         if answer > longest:
             raise EngineError(
-                f"behind a prompt of {prompt:,} tokens a pool of {self.pool_tokens:,} has room for {longest:,} of an answer, "
+                f"after a prompt of {prompt:,} tokens, a pool of {self.pool_tokens:,} can hold an answer of {longest:,}, "
                 f"and this one has {answer:,}",
                 hint="raise max_total_tokens",
             )

@@ -91,7 +91,7 @@ class SglangQueue:
     def check(self, asked: RuleRequest) -> None:
         """Raise EngineError for a request that could never run."""
         if not len(asked.prompt):
-            raise EngineError("a prompt has no tokens", hint="SGLang refuses it: leave it out")
+            raise EngineError("a prompt has no tokens", hint="remove it: SGLang refuses it")
         self.options.check_fits(len(asked.prompt), len(asked.answer))
 
     def add(self, asked: RuleRequest) -> RadixRequest:

@@ -38,12 +38,12 @@ class TrtLlmOptions:
     def __post_init__(self) -> None:
         size = self.tokens_per_block
         if size < 1 or size & (size - 1):
-            raise EngineError(f"blocks of {size} tokens: TensorRT-LLM has powers of two", hint="32 is its default")
+            raise EngineError(f"blocks of {size} tokens: TensorRT-LLM needs a power of two", hint="use 32, its default")
         for name in ("retention_priority", "decode_retention_priority"):
             if not 0 <= getattr(self, name) <= 100:
-                raise EngineError(f"{name} {getattr(self, name)}: priorities run from 0 to 100")
+                raise EngineError(f"{name} {getattr(self, name)}: priorities must be from 0 to 100")
         if self.max_tokens is not None and self.max_tokens < 1:
-            raise EngineError(f"max_tokens {self.max_tokens}: a pool of no token")
+            raise EngineError(f"max_tokens must be at least 1, not {self.max_tokens}")
 
     @property
     def num_blocks(self) -> int | None:
@@ -251,13 +251,13 @@ def _remedies(options: TrtLlmOptions) -> tuple[OtherSetting[TrtLlmOptions], ...]
     found = []
     if options.max_tokens is not None:
         tokens = 2 * options.max_tokens
-        what = f"give the cache twice the room: --max-tokens {tokens}"
+        what = f"double the cache: --max-tokens {tokens}"
         found.append(OtherSetting("evicted", what, replace(options, max_tokens=tokens)))
     if not options.enable_partial_reuse:
         what = "reuse parts of blocks: --enable-partial-reuse"
         found.append(OtherSetting("partial_block", what, replace(options, enable_partial_reuse=True)))
     if options.tokens_per_block > 8 and not options.enable_partial_reuse:
-        what = "take smaller blocks: --tokens-per-block 8"
+        what = "use smaller blocks: --tokens-per-block 8"
         found.append(OtherSetting("partial_block", what, replace(options, tokens_per_block=8)))
     return tuple(found)
 
@@ -268,12 +268,12 @@ TRTLLM = RuleSet(
     status="read",
     evidence="read from source, not verified: its GPU build was never run beside it",
     not_modelled=(
-        "ties among children that share equally much",
+        "ties among children with equal shared length",
         "the host pool (host_cache_size)",
         "durations of priorities",
         "the V2 manager, which Llama 4, GPT-OSS, Gemma and hybrid models use",
         "sliding windows",
-        "requests that run together",
+        "concurrent requests",
     ),
     options=TrtLlmOptions(),
     make=TrtLlmCache,
@@ -281,6 +281,6 @@ TRTLLM = RuleSet(
     ladder=(Rung("evicted", lambda options: replace(options, max_tokens=None)),),
     rest="taken_over",
     remedies=_remedies,
-    eviction="a block of the lowest priority, of these the one used longest ago, and priorities are each request's own",
+    eviction="the least recently used block of the lowest priority; each request has its own priority",
     limited=lambda options, tokens: replace(options, max_tokens=tokens),
 )

@@ -55,10 +55,10 @@ def _remedies(options: VllmOptions) -> tuple[OtherSetting[VllmOptions], ...]:
     found = []
     if options.num_gpu_blocks is not None:
         blocks = 2 * options.num_gpu_blocks - 1
-        what = f"give the cache twice the room: --num-gpu-blocks {blocks}"
+        what = f"double the cache: --num-gpu-blocks {blocks}"
         found.append(OtherSetting("evicted", what, replace(options, num_gpu_blocks=blocks)))
     if options.block_size > EngineConfig.block_size:
-        what = f"take smaller blocks: --block-size {EngineConfig.block_size}"
+        what = f"use smaller blocks: --block-size {EngineConfig.block_size}"
         found.append(OtherSetting("partial_block", what, replace(options, block_size=EngineConfig.block_size)))
     return tuple(found)
 
@@ -72,7 +72,7 @@ VLLM = RuleSet(
     engine="vLLM 0.33",
     status="driven",
     evidence="compared with every decision of vLLM's own scheduler in recorded cases, block for block",
-    not_modelled=("requests that run together, in this comparison",),
+    not_modelled=("concurrent requests, in this comparison",),
     options=VllmOptions(),
     make=VllmCache,
     unit=lambda options: options.block_size,

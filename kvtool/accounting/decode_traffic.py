@@ -55,6 +55,7 @@ class _Reader:
     def __init__(self, plan: Plan) -> None:
         self._latency = plan.latency
         self._mode = plan.decode_attention
+        assert plan.token_bytes is not None, "decode steps are sampled for a known model"
         self._token_bytes = plan.token_bytes
         self._chosen = self._planner(plan, plan.decode_attention)
         self._sharing = self._planner(plan, "prefix-aware")

@@ -60,20 +60,20 @@ def prometheus_text(metrics: Metrics) -> str:
         *_counter("prompt_tokens", "Prompt tokens.", [(labels, metrics.prompt_tokens)]),
         *_counter(
             "prompt_tokens_by_source",
-            "Prompt tokens by where their keys and values came from.",
+            "Prompt tokens by the source of their KV.",
             [({**labels, "source": source}, tokens) for source, tokens in by_source.items()],
         ),
         *_counter("prompt_tokens_cached", "Prompt tokens that were not computed.", [(labels, metrics.cached_tokens)]),
         *_counter(
             "prompt_tokens_cached_by_source",
-            "Prompt tokens that were not computed, by the tier that had them.",
+            "Prompt tokens that were not computed, by cache tier.",
             [({**labels, "source": tier}, metrics.cached_tokens if tier == _TIERS[0] else 0) for tier in _TIERS],
         ),
         *_counter("generation_tokens", "Generated tokens.", [(labels, metrics.generation_tokens)]),
         *_counter("num_preemptions", "Preemptions.", [(labels, metrics.preemptions)]),
         *_counter(
             "request_success",
-            "Requests that were answered; each ends at the length that it was given.",
+            "Answered requests; each ends at its given length.",
             [
                 ({**labels, "finished_reason": reason}, metrics.requests if reason == "length" else 0)
                 for reason in _ENDS
@@ -82,7 +82,7 @@ def prometheus_text(metrics: Metrics) -> str:
     ]
     if metrics.kv_cache_usage is not None:
         name = "vllm:kv_cache_usage_perc"
-        lines += _head(name, "gauge", "Largest part of the KV cache in use at once; 1 is all of it.")
+        lines += _head(name, "gauge", "Largest share of the KV cache in use at once, from 0 to 1.")
         lines.append(_sample(name, labels, metrics.kv_cache_usage))
     if metrics.config:
         name = "vllm:cache_config_info"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.engine.config import DEFAULT_DECODE_BATCH, DecodeMode, EngineConfig
@@ -13,7 +13,11 @@ from kvtool.engine.prediction.sizing import block_bytes
 from kvtool.results.choices import Rules
 
 if TYPE_CHECKING:
+    from kvtool.accounting.logged_models import LoggedModels
     from kvtool.accounting.served_cache import ServedCache
+
+ModelSource = Literal["given", "log", "assumed", "unknown"]
+"""Who names the model of sizes and times: the user, the log, nobody (the default is assumed); or no single known model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,43 @@ class Plan:
     """True if the workload begins with a trace of block hashes: blocks then have numbers that take little room."""
     served: ServedCache | None = None
     """The KV cache of the model that was named, as its server plans it."""
+    model_from: ModelSource = "given"
+    models: LoggedModels | None = None
+    """The models that requests name, where the user names none for all."""
+
+    @property
+    def sized(self) -> bool:
+        """Return whether bytes and times are those of a known model. Of a provider's models nothing is published."""
+        return self.model_from != "unknown" and not self.hosted
+
+    @property
+    def model_name(self) -> str | None:
+        """Return the model of bytes and times; None where it is unknown."""
+        return self.latency.geometry.name if self.sized else None
+
+    @property
+    def model_label(self) -> str:
+        """Name the model of predicted times, and say where nobody named it."""
+        return self.latency.geometry.name + (" (assumed)" if self.model_from == "assumed" else "")
+
+    @property
+    def predicted_on(self) -> str:
+        """Name the model and the accelerator of predicted times."""
+        return f"{self.model_label} on {self.latency.accelerator.name}"
+
+    def latency_of(self, model: str | None) -> LatencyModel | None:
+        """Return the times of a request that names a model, or none; None where they are unknown."""
+        if self.hosted:
+            return None
+        if model is None or self.models is None:
+            return self.latency if self.sized else None
+        return self.models.latency(model, self.latency, self.kv_cache_dtype)
+
+    def token_bytes_of(self, model: str | None) -> float | None:
+        """Return keys and values of a token of a request that names a model, or none; None where they are unknown."""
+        if self.hosted or model is None or self.models is None:
+            return self.token_bytes
+        return self.models.token_bytes(model, self.kv_cache_dtype, self.latency.tensor_parallel)
 
     @property
     def by_vllm(self) -> bool:
@@ -68,11 +109,23 @@ class Plan:
         return self.cache is not None and self.cache.hosted
 
     @property
-    def bytes_per_block(self) -> int:
-        """Bytes for the whole model; with tensor parallelism every accelerator stores its part."""
+    def bytes_per_block(self) -> int | None:
+        """Bytes for the whole model, None where it is unknown; with tensor parallelism every accelerator stores its part."""
+        if not self.sized:
+            return None
         if self.served is not None:
             return self.served.bytes_per_block
         return block_bytes(self.latency.geometry, self.engine.block_size, self.kv_cache_dtype)
+
+    def blocks_in_type(self, kv_cache_dtype: str) -> int:
+        """Return the blocks that the memory of a limited cache has room for in another type. It is the same for all models with the
+        usual heads of 128 numbers, and exact for a known one."""
+        assert self.engine.num_blocks is not None
+        own, other = (
+            block_bytes(self.latency.geometry, self.engine.block_size, name)
+            for name in (self.kv_cache_dtype, kv_cache_dtype)
+        )
+        return (self.engine.num_blocks - 1) * own // other
 
     @property
     def measured_engine(self) -> EngineConfig:
@@ -83,11 +136,11 @@ class Plan:
         return replace(self.engine, plan=None, block_size=self.base_block, prefix_cache_retention_interval=interval)
 
     @property
-    def token_bytes(self) -> float:
-        """Keys and values of a token in all layers; states aside."""
+    def token_bytes(self) -> float | None:
+        """Keys and values of a token in all layers, states aside; None where the model is unknown."""
         if self.served is not None:
             return self.served.token_bytes
-        return self.bytes_per_block / self.engine.block_size
+        return None if self.bytes_per_block is None else self.bytes_per_block / self.engine.block_size
 
     @property
     def base_block(self) -> int:

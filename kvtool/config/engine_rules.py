@@ -70,12 +70,12 @@ def chosen_rules(
     asked: EngineOptions,
     place: Callable[[str], Place | None],
     facts: Mapping[str, int],
-    token_bytes: int,
+    token_bytes: Callable[[], int],
 ) -> RuleChoice | None:
     """Return the rules of another engine with its options; None where the embedded engine or a list of blocks is followed.
 
-    `place` is where a file says an option, `facts` are those of the model by the names of options, `token_bytes` what a token of KV
-    takes. KvtoolError for what does not go together.
+    `place` is where a file says an option, `facts` are those of the model by the names of options, `token_bytes` gives the bytes of
+    a token. KvtoolError for what does not go together.
     """
     name = chosen_rule_set(options, asked)
     said_above = options.tracing.rules is not None
@@ -287,7 +287,7 @@ def _instead(name: str, rules: str) -> str:
 
 
 def _capacity(
-    options: RunOptions, asked: EngineOptions, rules: AnyRuleSet, made: object, token_bytes: int
+    options: RunOptions, asked: EngineOptions, rules: AnyRuleSet, made: object, token_bytes: Callable[[], int]
 ) -> int | None:
     """Tokens of the cache as --capacity says it; None is as many as the rules' own options say."""
     said = options.serving.capacity
@@ -303,6 +303,6 @@ def _capacity(
         case "tokens":
             return capacity.number
         case "bytes":
-            return max(capacity.number // token_bytes, 1)
+            return max(capacity.number // token_bytes(), 1)
         case "blocks":
             return capacity.number * getattr(made, "tokens_per_block", rules.unit(made))

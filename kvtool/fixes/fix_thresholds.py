@@ -42,6 +42,9 @@ class FixThresholds:
     cue_length: int = 40
     """Characters of a last line that leads over to the answer: `Label:`, and no sentence."""
 
+    content_words: int = 8
+    """Words of an inserted value from which on it is free text of a user or a document: names, dates and paths have fewer."""
+
     passage_samples: int = 5
     """Requests from which on it shows which lines all of them have."""
     passage_share: float = 0.5

@@ -41,7 +41,7 @@ from kvtool.fixes.forms.stable_delimiter import (
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, SingleForm
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
 from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
-from kvtool.fixes.moves.move import destination, move_targets, moved_noun
+from kvtool.fixes.moves.move import BEFORE_CONTENT, destination, move_targets, moved_noun, stops_at_content
 from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
 from kvtool.fixes.moves.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
@@ -163,6 +163,8 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     noun, refusal = moved_noun(target, samples)
     what = f"move its {noun} behind the shared text, to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
+    if stops_at_content(samples[:_LOOKED_AT], [target]):
+        near = far = BEFORE_CONTENT
     looks = (_AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
     fixes = [
         _fix(

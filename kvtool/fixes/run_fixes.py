@@ -21,7 +21,6 @@ from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.run_findings import code_of
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.prediction.sizing import block_bytes
 from kvtool.fixes.fix import Fix
 from kvtool.text.terminal.numbers import size
 
@@ -86,15 +85,14 @@ def _capacity(plan: Plan) -> Iterator[Fix]:
     if plan.engine.num_blocks is None:
         return
     blocks = plan.engine.num_blocks - 1
-    memory = size(2 * blocks * plan.bytes_per_block)
-    what = f"give the cache twice the room: {2 * blocks:,} blocks ({memory})"
+    memory = "" if plan.bytes_per_block is None else f" ({size(2 * blocks * plan.bytes_per_block)})"
+    what = f"give the cache twice the room: {2 * blocks:,} blocks{memory}"
     yield _fix("double-capacity", KV301.code, what, lambda plan: _with_blocks(plan, 2 * blocks))
     if find_kv_dtype(plan.kv_cache_dtype).quantized:
         return
     if plan.served is not None and plan.served.plan is not None:
         return  # of several groups, another type changes the blocks themselves
-    small = block_bytes(plan.latency.geometry, plan.engine.block_size, _FP8)
-    room = blocks * plan.bytes_per_block // small
+    room = plan.blocks_in_type(_FP8)
     what = f"keep keys and values in fp8: {room:,} blocks in the memory of {blocks:,}"
     yield _fix("fp8", KV301.code, what, lambda plan: replace(_with_blocks(plan, room), kv_cache_dtype=_FP8), _LOSSY)
 

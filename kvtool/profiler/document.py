@@ -17,6 +17,7 @@ from kvtool.profiler.quotes import quoted
 from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.run.run_books import CounterBook, DecodeBook, RowBook, TimeBook
 from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run_model import ModelSizes
 from kvtool.results.choices import By
 from kvtool.results.finding import Finding
 from kvtool.results.report import (
@@ -70,6 +71,7 @@ def made_report(
     misses = result.find(MissBook)
     times, counters, rows = result.book(TimeBook), result.book(CounterBook), result.find(RowBook)
     decode = result.find(DecodeBook)
+    sizes = ModelSizes.of(times.models, plan)
     return Report(
         config={},
         notes=[],
@@ -96,15 +98,15 @@ def made_report(
         causes=[row for group in causes.values() for row in group.rows],
         kv_cache=KvCache(
             block_size=plan.engine.block_size,
-            bytes_per_block=plan.bytes_per_block,
+            bytes_per_block=plan.bytes_per_block if sizes.one else None,
             filled_blocks=counts.filled_blocks,
             peak_used_blocks=counts.peak_used_blocks,
-            reused_bytes=int(total.hit_tokens * plan.token_bytes),
+            reused_bytes=sizes.reused_bytes,
         ),
         kv_cache_dtype=kv_cache_dtype,
         groups=[_group(group, times, plan.base_block, causes, told) for group in groups],
         ttft=Ttft(measured=None, predicted=OnOff(on=quantiles(times.on), off=quantiles(ttft_off))),
-        decode=None if decode is None else decode.decode,
+        decode=decode.decode if decode is not None and sizes.one else None,
         boundaries=[group.boundary() for group in result.book(BoundaryBook)],
         findings=list(findings),
         gates=[],

@@ -144,6 +144,10 @@ class Opened:
     def _described(self, profiler: Profiler, report: Report) -> Report:
         measured = report.ttft.measured
         config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
+        if report.kv_cache.bytes_per_block is None:  # unknown, or the requests name several models
+            config |= {"model": None, "model_from": None}
+        if report.ttft.predicted.on is None:
+            config |= {"accelerator": None}
         notes = [*self.options.notes, *self.planned.notes(), *self._read_notes(), *profiler.told]
         notes += [profiler.interrupted] if profiler.interrupted is not None else []
         return report.model_copy(update={"config": config, "notes": notes})
@@ -228,6 +232,7 @@ def open_workload(
     if isinstance(source, LogSource):
         source.by_vllm = planned.plan.by_vllm
         source.each_answer = not planned.plan.hosted
+        source.scope_of = planned.run_model.scope_of if planned.plan.models is not None else None
     tokenizer = rendering.tokenizer or asked.tokenizer
     chat_template = rendering.chat_template or asked.chat_template
     by_provider = chat_template is None and planned.plan.hosted

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
-from kvtool.accounting.plan import Plan
+from kvtool.accounting.plan import ModelSource, Plan
 from kvtool.config.asked_run import RunOptions, of_engine
 from kvtool.config.engine_rules import chosen_rule_set, chosen_rules, described_engine, engine_notes
 from kvtool.config.options.cache_options import chosen_cache_rules, described_rules, rule_note
@@ -16,14 +17,12 @@ from kvtool.config.options.served_options import ServedOptions
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
     DEFAULT_DECODE_BATCH,
-    DEFAULT_MODEL,
     DEFAULT_UTILIZATION,
     UNLIMITED_LEN,
     EngineConfig,
 )
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.model.configs.find_runnable import is_runnable
 from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.configs.presets import model_path
@@ -34,6 +33,7 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.profiler.engines.left_out_layers import left_out_of
 from kvtool.profiler.layer_group_notes import described_groups, group_notes, plain_note, single_group_notes
+from kvtool.profiler.run_model import RunModel
 from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
@@ -53,6 +53,8 @@ _NAME_A_MODEL = (
     "name a model with windows, linear attention or drafts: --model-preset gpt-oss-20b, "
     "or `model` among the engine's options in a file"
 )
+_LOOKED_AT = 32
+"""Requests at the front of a log that say whose models these are."""
 _MOST_BLOCKS = 10_000_000
 """Bound against mistakes: the cache's tables would take gigabytes of memory."""
 
@@ -64,6 +66,9 @@ class PlannedRun:
         self.options = options
         self.asked = asked
         self._source = source
+        turns = _first_turns(source) if isinstance(source, LogSource) else []
+        tokenizer = options.rendering.tokenizer or asked.tokenizer
+        self.run_model = RunModel.of(options.predicting.model or asked.model, turns, tokenizer)
         self.rules: Rules = chosen_rule_set(options, asked)
         own = self.rules in ("vllm", "block-lru")
         rules = chosen_cache_rules(options, asked, lambda: _first_turn(source)) if own else None
@@ -71,21 +76,22 @@ class PlannedRun:
         if self.rules == "vllm" and rules is None and isinstance(source, LogSource):
             from kvtool.profiler.reported.hosted_log import hosted_log
 
-            found = hosted_log(options, asked, source)
+            found = hosted_log(options, asked, turns)
             if found is not None:
                 rules, timed = CacheRules(dated=True), found.timed
         if rules is not None and rules.hosted:
             first = _first_turn(source)
             rules = replace(rules, epoch=None if first is None else first.epoch)
-        self.model = options.predicting.model or asked.model
-        if options.measuring.load_format == "dummy" and self.model is None:
+        self.model = self.run_model.name
+        if options.measuring.load_format == "dummy" and self.run_model.given is None:
             raise KvtoolError("--load-format dummy makes random weights for a --model, which is not given")
         self.calibration = self._calibration(options.predicting.calibration)
         served = None if self.calibration is None or not self.calibration.of_server else self.calibration.geometry
-        geometry = find_geometry(self.model or DEFAULT_MODEL) if self.model or served is None else served
+        geometry = self.run_model.geometry if self.model or served is None else served
+        model_from: ModelSource = "given" if geometry is served else self.run_model.source
         kv_dtype = find_kv_dtype(options.serving.kv_cache_dtype or asked.kv_cache_dtype or AUTO).name
-        self.geometry, self.kv_dtype = geometry, kv_dtype
-        choice = self._choice(block_bytes(geometry, 1, kv_dtype))
+        self.geometry, self.kv_dtype, self._model_from = geometry, kv_dtype, model_from
+        choice = self._choice()
         if choice is not None:
             rules = CacheRules(engine=choice)
         provided = rules is not None and rules.hosted
@@ -136,6 +142,8 @@ class PlannedRun:
             cache=rules,
             traced=trace_block is not None,
             served=self.served,
+            model_from=model_from,
+            models=self.run_model.models if model_from in ("log", "unknown") and not provided else None,
         )
 
     def _served(self, engine: EngineConfig, kv_dtype: str, *, alone: bool) -> ServedCache | None:
@@ -153,12 +161,11 @@ class PlannedRun:
             )
             return None
         from kvtool.accounting.served_cache import ServedCache
-        from kvtool.engine.model.configs.find_served import find_served
 
         caching = self.options.serving.enable_prefix_caching
         try:
             served = ServedCache.of(
-                find_served(self.model),
+                self.run_model.served(),
                 asked.serving(engine, kv_dtype, self.asked.enable_prefix_caching if caching is None else caching),
             )
         except EngineError as error:
@@ -235,26 +242,35 @@ class PlannedRun:
             )
         return calibration.latency_model(geometry, kv_token_bytes=kv_token_bytes)
 
-    def _named_model(self) -> str | None:
-        """Return the model that is served, by its name or folder; None where only a calibration knows it."""
-        fitted = self.calibration is not None and self.calibration.of_server
-        return self.model or (None if fitted else DEFAULT_MODEL)
-
-    def _choice(self, token: int) -> RuleChoice | None:
-        """Return another engine's rules for this model, if requested; `token` is the bytes of a token's KV."""
+    def _choice(self) -> RuleChoice | None:
+        """Return another engine's rules for this model, if requested."""
         facts = self.facts_of(self.rules) if self.rules == "llamacpp" else {}
-        return chosen_rules(self.options, self.asked, self._place_of, facts, token)
+        return chosen_rules(self.options, self.asked, self._place_of, facts, self._token_bytes)
+
+    def _token_bytes(self) -> int:
+        """Return the bytes of a token's KV, for a capacity in bytes; KvtoolError where the model is unknown."""
+        self.check_known("a capacity in bytes")
+        return block_bytes(self.geometry, 1, self.kv_dtype)
+
+    def check_known(self, what: str) -> None:
+        """Raise KvtoolError where `what` needs the size of a model and it is unknown."""
+        if self._model_from == "unknown":
+            self.run_model.check_known(what)
+
+    @property
+    def assumed_note(self) -> str:
+        """Say which model's sizes llama.cpp's rules take where none is named."""
+        return f"{self.geometry.name} is assumed for llama.cpp's --cache-ram"
 
     def facts_of(self, rules: str) -> Mapping[str, int]:
         """Return facts that these rules read from the model, by the names of their options. EngineError if they do not cover its
         layers."""
         if rules != "llamacpp":
             return {}
-        if (named := self._named_model()) is not None:
-            from kvtool.engine.model.configs.find_served import find_served
+        if self.model is not None:
             from kvtool.engine.rules.llama_cpp_model import llama_cpp_facts
 
-            return llama_cpp_facts(find_served(named), self.kv_dtype)
+            return llama_cpp_facts(self.run_model.served(), self.kv_dtype)
         geometry = self.geometry
         return {"kv_bytes_per_token": block_bytes(geometry, 1, self.kv_dtype), "kv_layers": geometry.num_layers}
 
@@ -281,6 +297,14 @@ class PlannedRun:
             )
         return trace
 
+    def block_bytes_for(self, what: str) -> int:
+        """Return the bytes of a block. Raises KvtoolError where `what` needs them and they are unknown."""
+        self.check_known(what)
+        found = self.plan.bytes_per_block
+        if found is None:
+            raise KvtoolError(f"{what} needs a model's size, and providers publish none")
+        return found
+
     def _num_blocks(self, engine: EngineConfig, latency: LatencyModel, kv_dtype: str) -> int | None:
         """Return blocks of the pool with vLLM's null block; None is unlimited."""
         options, asked, block_size, geometry = self.options, self.asked, engine.block_size, latency.geometry
@@ -300,11 +324,14 @@ class PlannedRun:
             name = "num_gpu_blocks"
         elif capacity is not None:
             name = "capacity"
+            if capacity.unit == "bytes":
+                self.check_known("a capacity in bytes")
             try:
                 blocks = self._capacity_blocks(capacity, geometry, block_size, kv_dtype)
             except KvtoolError as error:
                 raise self._option_error(name, error) from None
         elif memory is not None:
+            self.check_known("--gpu-memory" if options.serving.gpu_memory is not None else "`gpu_memory`")
             utilization = options.serving.gpu_memory_utilization or asked.gpu_memory_utilization or DEFAULT_UTILIZATION
             blocks = blocks_that_fit(
                 geometry,
@@ -356,8 +383,10 @@ class PlannedRun:
         plan, engine = self.plan, self.plan.engine
         if plan.cache is not None and plan.cache.engine is not None:
             choice = plan.cache.engine
-            lack = left_out_of(self.model, windows="sliding_window" in {each.name for each in fields(choice.options)})
-            notes = engine_notes(choice)
+            windows = "sliding_window" in {each.name for each in fields(choice.options)}
+            lack = None if self.model is None else left_out_of(self.run_model.served(), windows=windows)
+            notes = [*engine_notes(choice), *self.run_model.notes(with_tokens=True)]
+            notes += [self.assumed_note] if self.rules == "llamacpp" and self.model is None else []
             return notes if lack is None else [*notes, f"{lack}: here every layer has full attention"]
         if plan.cache is not None:
             how = rule_note(plan.cache)
@@ -372,8 +401,11 @@ class PlannedRun:
         if engine.num_blocks is None:
             cache = "unlimited cache"
         else:
-            held = size((engine.num_blocks - 1) * plan.bytes_per_block)
-            cache = f"cache of {engine.num_blocks - 1:,} blocks ({held} for {plan.latency.geometry.name})"
+            cache = f"cache of {engine.num_blocks - 1:,} blocks"
+            if plan.bytes_per_block is not None:
+                assumed = ", assumed" if plan.model_from == "assumed" else ""
+                held = size((engine.num_blocks - 1) * plan.bytes_per_block)
+                cache += f" ({held} for {plan.model_name}{assumed})"
         if plan.kv_cache_dtype != find_kv_dtype(AUTO).name:
             cache += f" in {plan.kv_cache_dtype}"
         if not engine.enable_prefix_caching:
@@ -387,6 +419,7 @@ class PlannedRun:
         if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
             notes += group_notes(self.served, engine.prefix_cache_retention_interval)
         notes += self._plain_notes()
+        notes += [] if plan.hosted else self.run_model.notes(with_tokens=not plan.traced)
         if self.untimed and plan.use_arrivals and plan.rules == "vllm":
             notes.append(f"no arrival times, so all at second 0: {', '.join(self.untimed)}")
         return notes
@@ -400,10 +433,9 @@ class PlannedRun:
             return []
         from kvtool.accounting.served_cache import ServedCache
         from kvtool.engine.groups.model_plan import ServeOptions
-        from kvtool.engine.model.configs.find_served import find_served
 
         try:
-            served = ServedCache.of(find_served(self.model), ServeOptions())
+            served = ServedCache.of(self.run_model.served(), ServeOptions())
         except (EngineError, KvtoolError):  # vLLM would not start with this, so it is not checked here
             return []
         if served.plan is None:
@@ -430,7 +462,7 @@ class PlannedRun:
             return None
         return MeasureOptions(
             budget=options.measuring.seconds,
-            model=self.model if self.loads_model else None,
+            model=self.run_model.given if self.loads_model else None,
             load_format=options.measuring.load_format,
             dtype=options.measuring.dtype,
             kv_cache_dtype=options.serving.kv_cache_dtype or self.asked.kv_cache_dtype or AUTO,
@@ -443,7 +475,7 @@ class PlannedRun:
     @property
     def measured_model(self) -> str:
         """The model of the measured run."""
-        return str(self.model) if self.loads_model else "embedded"
+        return str(self.run_model.given) if self.loads_model else "embedded"
 
     @property
     def loads_model(self) -> bool:
@@ -451,9 +483,10 @@ class PlannedRun:
 
         A folder whose model has no forward pass gives only the cache, unless a real run is requested, which is refused.
         """
-        if self.model is None or self.options.measuring.load_format == "dummy":
-            return self.model is not None
-        return model_path(self.model).is_dir() and (self.options.measuring.asked or is_runnable(self.model))
+        given = self.run_model.given
+        if given is None or self.options.measuring.load_format == "dummy":
+            return given is not None
+        return model_path(given).is_dir() and (self.options.measuring.asked or is_runnable(given))
 
     def describe(
         self, name: str, renderer: Renderer, *, device: str | None = None
@@ -480,7 +513,8 @@ class PlannedRun:
             **described_rules(self.plan.cache),
             **described_engine(self.plan.cache),
             "seed": self.plan.seed,
-            "model": self.plan.latency.geometry.name,
+            "model": self.plan.model_name,
+            "model_from": self.plan.model_from if self.plan.sized else None,
             "accelerator": self.plan.latency.accelerator.name,
             "calibration": self.options.predicting.calibration,
             "calibration_model": None if calibration is None else calibration.geometry.name,
@@ -507,6 +541,12 @@ def _trace_block_size(source: YamlSource | LogSource) -> int | None:
     """Return tokens in a block of a trace of hashes; None where the workload begins with anything else."""
     turn = _first_turn(source)
     return turn.hashed.block_size if turn is not None and turn.hashed is not None else None
+
+
+def _first_turns(source: LogSource) -> list[Turn]:
+    """Return the first request of each of the first conversations."""
+    found = (conversation.next_turn(None) for conversation in islice(source.conversations(), _LOOKED_AT))
+    return [turn for turn in found if turn is not None]
 
 
 def _first_turn(source: YamlSource | LogSource) -> Turn | None:

@@ -42,6 +42,7 @@ from kvtool.profiler.run.run_books import SaltBook, TimeBook
 from kvtool.profiler.run.run_metrics import run_metrics
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.workload_runs import WorkloadRuns, workload_file
+from kvtool.profiler.run_model import ModelSizes
 from kvtool.profiler.sticky_sessions import note_sessionless_requests
 from kvtool.profiler.unexplained_losses import add_rest_findings, check_losses_explained
 from kvtool.results.choices import By
@@ -147,15 +148,19 @@ class Profiler:
         """Return the reported, predicted and paid sums; with kept fixes by one more run."""
         read_there, book = result.find(ServerReadBook), money_of(result)
         reads = None if read_there is None or read_there.reads is None else self._server_reads(result, read_there.reads)
-        if book is None and self._gpu_hour is None:
+        hour = self._gpu_hour
+        if hour is not None and not off:
+            self.told.append("no GPU cost: times of an unknown model are not predicted")
+            hour = None
+        if book is None and hour is None:
             return reads or MoneySections()
         from kvtool.profiler.reported.money_report import FixedRun, make_money_sections
 
         gpu = None
-        if self._gpu_hour is not None:
+        if hour is not None:
             seconds = max(sum(off) - sum(result.book(TimeBook).on), 0.0) * self.plan.latency.tensor_parallel
-            saved = self._gpu_hour * Decimal(str(round(seconds, 9))) / 3600
-            gpu = GpuMoney(hour=str(self._gpu_hour), saved_seconds=seconds, saved=format(saved, "f"))
+            saved = hour * Decimal(str(round(seconds, 9))) / 3600
+            gpu = GpuMoney(hour=str(hour), saved_seconds=seconds, saved=format(saved, "f"))
         marks = fixed = None
         misses = result.find(MissBook)
         predicts = misses is None or (misses.knows_prompts and misses.rules_hold)
@@ -207,7 +212,12 @@ class Profiler:
         )
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
-        self.told = [*left_out(result.left_out), *note_sessionless_requests(result, plan, self.path)]
+        sizes = ModelSizes.of(result.book(TimeBook).models, plan)
+        self.told = [
+            *sizes.notes,
+            *left_out(result.left_out),
+            *note_sessionless_requests(result, plan, self.path),
+        ]
         if not any(group.requests for group in result.ledger.totals()):
             if result.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
@@ -339,6 +349,7 @@ class Profiler:
             boundaries=result.book(BoundaryBook),
             knows_marks=(book := result.find(MissBook)) is None or book.knows_marks,
             tenants=0 if salts is None else len(salts.salts),
+            several_models=len(result.book(TimeBook).models) > 1 and plan.models is not None,
         )
         if plan.served is not None:
             from kvtool.diagnose.layer_group_findings import group_findings

@@ -116,11 +116,13 @@ class Group(Model):
 
 
 class KvCache(Model):
+    """Bytes are null where the size of the model is unknown; `bytes_per_block` also where requests name several models."""
+
     block_size: int
-    bytes_per_block: Count
+    bytes_per_block: Count | None
     filled_blocks: Count
     peak_used_blocks: Count
-    reused_bytes: Count
+    reused_bytes: Count | None
 
 
 class KvCacheDtype(Model):

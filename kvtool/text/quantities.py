@@ -104,7 +104,7 @@ def parse_capacity(text: str) -> Capacity:
         raise ValueError(f"`{text}` is not a capacity; write it like `20000 blocks`, `320k tokens` or `20GiB`")
     number = float(found[1]) * {"": 1, "k": 1000, "m": 1000**2}[(found[2] or "").lower()]
     if number < 1 or number != int(number):
-        raise ValueError("a capacity is a whole number above zero")
+        raise ValueError("a capacity must be a whole number above zero")
     return Capacity(int(number), "tokens" if (found[3] or "").lower().startswith("token") else "blocks")
 
 

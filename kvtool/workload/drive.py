@@ -23,8 +23,8 @@ Begin = Callable[[Turn], Job | None]
 End = Callable[[Job], None]
 
 Rewrite = Callable[[Turn], Turn]
-_NEEDED = "a time to live needs to know when requests arrive, and"
-_HINT = "give every group `arrival: {process: poisson, rate: 1/s}`, or a log with timestamps"
+_NEEDED = "a time to live needs arrival times, but"
+_HINT = "give every group `arrival: {process: poisson, rate: 1/s}`, or pass a log with timestamps"
 
 
 class _Counted:
@@ -275,7 +275,7 @@ def in_order_of_arrival(
             return
         if first and required and turn.arrival is None:
             name = turn.id or taken + 1
-            raise KvtoolError(f"{_NEEDED} request {name} of {turn.group} does not say", hint=_HINT, place=turn.place)
+            raise KvtoolError(f"{_NEEDED} request {name} of {turn.group} has none", hint=_HINT, place=turn.place)
         when = earliest if turn.arrival is None else max(turn.arrival, earliest)
         heapq.heappush(due, (when, taken, conversation, turn))
         taken += 1

@@ -40,7 +40,7 @@ def open_inputs(
     workloads = [path for path in paths if path.lower().endswith(_YAML)]
     if workloads and len(paths) > 1:
         raise KvtoolError(
-            f"{workloads[0]} is a workload file; it is profiled alone", hint="put logs into it with `import:`"
+            f"{workloads[0]} is a workload file, which must be the only input", hint="import logs in it with `import:`"
         )
     if workloads:
         from kvtool.workload.yaml.yaml_source import load_yaml_workload

@@ -39,7 +39,7 @@ class MemorySource(LogSource):
         super().__init__([MEMORY], options)
         self._prompts = [_copied(prompt, at) for at, prompt in enumerate(prompts)]
         if not self._prompts:
-            raise KvtoolError("there is no prompt to profile: the list is empty")
+            raise KvtoolError("the list of prompts is empty")
 
     def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
         self.formats[MEMORY] = MEMORY_FORMAT
@@ -66,14 +66,14 @@ def _copied(prompt: object, at: int) -> bytes:
     elif isinstance(prompt, Mapping):
         if is_message(prompt):
             raise KvtoolError(
-                "this is a message, not a prompt", hint="a prompt is a list of messages", place=Place(_shown(at))
+                "this is a message, not a prompt", hint="pass a list of messages as a prompt", place=Place(_shown(at))
             )
         record = dict(prompt)
     elif isinstance(prompt, list | tuple):
         record = {"messages": list(prompt)}
     else:
         raise KvtoolError(
-            f"a prompt is a text, a list of messages or a request body, not {type(prompt).__name__}",
+            f"a prompt must be a text, a list of messages or a request body, not {type(prompt).__name__}",
             place=Place(_shown(at)),
         )
     try:
@@ -93,7 +93,7 @@ def _plain(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     if callable(dump):
         return dump(mode="json", exclude_none=True)
-    raise TypeError(f"{type(value).__name__} is no text, number, list or mapping")
+    raise TypeError(f"{type(value).__name__} is not a text, number, list or mapping")
 
 
 def _shown(at: int, pointer: Sequence[str | int] = ()) -> str:
@@ -113,16 +113,14 @@ def sorted_inputs(
     if isinstance(inputs, str | os.PathLike):
         return [path_of(inputs)], None
     if isinstance(inputs, Mapping):
-        raise KvtoolError("one request body is one prompt", hint="give a list of them: [body]")
+        raise KvtoolError("one request body is one prompt", hint="pass a list of prompts: [body]")
     items = list(inputs)
     paths = [item for item in items if isinstance(item, str | os.PathLike) and _is_path(item)]
     if paths and len(paths) == len(items):
         return [path_of(path) for path in paths], None
     if paths:
         shown = os.fspath(paths[0])
-        raise KvtoolError(
-            f"paths and prompts together: `{shown[:80]}` is a path", hint="give files, or prompts, in one call"
-        )
+        raise KvtoolError(f"paths and prompts together: `{shown[:80]}` is a path", hint="pass either files or prompts")
     from kvtool.workload.logs.logs import LogOptions
 
     options = LogOptions(on_bad_line=on_bad_line, limit=requests, format=log_format)
@@ -152,5 +150,5 @@ def path_of(path: AnyPath) -> str:
     """Return a path as the command line has it."""
     text = os.fspath(path)
     if text == "-":
-        raise KvtoolError("the API does not read standard input", hint="give a path, or the prompts themselves")
+        raise KvtoolError("the API does not read standard input", hint="pass a path, or the prompts")
     return text

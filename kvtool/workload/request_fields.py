@@ -56,21 +56,23 @@ def _is_default(value: Any) -> bool:
 REQUEST_FIELDS: Mapping[str, RequestField] = {
     each.name: each
     for each in (
-        RequestField("n", "requests", _is_whole(1, MOST_ANSWERS), "every answer is a request of the engine"),
-        RequestField("use_beam_search", "requests", _is_default, "every beam is a request in every step"),
-        RequestField("prompt_logprobs", "lookup", _is_whole(-1), "the request reads no cache, and no counter has it"),
+        RequestField("n", "requests", _is_whole(1, MOST_ANSWERS), "every answer is an engine request"),
+        RequestField("use_beam_search", "requests", _is_default, "every beam is an engine request in every step"),
+        RequestField(
+            "prompt_logprobs", "lookup", _is_whole(-1), "the request reads no cache, and no counter includes it"
+        ),
         RequestField("echo", "lookup", _is_truth, "with logprobs, the same as prompt_logprobs"),
         RequestField("logprobs", "lookup", lambda value: isinstance(value, int), "only together with echo"),
         RequestField("top_logprobs", "lookup", _is_whole(-1), "only together with echo, in a chat"),
-        RequestField("truncate_prompt_tokens", "prompt", _is_whole(1), "only so many tokens of the prompt are read"),
-        RequestField("truncation_side", "prompt", ("left", "right").__contains__, "which tokens truncation drops"),
-        RequestField("add_special_tokens", "prompt", _is_truth, "whether BOS is added to the text", tokenized=True),
+        RequestField("truncate_prompt_tokens", "prompt", _is_whole(1), "limits the prompt tokens that are read"),
+        RequestField("truncation_side", "prompt", ("left", "right").__contains__, "the side that truncation cuts"),
+        RequestField("add_special_tokens", "prompt", _is_truth, "adds BOS to the text", tokenized=True),
         RequestField("add_generation_prompt", "prompt", _is_truth, "a variable of the chat template", tokenized=True),
         RequestField("continue_final_message", "prompt", _is_truth, "the last message stays open", tokenized=True),
         RequestField("documents", "prompt", lambda value: isinstance(value, list), "a variable of the chat template"),
         RequestField("reasoning_effort", "prompt", lambda value: isinstance(value, str), "a variable of the template"),
-        RequestField("chat_template", "prompt", _is_default, "another template for one request"),
-        RequestField("prompt_embeds", "prompt", _is_default, "a prompt that has no tokens"),
+        RequestField("chat_template", "prompt", _is_default, "replaces the template for one request"),
+        RequestField("prompt_embeds", "prompt", _is_default, "a prompt without tokens"),
     )
 }
 

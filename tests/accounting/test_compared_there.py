@@ -6,7 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.ledger import donors
@@ -43,7 +43,6 @@ def plain(alignment: DonorAlignment | None) -> object:
     return alignment.known, alignment.gaps, alignment.donor_ids.tolist(), donor and (donor.turn.id, donor.ids.tolist())
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(requests, min_size=1, max_size=30), st.integers(0, 30), st.sampled_from([3_000, 4_000_000]))
 def test_both_sides_find_what_one_does(
     workload: list[tuple[list[int], int, int, str | None, bool]], handed: int, most: int

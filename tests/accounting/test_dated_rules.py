@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import CacheRules
@@ -269,7 +269,6 @@ def test_a_model_without_a_row_is_left_out_and_told(byte_tokenizer: Tokenizer) -
     assert len(result.book(RowBook).rows) == 2
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     st.lists(
         st.tuples(st.integers(0, 2), st.integers(0, 1), st.integers(0, 400), st.booleans()), min_size=1, max_size=8
@@ -291,7 +290,6 @@ def test_claude_against_a_slow_reference(byte_tokenizer: Tokenizer, requests: li
     assert hits(byte_tokenizer, turns) == expected
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.integers(900, 1500), st.integers(1, 40), st.sampled_from(["gpt-4o", "gpt-5.5", CLAUDE]), st.booleans())
 def test_any_ratio_of_tokens_and_either_way_to_ask(
     byte_tokenizer: Tokenizer, system: int, tenths: int, model: str, dated: bool

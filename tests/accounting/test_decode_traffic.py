@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.decode_traffic import ConversationWindows, SampledSteps
@@ -249,7 +249,6 @@ def test_the_prediction_is_that_of_the_step_less_the_reads_that_are_saved() -> N
     assert found.tpot.predicted.flat - found.tpot.predicted.prefix_aware == pytest.approx(saved, rel=0.05)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=6), min_size=2, max_size=12), st.integers(0, BLOCK - 1)
 )

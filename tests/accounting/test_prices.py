@@ -192,8 +192,8 @@ def test_own_prices_go_before_those_that_come_along(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "message", "line"),
     [
-        (({**ROW, "to": "2026-05-01"}, {**ROW, "from": "2026-04-30"}), "two prices of house-1 hold on 2026-04-30", 3),
-        (({**ROW, "to": "2026-05-01"}, {**ROW, "from": "2026-05-02"}), "no price of house-1 holds from 2026-05-01", 3),
+        (({**ROW, "to": "2026-05-01"}, {**ROW, "from": "2026-04-30"}), "two prices of house-1 apply on 2026-04-30", 3),
+        (({**ROW, "to": "2026-05-01"}, {**ROW, "from": "2026-05-02"}), "house-1 has no price from 2026-05-01", 3),
         ((ROW, ROW), "hold always", 3),
         (({**ROW, "from": "2026-05-02", "to": "2026-05-01"},), "ends before it begins", 2),
         (({**ROW, "input": -1},), "a price must be a number from 0 to", 2),

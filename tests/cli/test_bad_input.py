@@ -98,10 +98,10 @@ def refused(arguments: list[str], code: int, capsys: Capture) -> str:
         ("goood.jsonl", "did you mean `good.jsonl`?"),
         ("ww.yaml", "did you mean `w.yaml`?"),
         ("nowhere/w.yaml", "there is no folder `nowhere`"),
-        ("folder", "error: folder: there is no log and no prompt in it; it is empty"),
+        ("folder", "error: folder: the folder contains no log and no prompt; it is empty"),
         ("folder.yaml", "error: `folder.yaml` is a directory"),
         ("empty.yaml", "error: `empty.yaml` is empty"),
-        ("empty.jsonl", "error: empty.jsonl: there is no request in it"),
+        ("empty.jsonl", "error: empty.jsonl: the file is empty"),
         ("empty.txt", "error: empty.txt: the file is empty"),
         ("binary.yaml", "error: `binary.yaml` is a binary file"),
         ("binary.jsonl", "error: binary.jsonl: this is a binary file"),
@@ -147,7 +147,7 @@ def test_all_mistakes_are_told_at_once(folder: Path, capsys: Capture) -> None:
     ("name", "said"),
     [
         ("goood.txt", "did you mean `good.txt`?"),
-        ("folder", "there is no log and no prompt in it; it is empty"),
+        ("folder", "the folder contains no log and no prompt; it is empty"),
         ("binary.txt", "`binary.txt` is a binary file"),
         ("utf16.txt", "`utf16.txt` is UTF-16"),
         ("latin1.txt", "latin1.txt:2:4: "),
@@ -162,7 +162,7 @@ def test_a_bad_file_to_compare(name: str, said: str, second: bool, folder: Path,
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        ("--capacity 0", "--capacity: a capacity is a whole number above zero"),
+        ("--capacity 0", "--capacity: a capacity must be a whole number above zero"),
         ("--capacity=-5", "--capacity: `-5` is not a capacity; write it like"),
         ("--capacity lots", "--capacity: `lots` is not a capacity; write it like"),
         ("--capacity nan", "--capacity: `nan` is not a capacity"),
@@ -180,13 +180,13 @@ def test_a_bad_file_to_compare(name: str, said: str, second: bool, folder: Path,
         ("--gpu-memory 99999999999TiB", "that kvtool can follow"),
         ("--gpu-memory 99999999999TiB", "--gpu-memory: a cache of "),
         ("--gpu-memory x", "--gpu-memory: `x` is not a size"),
-        ("--gpu-memory 1GiB", "hold no KV cache beside the 15.0 GiB of llama-3.1-8b's weights"),
+        ("--gpu-memory 1GiB", "no KV cache fits: 15.0 GiB of llama-3.1-8b's weights"),
         ("--num-gpu-blocks 1", "--num-gpu-blocks must be at least 2, not 1"),
         ("--num-gpu-blocks 99999999999", "--num-gpu-blocks: a cache of "),
-        ("--num-gpu-blocks 9 --capacity 5", "--capacity and --num-gpu-blocks both say how large the cache is"),
-        ("--gpu-memory 80GiB --capacity 5", "--capacity and --gpu-memory both say how large the cache is"),
-        ("--gpu-memory 80GiB --gpu-memory-utilization nan", "--gpu-memory-utilization is in (0, 1], not nan"),
-        ("--gpu-memory 80GiB --gpu-memory-utilization 0", "--gpu-memory-utilization is in (0, 1], not 0.0"),
+        ("--num-gpu-blocks 9 --capacity 5", "--capacity and --num-gpu-blocks both set the size of the cache"),
+        ("--gpu-memory 80GiB --capacity 5", "--capacity and --gpu-memory both set the size of the cache"),
+        ("--gpu-memory 80GiB --gpu-memory-utilization nan", "--gpu-memory-utilization must be in (0, 1], not nan"),
+        ("--gpu-memory 80GiB --gpu-memory-utilization 0", "--gpu-memory-utilization must be in (0, 1], not 0.0"),
         ("--gpu-memory-utilization 0.5", "--gpu-memory-utilization is a part of --gpu-memory, which is not given"),
         ("--block-size 0", "--block-size must be at least 1, not 0"),
         ("--block-size -16", "--block-size must be at least 1, not -16"),
@@ -209,7 +209,7 @@ def test_a_bad_file_to_compare(name: str, said: str, second: bool, folder: Path,
         ("--tokenizer none.json", "error: tokenizer `none.json`: no such file or folder"),
         ("--max-model-len 4", "error: w.yaml: no request could be profiled; request long/0 has "),
         ("--block-size 4 --capacity 1", "error: w.yaml: no request could be profiled; request long/0 needs "),
-        ("good.jsonl", "error: w.yaml is a workload file; it is profiled alone"),
+        ("good.jsonl", "error: w.yaml is a workload file, which must be the only input"),
     ],
 )
 def test_bad_flags(flags: str, said: str, folder: Path, bytes_json: str, capsys: Capture) -> None:
@@ -260,9 +260,9 @@ def test_records_that_a_run_cannot_take_are_told_with_their_line(
     times = [{"prompt": "a", "timestamp": 1}, {"prompt": "a"}]
     Path("times.jsonl").write_text("".join(json.dumps(record) + "\n" for record in times))
     err = refused(["profile", "times.jsonl", "--dry-run", "-t", bytes_json, "--ttl", "5m"], 2, capsys)
-    assert "times.jsonl:2:1: a time to live needs to know when requests arrive" in err
+    assert "times.jsonl:2:1: a time to live needs arrival times" in err
     err = refused(["profile", "w.yaml", "--dry-run", "-t", bytes_json, "--ttl", "5m"], 2, capsys)
-    assert re.search(r"w\.yaml:\d+:\d+: a time to live needs to know when requests arrive", err)
+    assert re.search(r"w\.yaml:\d+:\d+: a time to live needs arrival times", err)
 
 
 def test_hashes_of_64_digits_name_blocks(folder: Path, bytes_json: str, capsys: Capture) -> None:
@@ -474,4 +474,4 @@ def test_a_text_that_no_tokenizer_can_cut(suffix: str, folder: Path, capsys: Cap
     path = folder / f"big{suffix}"
     path.write_text(json.dumps({"prompt": words}) + "\n" if suffix == ".jsonl" else words, encoding="ascii")
     err = refused(["profile", path.name, "--dry-run"], 2, capsys)
-    assert "without a place where tokenizer `tekken` must split" in err
+    assert "that tokenizer `tekken` cannot split" in err

@@ -105,12 +105,11 @@ def test_2_two_runs_give_the_same_bytes(kvtool: Installed) -> None:
     assert json.loads(first)["schema"] == "kvtool.report/1"
 
 
-@pytest.mark.parametrize("columns", [60, 80, 120])
-def test_3_no_line_is_wider_than_the_terminal(columns: int, kvtool: Installed) -> None:
-    done = kvtool("profile", "w.yaml", "--dry-run", COLUMNS=str(columns))
+def test_3_no_line_is_wider_than_the_terminal(kvtool: Installed) -> None:
+    """Other widths, and all other commands, are below."""
+    done = kvtool("profile", "w.yaml", "--dry-run", COLUMNS="60")
     assert done.returncode == 0
-    lines = done.stdout.decode().splitlines()
-    assert columns // 2 < max(map(cell_width, lines)) <= columns
+    assert 30 < max(map(cell_width, done.stdout.decode().splitlines())) <= 60
 
 
 @pytest.mark.parametrize(

@@ -35,8 +35,8 @@ from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.render import Renderer
 
-SIZE = 8_000
-MUCH = 300_000
+SIZE = 4_000
+MUCH = 100_000
 
 REPEATED = [
     "7", "1 ", "-", "a@", "a.b@c.d", ":", "a:", "[", "{", '{"', '["a",', "<a>", "\n", "\r\n", "\r", " ", "\t", "\u00a0", '"', "\\",
@@ -201,7 +201,7 @@ GROWING: dict[str, Callable[[int], list[dict[str, Any]]]] = {
 def test_twice_as_much_is_twice_the_work(name: str, byte_renderer: Renderer, tmp_path: Path) -> None:
     small, large = (
         calls(lambda size=size: profile(byte_renderer, tmp_path, GROWING[name](size)))  # type: ignore[misc]  # mypy cannot type a default
-        for size in (200, 800)
+        for size in (100, 400)
     )
     assert large <= 5 * small, (small, large)
 

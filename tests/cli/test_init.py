@@ -12,8 +12,8 @@ import yaml
 
 from kvtool.cli.app import run
 from kvtool.cli.commands.init import detect as detection
-from kvtool.cli.commands.init.compose import example, generator
 from kvtool.cli.commands.init.detect import detect
+from kvtool.cli.commands.init.made_up import generator
 from kvtool.config.loading import load_config
 from kvtool.diagnose import codes
 from kvtool.results.schemas import SCHEMAS
@@ -49,7 +49,7 @@ def test_what_is_written_loads_and_check_passes_on_it(init: Command, in_folder: 
     write("logs/prod.jsonl", LOG)
     code, out, err = init()
     assert (code, err) == (0, "")
-    assert "found in .: 3 prompts, 1 log" in out
+    assert "Found in .: 3 prompts, 1 log" in out
     assert "kvtool check" in out
     source = load_yaml_workload("kvtool-workload.yaml")
     assert [group.name for group in source.spec.groups] == ["support", "triage_system"]
@@ -129,37 +129,39 @@ def test_what_hits_is_held_beside_what_does_not(init: Command, in_folder: Comman
     assert in_folder("check", "-q")[0] == 1
 
 
-def test_placeholders_are_named_as_such_wherever_their_rate_is_shown(init: Command) -> None:
+def test_made_up_values_are_named_as_such_wherever_their_rate_is_shown(init: Command) -> None:
     write("prompts/support.md", SUPPORT)
     write("logs/prod.jsonl", LOG)
     code, out, _ = init()
     assert code == 0
     told = next(line for line in out.splitlines() if "kvtool-workload.yaml: hit rate" in line)
-    assert told.endswith("% of placeholders today")
-    assert "placeholder" not in next(line for line in out.splitlines() if "prod.jsonl: hit rate" in line)
+    assert told.endswith("% with made up values")
+    assert "made up" not in next(line for line in out.splitlines() if "prod.jsonl: hit rate" in line)
     workload = Path("kvtool-workload.yaml").read_text(encoding="utf-8")
     variables = workload.partition("vars:\n")[2].partition("groups:")[0].splitlines()
     assert len(variables) == 3
-    assert all("# placeholder: " in line for line in variables)
-    assert "placeholder: user_message 1" in workload
+    assert all("# made up: " in line for line in variables)
+    assert "made up: user_message 1" in workload
+    for text in (out, workload):
+        assert text.count('Values marked "made up" are guesses. Replace them.') == 1
     config = Path("kvtool.toml").read_text(encoding="utf-8")
     assert '"kvtool-workload.yaml",  # hit rate' in config
-    assert "% of placeholders\n" in config
-    assert "# The rates are of placeholders" in config
+    assert "% with made up values\n" in config
+    assert "# These rates come from made up values." in config
 
 
 def test_no_question_is_invented(init: Command) -> None:
-    """Every value of what is written is one of the prompts, or says that it is a placeholder."""
+    """Every value of what is written is one of the prompts, or says that it is made up."""
     write("prompts/a.j2", "{{ question }} {{ context }} {{ customer }} {{ company }} {{ lang }} {{ other }}")
     assert init()[0] == 0
     variables = yaml.safe_load(Path("kvtool-workload.yaml").read_text(encoding="utf-8"))["vars"]
     assert set(variables) == {"question", "context", "customer", "company", "lang", "other", "user_message"}
     for given in variables.values():
         values = given["choice"] if "choice" in given else [given["text"]]
-        assert all(value.startswith("placeholder: ") for value in values)
+        assert all(value.startswith("made up: ") for value in values)
 
 
-def test_replaced_placeholders_are_none(init: Command) -> None:
+def test_replaced_values_are_not_made_up(init: Command) -> None:
     write("prompts/support.md", "You are kind.\n")
     assert init()[0] == 0
     text = Path("kvtool-workload.yaml").read_text(encoding="utf-8")
@@ -170,8 +172,8 @@ def test_replaced_placeholders_are_none(init: Command) -> None:
     write("kvtool-workload.yaml", "\n".join(lines) + "\n")
     code, out, _ = init("--force")
     assert code == 0
-    assert "of placeholders" not in out
-    assert "of placeholders" not in Path("kvtool.toml").read_text(encoding="utf-8")
+    assert "made up" not in out
+    assert "made up" not in Path("kvtool.toml").read_text(encoding="utf-8")
 
 
 def test_prompts_in_python_are_named_with_their_places(init: Command) -> None:
@@ -211,7 +213,7 @@ def test_what_cannot_be_read_is_told_and_hides_nothing(init: Command, monkeypatc
     code, out, _ = init()
     assert code == 0
     said = " ".join(out.split())
-    assert "found in .: 1 prompt" in said
+    assert "Found in .: 1 prompt" in said
     for left_out in (
         "prompts/empty.txt was left out: is empty",
         "prompts/latin.md was left out: is not UTF-8",
@@ -428,12 +430,19 @@ def test_hostile_templates_and_names(init: Command, in_folder: Command) -> None:
     code, out, err = init()
     assert (code, err) == (0, "")
     said = " ".join(out.split())
-    for left_out in ("chat.j2", "broken.j2", "include.j2", "loop.j2"):
+    for left_out in ("broken.j2", "include.j2", "loop.j2"):
         assert f"prompts/{left_out} was left out" in said
-    assert "plain.txt has placeholders that are not Jinja" in said
+    assert "includes `x`, which does not exist (prompts/include.j2:1:13)" in said
+    assert "plain.txt has placeholders that are not Jinja. They are sent as written." in said
     assert not any(line.lstrip().startswith("::") for line in out.splitlines())
     source = load_yaml_workload("kvtool-workload.yaml")
-    assert sorted(group.name for group in source.spec.groups) == ["::error::x", 'a "b" #c: {d} [e]', "braces", "plain"]
+    assert sorted(group.name for group in source.spec.groups) == [
+        "::error::x",
+        'a "b" #c: {d} [e]',
+        "braces",
+        "chat",
+        "plain",
+    ]
     assert in_folder("check", "-q")[0] == 0
 
 
@@ -457,7 +466,6 @@ def test_every_guess_is_a_variable_of_a_workload() -> None:
     assert set(workload.vars) == set(names)
     assert workload.vars["created_at"].datetime == 60
     assert workload.vars["requestId"].uuid == "4"
-    assert all(example(name) for name in names)
     from jsonschema import Draft202012Validator
 
     document = yaml.safe_load(text)

@@ -15,6 +15,7 @@ from kvtool.lint.python.package import PythonFiles
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.checkout_links import open_folder, write_target
 from kvtool.text.files.part_file import PartFile
+from tests.conftest import NIGHTLY
 from tests.files import write
 
 RULES = "Answer only from the handbook, quote the line that you took it from, and be kind.\n"
@@ -80,8 +81,14 @@ def contents(folder: Path) -> dict[str, bytes | None]:
     return {str(path): path.read_bytes() if path.is_file() else None for path in sorted(folder.rglob("*"))}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        (command, kind)
+        for number, command in enumerate(COMMANDS)
+        for kind in (KINDS if NIGHTLY else [KINDS[number % len(KINDS)]])
+    ],
+)
 def test_nothing_is_written_out_of_the_checkout(
     command: str, kind: str, checkout: Path, saved: str, bytes_json: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

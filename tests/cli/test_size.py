@@ -136,7 +136,7 @@ def test_the_next_command_repeats_what_was_asked(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gpu_memory_utilization": 0.0}, r"--gpu-memory-utilization is in \(0, 1\], not 0.0"),
+        ({"gpu_memory_utilization": 0.0}, r"--gpu-memory-utilization must be in \(0, 1\], not 0.0"),
         ({"max_model_len": 0}, "--max-model-len must be at least 1, not 0"),
         ({"block_size": -16}, "--block-size must be at least 1, not -16"),
         ({"tensor_parallel": 0}, "--tensor-parallel must be at least 1, not 0"),
@@ -153,7 +153,7 @@ def test_impossible_settings(options: dict[str, Any], message: str) -> None:
         ("llama-9", {}, "unknown model"),
         (LLAMA, {"kv_cache_dtype": "int2"}, "unknown KV cache dtype `int2`"),
         (LLAMA, {"accelerators": ["h1000"]}, "unknown accelerator `h1000`"),
-        (LLAMA, {"tensor_parallel": 3}, "cannot be cut for 3 accelerators"),
+        (LLAMA, {"tensor_parallel": 3}, "cannot be split over 3 accelerators"),
     ],
 )
 def test_unknown_names(model: str, options: dict[str, Any], message: str) -> None:
@@ -174,7 +174,7 @@ def test_the_groups_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert row(lines, "layers") == ["layers", "groups", "of", "layers", "block", "page", "a", "request's", "blocks"]
     assert row(lines, "states") == ["states", "3", "12", "544", "1.1", "MiB", "3", "x", "2"]
     text = " ".join(" ".join(lines).split())
-    assert "block 544: one state takes 1,097,728 bytes, a page of which holds 536 tokens of attention" in text
+    assert "block 544: one state takes 1,097,728 bytes, the size of 536 tokens of attention" in text
     assert "hits end on multiples of 544 tokens" in text
     assert "kept: states of the end of each prompt only" in text
     assert "Next:" not in lines  # fp8 would double the block

@@ -16,16 +16,19 @@ from kvtool.cli.app import run
 code = run(sys.argv[1:])
 print(code, *sorted(name for name in sys.modules if name.startswith("kvtool.")), file=sys.stderr)
 """
-_OF_LOGS = (
-    "records.known_formats",
-    "records.chat_records",
-    "records.records",
-    "files.log_file",
-    "files.input_files",
-    "groups.grouping",
-    "groups.found_grouping",
-    "survey",
-)
+_OF_LOGS = {
+    f"kvtool.workload.logs.{name}"
+    for name in (
+        "formats.known_formats",
+        "records.chat_records",
+        "records.records",
+        "files.log_file",
+        "files.input_files",
+        "groups.grouping",
+        "groups.detected_grouping",
+        "survey",
+    )
+}
 _OF_MONEY = (
     "kvtool.accounting.prices",
     "kvtool.accounting.hosted_models",
@@ -82,7 +85,7 @@ def test_a_workload_without_logs_and_prices_loads_neither(tmp_path: Path, advice
     loaded = _loaded(tmp_path, "profile", "w.yaml", advice)
     assert "kvtool.profiler.profiler" in loaded
     assert not {name for name in loaded if name.startswith(_OF_MONEY)}
-    assert not loaded & {f"kvtool.workload.logs.{name}" for name in _OF_LOGS}
+    assert not loaded & _OF_LOGS
     assert not {name for name in loaded if name.startswith("kvtool.workload.logs.formats.")}
 
 
@@ -97,7 +100,7 @@ def test_a_run_without_advice_loads_no_fixes(tmp_path: Path, name: str) -> None:
 def test_a_log_that_names_no_hosted_model_loads_no_prices(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").write_text(_CHAT * 3)
     loaded = _loaded(tmp_path, "profile", "log.jsonl")
-    assert "kvtool.workload.logs.formats.known_formats" in loaded
+    assert loaded >= _OF_LOGS
     assert not {name for name in loaded if name.startswith(("kvtool.accounting.prices", "kvtool.report.views.money"))}
 
 

@@ -78,7 +78,7 @@ def test_a_log_that_nobody_survives_is_named_and_the_others_are_traced(
     blocks = tmp_path / "blocks"
     code, document, err = traced(capsys, logs, blocks, "-t", bytes_json, "--jobs", "2")
     assert code == 2
-    assert "part-2.jsonl: it ended each of 3 processes that tried it: its process was ended by signal 9" in err
+    assert "part-2.jsonl: it ended each of 3 processes that tried it: signal 9 ended its process" in err
     assert len(document["traces"]) == len(files(blocks)) == 6
     assert [Path(each["log"]).name for each in document["failed"]] == ["part-2.jsonl"]
     monkeypatch.setattr(Traced, "__call__", CALL)
@@ -93,7 +93,7 @@ def test_a_cluster_that_goes_away_leaves_what_was_written_and_says_how_to_go_on(
     class Going:
         def map(self, work: Any, items: Any) -> Iterator[TracedFile]:
             yield from map(work, items[:3])
-            raise ClusterGoneError("the Ray cluster went away after 3 of 7 tasks: its driver was ended")
+            raise ClusterGoneError("the Ray cluster went away after 3 of 7 tasks: its driver ended")
 
     blocks = tmp_path / "blocks"
     monkeypatch.setattr(TaskOptions, "task_map", lambda *_, **__: Going())

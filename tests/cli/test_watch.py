@@ -91,7 +91,7 @@ def test_two_replicas_behind_one_url_are_told(capsys: pytest.CaptureFixture[str]
 
     seen = _lines(answer, capsys, "--count", "3")
     assert [each.state for each in seen] == ["counting", "several servers", "several servers"]
-    assert "several servers behind one URL" in seen[-1].message
+    assert "several servers share this URL" in seen[-1].message
 
 
 def test_a_server_that_dies_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,13 +113,13 @@ def test_a_server_that_dies_is_waited_for(capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("page", "code", "words"),
     [
-        ((401, {}, b""), 4, "wants a key"),
+        ((401, {}, b""), 4, "requires an API key"),
         ((404, {}, b""), 4, "has no such page"),
         ((429, {"Retry-After": "1"}, b""), 4, "too much to do"),
         ((500, {}, b""), 4, "failed (HTTP 500)"),
         ((302, {"Location": "http://other.example/"}, b""), 4, "redirects to another host"),
         ((200, {}, b"x" * 10_000_001), 4, "more than 10 MB"),
-        ((200, {}, b"<html>"), 2, "no metric in the Prometheus format"),
+        ((200, {}, b"<html>"), 2, "not a metric in the Prometheus format"),
         ((200, {}, b"other_total 1\n"), 2, "no metrics of a server that kvtool knows"),
     ],
 )
@@ -138,14 +138,14 @@ def test_what_cannot_be_watched_is_a_sentence(
 def test_a_server_that_refuses_later_ends_the_watch(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(lambda path, before: (401, {}, b"") if before else _growing(path, before)) as server:
         assert run(["watch", server.url, *FAST, "--json"]) == 4
-    assert "wants a key" in capsys.readouterr().err
+    assert "requires an API key" in capsys.readouterr().err
 
 
 def test_a_page_without_metrics_ends_the_watch_with_its_sums(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(lambda path, before: (200, {}, b"<html>") if before > 1 else _growing(path, before)) as server:
         assert run(["watch", server.url, *FAST, "--plain", "--width", "100"]) == 2
     said = capsys.readouterr()
-    assert "no metric in the Prometheus format" in " ".join(said.err.split())
+    assert "not a metric in the Prometheus format" in " ".join(said.err.split())
     assert "prompt tokens: last 10 s" in said.out
 
 
@@ -153,8 +153,8 @@ def test_a_page_without_metrics_ends_the_watch_with_its_sums(capsys: pytest.Capt
     ("arguments", "words"),
     [
         (["x.prom"], "no such file"),
-        (["ftp://h/metrics"], "no way to reach a server"),
-        (["http://u:p@h"], "no user, password or query"),
+        (["ftp://h/metrics"], "not a scheme for servers"),
+        (["http://u:p@h"], "must not contain a user, password or query"),
         (["http://h", "--interval", "0"], "--interval is from 100 ms"),
         (["http://h", "--window", "soon"], "--window:"),
         (["http://h", "--count", "0"], "at least 1"),
@@ -245,7 +245,7 @@ def test_an_endpoint_that_is_none_is_told(capsys: pytest.CaptureFixture[str]) ->
     pytest.importorskip("zmq")
     with serving(_growing) as server:
         assert run(["watch", server.url, "--kv-events", "tcp://*:5557"]) == 2
-    assert "no endpoint of KV events" in " ".join(capsys.readouterr().err.split())
+    assert "not an endpoint of KV events" in " ".join(capsys.readouterr().err.split())
 
 
 def test_the_server_says_where_its_ranks_publish_and_what_was_before_counts(
@@ -335,4 +335,4 @@ def test_a_file_cannot_say_where_events_are(tmp_path: Path, capsys: pytest.Captu
     pytest.importorskip("zmq")
     (tmp_path / "m.prom").write_text(_growing("", 0)[2].decode())
     assert run(["watch", str(tmp_path / "m.prom"), "--kv-events", "server"]) == 2
-    assert "give the endpoint" in " ".join(capsys.readouterr().err.split())
+    assert "pass the endpoint" in " ".join(capsys.readouterr().err.split())

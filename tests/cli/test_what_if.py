@@ -114,7 +114,7 @@ def test_nothing_is_wider_than_the_terminal(
         (["--sweep", "capacity", "--slo", "ttft=1s"], "--slo is for the table and --sweep"),
         (["--sweep", "ttl", "--router-view", "events"], "--router-view is for the table"),
         (["--sweep", "routing", "--rules", "block-lru"], "replicas follow vLLM's rules"),
-        (["--sweep", "routing", "--routing", "nginx"], "no router 'nginx' is known"),
+        (["--sweep", "routing", "--routing", "nginx"], "unknown router 'nginx'"),
         (["--sweep", "routing", "--routing", ","], "no router is named"),
         (["--sweep", "routing", "--routing", "sglang:share=lots"], "'lots' is no number"),
         (["--sweep", "routing", "--routing", "dynamo,session-ring"], "no request names one"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
+from tests.conftest import NIGHTLY
 
 POLICIES = ("lru", "lfu", "slru", "priority")
 
@@ -49,7 +50,7 @@ def hit_tokens(capsys: pytest.CaptureFixture[str], log: str, *flags: str) -> int
     return hits
 
 
-@pytest.mark.parametrize(("seed", "page"), [(1, 1), (2, 4), (3, 16)])
+@pytest.mark.parametrize(("seed", "page"), [(1, 1), (2, 4), (3, 16)][:: 1 if NIGHTLY else 2])
 def test_each_eviction_of_sglang_hits_what_a_profile_with_it_hits(
     tmp_path: Path, seed: int, page: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -62,10 +63,10 @@ def test_each_eviction_of_sglang_hits_what_a_profile_with_it_hits(
         *(("opt", "bound") for _ in range(2)),
     ]
     bounds = {row["capacity"]: row["hit_blocks"] for row in found["rows"] if row["policy"] == "opt"}
-    for row in found["rows"]:
+    for number, row in enumerate(found["rows"]):
         assert row["hit_rate"] == pytest.approx(row["hit_blocks"] / row["references"])
         assert row["hit_blocks"] <= bounds[row["capacity"]] <= found["reachable_blocks"]
-        if row["policy"] != "opt":
+        if row["policy"] != "opt" and (NIGHTLY or (number + number // 2) % 2 == 0):  # each policy, at one capacity
             flags = (*pages, "--radix-eviction-policy", row["policy"], "--capacity", str(row["capacity"]))
             assert row["hit_blocks"] * page == hit_tokens(capsys, log, *flags)
     assert found["reachable_blocks"] * page == hit_tokens(capsys, log, *pages)
@@ -91,7 +92,7 @@ def test_the_capacity_sweep_runs_sglang_with_the_eviction_that_was_said(
 def test_the_command_of_a_row_gives_it_again(log: str, capsys: pytest.CaptureFixture[str]) -> None:
     for axis in (("--sweep", "policy"), ()):
         capacities = ("--capacities", "600,900") if not axis else ()
-        for row in told(capsys, "what-if", log, "--rules=sglang", *axis, *capacities)["rows"]:
+        for row in told(capsys, "what-if", log, "--rules=sglang", *axis, *capacities)["rows"][:: 1 if NIGHTLY else 3]:
             command = shlex.split(row["command"])
             assert command[0] == "kvtool"
             (again,) = told(capsys, *command[1:])["rows"]
@@ -175,7 +176,7 @@ def test_nothing_is_wider_than_the_terminal(
         (["--rules", "sglang", "--sample", "0.5"], "--sample counts one list of blocks"),
         (["--rules", "sglang", "--sweep", "policy", "--block-size", "16"], "--page-size"),
         (["--rules", "trtllm", "--sweep", "policy"], "lowest priority"),
-        (["--rules", "llamacpp", "--sweep", "policy"], "saved prompts the oldest"),
+        (["--rules", "llamacpp", "--sweep", "policy"], "the oldest saved prompt"),
         (["--rules", "all"], "compare-engines"),
         (["--sweep", "policy", "--model", "gpt-oss-20b"], "several groups of layers"),
         (["--page-size", "4"], "--rules sglang"),

@@ -137,7 +137,7 @@ def test_the_link_is_the_accelerators_own_where_nobody_says_another(told: Told) 
         (("--sweep", "pd", "--replicas", "1..4"), "a fleet of 1 cannot be split"),
         (("--sweep", "pd", "--link-bandwidth", "0GB/s"), "the link between prefill and decode replicas moves nothing"),
         (("--sweep", "pd", "--routing", "oracle"), "oracle is a bound"),
-        (("--sweep", "pd", "--routing", "nobody"), "no router"),
+        (("--sweep", "pd", "--routing", "nobody"), "unknown router"),
     ],
 )
 def test_what_is_refused(

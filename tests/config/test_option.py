@@ -57,7 +57,7 @@ def test_a_run_measures_nothing_unless_asked() -> None:
     [
         ("block_size", 0, "--block-size must be at least 1, not 0"),
         ("seed", -1, "--seed must not be negative: -1"),
-        ("gpu_memory_utilization", 1.5, r"--gpu-memory-utilization is in \(0, 1\], not 1.5"),
+        ("gpu_memory_utilization", 1.5, r"--gpu-memory-utilization must be in \(0, 1\], not 1.5"),
         ("measure_budget", -1.0, "--measure-budget is a number of seconds, not -1.0"),
         ("dtype", "int3", "unknown dtype `int3`"),
         ("device", "abacus", "unknown device `abacus`"),

@@ -9,7 +9,7 @@ from re import _parser as parser  # type: ignore[attr-defined]  # it alone says 
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
@@ -183,7 +183,6 @@ def test_classify_in_widens_to_the_value(text, differing, key, value):
 
 
 @given(st.text(alphabet="0123456789abcdefT:-/.,@ \nZxyz_{", max_size=80), st.data())
-@settings(deadline=None, max_examples=200)
 def test_the_widened_range_holds_the_span_within_the_line(text, data):
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
@@ -319,7 +318,6 @@ def found_by_all(line: str, start: int, stop: int) -> tuple[str, int, int] | Non
     return None
 
 
-@settings(deadline=None, max_examples=300)
 @given(st.lists(st.sampled_from(PIECES), max_size=16), st.integers(0, 240), st.integers(0, 40))
 def test_a_detector_that_is_passed_over_would_find_nothing(pieces: list[str], start: int, length: int) -> None:
     line = plain_signs(" ".join(pieces))
@@ -331,7 +329,6 @@ def test_a_detector_that_is_passed_over_would_find_nothing(pieces: list[str], st
     assert (None if kind is OTHER else (kind.name, low, high)) == found
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(st.sampled_from(PIECES), max_size=5), st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20))))
 def test_what_was_asked_before_changes_no_answer(pieces: list[str], asked: list[tuple[int, int]]) -> None:
     line = " ".join(pieces)

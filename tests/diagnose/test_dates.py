@@ -9,7 +9,7 @@ import sys
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.codes.values.kv101 import KV101
@@ -63,7 +63,6 @@ def covers(line: str, value: str) -> bool:
     return True
 
 
-@settings(deadline=None, max_examples=150)
 @given(MOMENTS, st.sampled_from(sorted(MONTHS)), st.integers(0, 4))
 def test_a_day_and_a_month_in_words_are_a_date(at: datetime, language: str, form: int) -> None:
     month = MONTHS[language].split()[at.month - 1]
@@ -77,7 +76,6 @@ def test_a_day_and_a_month_in_words_are_a_date(at: datetime, language: str, form
     assert covers(f"@@ {value} @@", value)
 
 
-@settings(deadline=None, max_examples=150)
 @given(MOMENTS, st.sampled_from(sorted(DIGITS)), st.integers(0, 3))
 def test_digits_of_every_script_are_digits(at: datetime, script: str, form: int) -> None:
     value = in_digits(
@@ -87,7 +85,6 @@ def test_digits_of_every_script_are_digits(at: datetime, script: str, form: int)
     assert covers(f"({value})", value)
 
 
-@settings(deadline=None, max_examples=100)
 @given(MOMENTS, st.sampled_from(("buddhist", "persian", "hijri", "reiwa", "minguo", "korean", "chinese", "vietnamese")))
 def test_calendars_and_scripts_without_blanks(at: datetime, which: str) -> None:
     h12 = at.hour % 12 or 12

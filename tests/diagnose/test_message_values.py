@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.compare.messages import compare_turns
@@ -91,7 +91,6 @@ pieces = st.sampled_from(
 texts = st.lists(pieces, max_size=3).map("\n".join)
 
 
-@settings(deadline=None, max_examples=400)
 @given(
     st.lists(st.tuples(texts, texts, st.booleans(), st.booleans()), min_size=1, max_size=4),
     st.sampled_from(["", RULES]),

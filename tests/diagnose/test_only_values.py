@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.compare.change import Change, in_full
@@ -108,7 +108,6 @@ lines = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.sampled_from(["", "Now: ", "id=", "user "]), st.lists(values, min_size=4, max_size=4), lines, lines, lines, lines
 )

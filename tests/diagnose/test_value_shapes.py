@@ -7,7 +7,7 @@ import random
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.slots import Frame
@@ -41,7 +41,6 @@ def test_a_count_in_groups_of_three_digits_is_one(sign: str) -> None:
     assert resolved([f"{1_996 + number:,}".replace(",", sign) for number in range(16)])[0] == "KV105"
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.integers(0, 10**9),
     st.sampled_from(ALPHABETS),
@@ -54,7 +53,6 @@ def test_random_ids_of_any_alphabet(seed: int, alphabet: str, length: int, form:
     assert resolved([form.replace("{}", each) for each in ids])[0] == "KV102"
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.integers(0, 10**9), st.integers(1, 9))
 def test_words_are_no_random_ids(seed: int, count: int) -> None:
     """Words of one length, and sentences of them: text that varies."""
@@ -208,7 +206,6 @@ def test_marks_of_a_chat_template_are_no_words_of_a_label(mark: str) -> None:
     assert label_before(text, len(text) - 2) == "now"
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=4), min_size=2, max_size=8))
 def test_words_of_several_switches_are_flags(rows: list[list[bool]]) -> None:
     values = [", ".join(f'"flag_{at}": {str(each).lower()}' for at, each in enumerate(row))[10:] for row in rows]
@@ -232,7 +229,6 @@ def test_a_url_is_what_varies_in_it(form: str, code: str) -> None:
     assert resolved([form.format(each) for each in ids])[0] == code
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.text("ab/?=&.:#", max_size=12), max_size=6))
 def test_any_urls_are_read(tails: list[str]) -> None:
     assert kind_in_urls([f"https://a.example/{tail}" for tail in tails]) is None or len(tails) > 1

@@ -11,7 +11,7 @@ import threading
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.cli.commands.diff import DiffCommand
@@ -223,7 +223,6 @@ def test_an_empty_prompt_shares_nothing(names, tmp_path, monkeypatch, capsys):
     assert "none.txt is empty: there is nothing to share." in out
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.text(st.sampled_from("ab é日"), max_size=30),
     st.datetimes(),
@@ -358,7 +357,6 @@ def test_a_long_line_is_windowed_around_the_difference():
 
 
 @given(st.text(alphabet="ab 1\n.", max_size=60), st.text(alphabet="ab 1\n.", max_size=60), st.integers(1, 7))
-@settings(deadline=None, max_examples=100)
 def test_sums_hold_for_any_two_texts(a, b, block_size):
     diff = compare(a, b, block_size)
     assert diff.reuse.tokens + diff.lost_tokens == diff.length_b
@@ -372,7 +370,6 @@ def test_sums_hold_for_any_two_texts(a, b, block_size):
 
 
 @given(st.text(alphabet="ab\n", max_size=40), st.text(alphabet="ab\n", max_size=40))
-@settings(deadline=None, max_examples=150)
 def test_regions_and_chunks_rebuild_the_second_text(a, b):
     if a == b:
         return

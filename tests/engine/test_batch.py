@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.batch import Batch
@@ -127,7 +127,6 @@ def steps(draw: st.DrawFn) -> tuple[EngineStep, int]:
     return EngineStep(0, tuple(items)), block_size
 
 
-@settings(max_examples=60, deadline=None)
 @given(steps())
 def test_every_token_goes_to_its_own_place(case: tuple[EngineStep, int]) -> None:
     step, block_size = case

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.attention import cpu_planner
@@ -174,7 +174,6 @@ def trees(draw: st.DrawFn) -> tuple[dict[str, Any], list[tuple[int | None, int, 
     return made, requests
 
 
-@settings(deadline=None, max_examples=120)
 @given(
     trees(),
     st.sampled_from([1, 2, 3]),

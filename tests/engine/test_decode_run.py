@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import hypot
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.model.configs.find_geometry import find_geometry
@@ -35,7 +35,6 @@ def bound(model: LatencyModel, contexts: list[int], steps: int) -> float:
     return model.geometry.num_layers * steps * token * sum(1 / (8 * (context + 1)) for context in contexts)
 
 
-@settings(deadline=None, max_examples=100)
 @given(models, contexts, st.integers(1, 60))
 def test_a_run_takes_as_long_as_its_steps(model: LatencyModel, contexts: list[int], steps: int) -> None:
     one_by_one = sum(model.step_seconds([(each + step, 1) for each in contexts]) for step in range(steps))
@@ -44,7 +43,6 @@ def test_a_run_takes_as_long_as_its_steps(model: LatencyModel, contexts: list[in
     assert abs(run - one_by_one) <= bound(model, contexts, steps) + 1e-11 * one_by_one
 
 
-@settings(deadline=None, max_examples=100)
 @given(models, contexts, st.lists(st.tuples(st.integers(0, 100_000), st.integers(1, 8192)), min_size=1, max_size=4))
 def test_prefills_beside_decodes(model: LatencyModel, contexts: list[int], chunks: list[tuple[int, int]]) -> None:
     mixed = model.mixed_seconds(chunks, len(contexts), sum(contexts), longest(model, contexts))
@@ -52,7 +50,6 @@ def test_prefills_beside_decodes(model: LatencyModel, contexts: list[int], chunk
     assert mixed == pytest.approx(whole, rel=1e-7)
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     st.floats(1e-4, 10),
     st.sampled_from([0.0, 1e-9, 1e-4, 0.3]),
@@ -67,7 +64,6 @@ def test_steps_that_have_begun(first: float, growth: float, bend: float, at: flo
     assert run.begun_before(moment, most) == expected
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.floats(1, 1e4), st.floats(0, 10), st.integers(1, 300))
 def test_steps_that_grow_by_less_and_less(at: float, bend: float, steps: int) -> None:
     one_by_one = sum(1 + bend * (1 / at - 1 / (at + step)) for step in range(steps))

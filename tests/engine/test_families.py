@@ -32,6 +32,7 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.model.weights import load_model
 from kvtool.engine.request import Request
+from tests.conftest import NIGHTLY
 
 VOCABULARY = 131
 OUTPUTS = 12
@@ -137,6 +138,8 @@ MODELS |= {
     ),
 }
 SHARDED = ("llama", "qwen2", "qwen3 with biases")
+EVERY_WAY = ("llama", "qwen2 with a window", "gemma3", "gpt-oss", "deepseek_v3")
+"""Models that differ in attention: they run in every way by default, the others in three; nightly, all run in every way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,10 +246,22 @@ WAYS: dict[str, EngineConfig] = {
 }
 
 
+ORDERS = {way: (way, False) for way in WAYS} | {
+    "one at a time": ("prefix hits", True),
+    "chunks, one at a time": ("chunked prefill", True),
+}
+FOR_ALL = ("no cache", "preemption of chunks", "one at a time")
+
+
 @pytest.mark.parametrize(
-    ("way", "one_at_a_time"),
-    [*((way, False) for way in WAYS), ("prefix hits", True), ("chunked prefill", True)],
-    ids=[*WAYS, "one at a time", "chunks, one at a time"],
+    ("pair", "way", "one_at_a_time"),
+    [
+        pytest.param(model, *order, id=f"{model}-{name}")
+        for model in MODELS
+        for name, order in ORDERS.items()
+        if NIGHTLY or model in EVERY_WAY or name in FOR_ALL
+    ],
+    indirect=["pair"],
 )
 def test_logits_and_greedy_tokens(way: str, one_at_a_time: bool, pair: Pair) -> None:
     """Greedy generation is the same by induction: after the same tokens, transformers' likeliest next one is ours."""
@@ -262,6 +277,7 @@ def test_logits_and_greedy_tokens(way: str, one_at_a_time: bool, pair: Pair) -> 
     assert preempted == (way.startswith("preemption") and not one_at_a_time)
 
 
+@pytest.mark.parametrize("pair", MODELS if NIGHTLY else EVERY_WAY, indirect=True)
 def test_generate_of_transformers(pair: Pair) -> None:
     """The same once more, against its own loop with its own cache."""
     run = generate(pair.model, WAYS["prefix hits"])
@@ -273,7 +289,7 @@ def test_generate_of_transformers(pair: Pair) -> None:
         assert generated[0, ids.shape[1] :].tolist() == request.outputs
 
 
-@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.06), ("float16", 0.008)])
+@pytest.mark.parametrize(("dtype", "tolerance"), [("bfloat16", 0.06), ("float16", 0.008)][: 2 if NIGHTLY else 1])
 def test_half_precision(dtype: str, tolerance: float, pair: Pair) -> None:
     """Runs, and is as near to float32 as its few bits allow: a token that goes to other experts for their lack is farther."""
     model = load_model(pair.folder, dtype=dtype)

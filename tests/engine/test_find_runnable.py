@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.configs.find_runnable import find_runnable
-from kvtool.engine.model.configs.find_served import find_served, preset_sources
+from kvtool.engine.model.configs.find_served import find_preset, find_served, preset_sources
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.configs.presets import PRESETS
 
@@ -41,7 +44,7 @@ def test_every_preset_runs_or_says_why_not() -> None:
         if name in PRESETS:
             assert isinstance(find_runnable(name), ModelConfig)
             continue
-        with pytest.raises(EngineError, match="preset for accounting only: it has no forward pass") as caught:
+        with pytest.raises(EngineError, match="preset for accounting only, without a forward pass") as caught:
             find_runnable(name)
         assert "--dry-run" in (caught.value.hint or "")
 
@@ -80,3 +83,65 @@ def test_the_beginning_of_one_preset_names_it() -> None:
         find_served("gemma-4")
     with pytest.raises(EngineError, match="unknown model `phi`"):
         find_served("phi")
+
+
+DECORATED = {
+    "owner": "{}",
+    "case": "{}",
+    "path": "/models/{}/",
+    "cache": "/hub/models--org--{}/snapshots/0123abcd",
+    "tuned": "{}-Instruct",
+    "dated": "{}-2507",
+}
+QUANTIZED = {
+    "FP8": 8.0,
+    "AWQ": 4.25,
+    "GPTQ-Int4": 4.25,
+    "quantized.w8a8": 8.25,
+    "q4_k_m.gguf": 4.25,
+    "FP8-dynamic": 8.0,
+}
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(preset_sources())),
+    st.sampled_from(sorted(DECORATED)),
+    st.sampled_from([None, *QUANTIZED]),
+    st.sampled_from([str.upper, str.lower, str.title]),
+)
+def test_names_as_servers_write_them(preset: str, way: str, quantized: str | None, case: Callable[[str], str]) -> None:
+    """Owner, folder, case, tuning, date and quantization leave the layers of a preset as they are."""
+    name = DECORATED[way].format(case(preset) + ("" if quantized is None else f"-{quantized}"))
+    found, plain = find_preset(name), find_served(preset)
+    assert found is not None
+    assert found.layers == plain.layers
+    counted = found.geometry.counted
+    if quantized is None:
+        assert found == plain
+    elif plain.geometry.counted is None:
+        assert counted is not None
+        assert counted.bits == QUANTIZED[quantized]
+        assert (counted.total, counted.active // found.geometry.num_layers) == (
+            plain.geometry.parameters,
+            plain.geometry.layer_parameters,
+        )
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(preset_sources())), st.from_regex(r"[a-z]{4,9}", fullmatch=True), st.sampled_from("-:@_"))
+def test_another_word_makes_another_model(preset: str, word: str, joint: str) -> None:
+    """A distilled, tuned or drafted model may have other sizes: its name alone does not say so."""
+    assume(word not in ("instruct", "chat", "base", "think", "thinking", "awq", "gptq", "gguf", "ggml", "quantized"))
+    for name in (f"{preset}{joint}{word}", f"{word}-{preset}"):
+        assume(not any(other.startswith(name) for other in preset_sources()))
+        assert find_preset(name) is None
+        with pytest.raises(EngineError, match="did you mean"):
+            find_served(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["gpt-4o", "claude-sonnet-4-5", "gemini-2.5-pro", "qwen3", "32b", "", "/", "../..", "b" * 999]
+)
+def test_names_that_are_no_presets(name: str) -> None:
+    assert find_preset(name) is None

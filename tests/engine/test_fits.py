@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.config import EngineConfig
@@ -21,7 +21,6 @@ def passes(prompt: int, outputs: int, config: EngineConfig) -> bool:
     return True
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=20),
     st.one_of(st.none(), st.integers(2, 12)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.model.configs.find_geometry import find_geometry
@@ -125,7 +125,6 @@ decoding = st.tuples(st.integers(0, 100_000), st.just(1))
 step_work = st.lists(decoding | st.tuples(st.integers(0, 100_000), st.integers(1, 4096)), min_size=1, max_size=60)
 
 
-@settings(deadline=None, max_examples=200)
 @given(step_work | st.lists(decoding, min_size=10, max_size=60), decoding, st.data(), st.sampled_from(CARDS))
 def test_more_attention_is_never_faster(
     work: list[tuple[int, int]], other: tuple[int, int], data: st.DataObject, name: str

@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
@@ -39,7 +39,6 @@ def vectors(seed: int, spread: float, shape: tuple[int, ...] = (5, 3, 16)) -> to
     return x * (torch.rand(shape, generator=random) > 0.1)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 1 << 30),
     spread=st.floats(0, 8),
@@ -77,7 +76,6 @@ def test_too_large_numbers_are_clamped(dtype: torch.dtype) -> None:
     ]
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     seed=st.integers(0, 1 << 30),
     spread=st.floats(0, 8),
@@ -230,7 +228,7 @@ def test_growth_keeps_the_scales(name: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_gpu_without_e4m3(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _device: (8, 0))
-    with pytest.raises(EngineError, match=r"no fp8_e4m3: its compute capability is 8\.0, 8\.9 is needed"):
+    with pytest.raises(EngineError, match=r"no fp8_e4m3: its compute capability is 8\.0, not 8\.9 or higher"):
         storage_dtype(KV_DTYPES["fp8_e4m3"], "cuda")
 
 

@@ -55,20 +55,20 @@ def test_a_window_and_latent_attention(name: str, facts: dict[str, int]) -> None
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("qwen3-next-80b-a3b", "qwen3-next-80b-a3b has 36 layers that keep a state"),
-        ("llama-4-scout", "llama-4-scout has layers that attend within chunks"),
+        ("qwen3-next-80b-a3b", "qwen3-next-80b-a3b has 36 layers with a state"),
+        ("llama-4-scout", "llama-4-scout has layers with chunked attention"),
     ],
 )
 def test_a_model_that_the_rules_leave_out_is_refused(name: str, message: str) -> None:
     with pytest.raises(EngineError, match=message) as caught:
         llama_cpp_facts(find_served(name), "bf16")
-    assert caught.value.hint == "take a model that has attention alone, or another engine's rules"
+    assert caught.value.hint == "choose a model with only attention, or another engine's rules"
 
 
 def test_windows_of_two_lengths_are_refused_and_one_of_all_layers_is_none() -> None:
     plain = find_served("llama-3.1-8b")
     two = replace(plain, layers=(attention(8, 128, window=64), attention(8, 128, window=1024)))
-    with pytest.raises(EngineError, match=r"windows of 64, 1,024 tokens, and llama\.cpp knows one"):
+    with pytest.raises(EngineError, match=r"windows of 64, 1,024 tokens; llama\.cpp supports one"):
         llama_cpp_facts(two, "bf16")
     everywhere = replace(plain, layers=(attention(8, 128, window=64),) * 32)
     assert llama_cpp_facts(everywhere, "bf16") == llama_cpp_facts(plain, "bf16")

@@ -336,7 +336,7 @@ def test_what_a_key_means(family: str, change: dict[str, object], expected: dict
         (
             "qwen3-4b",
             {"layer_types": ["linear_attention"] * 36},
-            "accounted for, but not computed",
+            "accounts for such layers, but cannot compute them",
             "sliding_attention",
         ),
     ],

@@ -243,7 +243,7 @@ def test_generation_stops_at_max_model_len() -> None:
     engine.add(one)
     assert rows(engine, 3) == [{"a": (0, 8)}, {"a": (8, 1)}, {}]
     assert (one.status, one.outputs) == (Status.FINISHED, [900, 901])
-    with pytest.raises(EngineError, match="the model takes 9"):
+    with pytest.raises(EngineError, match="the model accepts at most 9"):
         engine.add(request("b", numbers(0, 10)))
 
 
@@ -311,7 +311,7 @@ def test_a_scheduler_that_can_schedule_nothing_says_so() -> None:
     engine.add(request("a", numbers(0, 8)))
     engine.config = replace(engine.config, max_num_batched_tokens=4)
     with pytest.raises(
-        EngineError, match="request a can never be scheduled: 8 tokens are to be computed, a step takes 4"
+        EngineError, match="request a can never be scheduled: it needs 8 tokens in one step, which takes 4"
     ):
         engine.schedule()
 

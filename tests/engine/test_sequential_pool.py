@@ -100,7 +100,7 @@ def test_it_does_what_the_engine_does(config: EngineConfig, workload: list[Spec]
 
 
 def conversations(rng: random.Random, count: int) -> list[Spec]:
-    """Prompts that go on from one of the latest, some of them word for word: their last block is there twice then."""
+    """Prompts that go on from one of the latest, some of them word for word: their last block appears twice then."""
     made: list[list[int]] = [[0]]
     found: list[Spec] = []
     for number in range(count):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
@@ -80,7 +80,6 @@ def check(queue: SglangQueue) -> None:
         assert memory.tree.num_locked == 0
 
 
-@settings(deadline=None, max_examples=40)
 @given(SEEDS)
 def test_what_runs_keeps_its_prefix_and_every_token_is_accounted_for(seed: int) -> None:
     case = random_case(seed, "queue")
@@ -97,7 +96,6 @@ def test_what_runs_keeps_its_prefix_and_every_token_is_accounted_for(seed: int) 
             assert request.num_left == 0
 
 
-@settings(deadline=None, max_examples=30)
 @given(SEEDS, st.sampled_from(("fcfs", "lpm", "dfs-weight")))
 def test_requests_that_come_alone_are_served_as_by_the_cache(seed: int, policy: str) -> None:
     """fcfs touches what waits first, which the cache of requests one at a time has no queue for: with lru that changes nothing, as

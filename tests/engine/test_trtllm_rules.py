@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
@@ -206,7 +206,6 @@ def shared(one: tuple[int, ...], other: tuple[int, ...]) -> int:
 TOKENS = st.lists(st.integers(0, 1), min_size=1, max_size=14)
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     requests=st.lists(st.tuples(TOKENS, st.lists(st.integers(0, 1), min_size=1, max_size=6)), min_size=1, max_size=12),
     blocks=st.integers(10, 16),

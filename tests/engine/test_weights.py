@@ -209,7 +209,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "scalar": (lambda state: state.update({"model.norm.weight": torch.ones(())}), r"norm\.weight is \[\], not \[24\]"),
     "integers": (
         lambda state: state.update({"model.norm.weight": torch.ones(24, dtype=torch.int32)}),
-        r"model\.norm\.weight is stored as I32",
+        r"model\.norm\.weight has the unsupported dtype I32",
     ),
 }
 
@@ -246,10 +246,10 @@ def test_no_weights(folder: Path) -> None:
 def test_a_missing_shard(folder: Path, state: dict[str, torch.Tensor]) -> None:
     put_shards(folder, state)
     (folder / "model-00002-of-00003.safetensors").unlink()
-    with pytest.raises(EngineError, match=r"names 'model-00002-of-00003.safetensors', which is not there$"):
+    with pytest.raises(EngineError, match=r"names the missing file 'model-00002-of-00003.safetensors'$"):
         load_model(folder)
     (folder / "model-00003-of-00003.safetensors").unlink()
-    with pytest.raises(EngineError, match=r"00002.* is not there \(2 of 3 shards are missing\)$"):
+    with pytest.raises(EngineError, match=r"00002.* \(2 of 3 shards are missing\)$"):
         load_model(folder)
 
 
@@ -262,13 +262,13 @@ def test_an_index_and_shards_that_disagree(folder: Path, state: dict[str, torch.
             load_model(folder)
         assert caught.value.message.startswith(str(folder))
 
-    fails({"model.norm.weight": "nothing.safetensors"}, r"index\.json names 'nothing\.safetensors', which is not there")
+    fails({"model.norm.weight": "nothing.safetensors"}, r"index\.json names the missing file 'nothing\.safetensors'")
     fails({"more": "model-00001-of-00003.safetensors"}, r"model-00001-of-00003\.safetensors lacks 'more'")
-    fails({"model.norm.weight": "../model.safetensors"}, "is not the name of a file beside it")
-    fails({"model.norm.weight": "/etc/passwd"}, "is not the name of a file beside it")
+    fails({"model.norm.weight": "../model.safetensors"}, "is not the name of a file in its folder")
+    fails({"model.norm.weight": "/etc/passwd"}, "is not the name of a file in its folder")
     fails({"model.norm.weight": 3}, "`weight_map` must be an object of texts")
     other = next(shard for shard in sorted(shard_of.values()) if shard != shard_of["lm_head.weight"])
-    fails({"lm_head.weight": other}, "lacks 'lm_head.weight'|beyond what the index names, 'lm_head.weight'")
+    fails({"lm_head.weight": other}, "lacks 'lm_head.weight'|although the index does not name it, 'lm_head.weight'")
 
 
 def test_a_tensor_in_two_shards(folder: Path, state: dict[str, torch.Tensor]) -> None:
@@ -276,7 +276,7 @@ def test_a_tensor_in_two_shards(folder: Path, state: dict[str, torch.Tensor]) ->
     twice = {"model.norm.weight": state["model.norm.weight"]}
     save_file(twice, folder / "model-00004-of-00004.safetensors")
     (folder / INDEX_FILE).write_text(json.dumps({"weight_map": shard_of | {"x": "model-00004-of-00004.safetensors"}}))
-    with pytest.raises(EngineError, match=r"model\.norm\.weight is in another shard, too"):
+    with pytest.raises(EngineError, match=r"model\.norm\.weight is also in another shard"):
         load_model(folder)
 
 
@@ -343,7 +343,7 @@ def test_a_dummy_needs_no_weights(folder: Path) -> None:
 
 
 def test_a_preset_has_no_weights() -> None:
-    with pytest.raises(EngineError, match=r"qwen3-8b is known by its geometry only.* 'Qwen/Qwen3-8B'") as caught:
+    with pytest.raises(EngineError, match=r"qwen3-8b is a preset without weights.* 'Qwen/Qwen3-8B'") as caught:
         load_model("Qwen/Qwen3-8B")
     assert "--load-format dummy" in (caught.value.hint or "")
 
@@ -352,8 +352,8 @@ def test_a_preset_has_no_weights() -> None:
     ("arguments", "message"),
     [
         ({"dtype": "int4"}, "unknown dtype 'int4'"),
-        ({"device": "tpu9"}, "there is no device 'tpu9' here"),
-        ({"device": "cuda:99"}, "there is no device 'cuda:99' here"),
+        ({"device": "tpu9"}, "this machine has no device 'tpu9'"),
+        ({"device": "cuda:99"}, "this machine has no device 'cuda:99'"),
     ],
 )
 def test_arguments_that_cannot_be(arguments: dict[str, str], message: str, folder: Path) -> None:

@@ -191,7 +191,7 @@ def run(tool: Sequence[str], patch: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=["patch", "git"])
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(
     before=TEXTS.filter(bool), after=TEXTS.filter(bool), name=st.sampled_from(["w.yaml", "my prompt.md", 'a"b\té.md'])
 )

@@ -321,7 +321,7 @@ def scalar(style: str, text: str) -> str:
     return f'"{escaped}"\n'
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.data())
 def test_any_small_workload_is_edited_rightly_or_not_at_all(tmp_path: Path, data: st.DataObject) -> None:
     """Nothing outside of the edits changes, the prompts are those of the fix, and a second time there is nothing to do."""

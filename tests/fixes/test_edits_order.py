@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.causes import SlotCause
@@ -181,7 +181,6 @@ def shuffled(value: object, data: st.DataObject, depth: int = 0) -> object:
     return value
 
 
-@settings(max_examples=60)
 @given(value=VALUES, indent=st.sampled_from([None, 2]), data=st.data())
 def test_any_json_is_brought_into_any_order(value: object, indent: int | None, data: st.DataObject) -> None:
     text = json.dumps(value, indent=indent)

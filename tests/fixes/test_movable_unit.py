@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.fixes.moves.dangling_references import dangling_references, goes_with_previous, refers_back
@@ -234,7 +234,6 @@ def leaves(text: str) -> Counter[str]:
     return Counter(" ".join(text[unit.start : unit.stop].split()) for unit in below(Structure(text).tree()))
 
 
-@settings(deadline=None, max_examples=150)
 @given(BLOCKS, HELD, BLOCKS)
 def test_a_move_keeps_every_unit_whole(before: list[str], held: str, behind: list[str]) -> None:
     text = "\n\n".join([*before, held, *behind])
@@ -292,7 +291,6 @@ FIELDS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40)
 @given(FIELDS, st.integers(0, 4))
 def test_lines_of_labels_that_vary_move_together(lines: list[str], at: int) -> None:
     fields, line = "\n".join(lines), lines[at % len(lines)]

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.fixes.forms.text_form import SingleForm
@@ -61,7 +61,6 @@ def left(text: str, form: str) -> str:
     return re.sub(f"[{re.escape(form)}]", "", text)
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.sampled_from(sorted(FORMS)), st.integers(0, 10**9))
 def test_one_form_and_nothing_else(kind: str, seed: int) -> None:
     chance = random.Random(seed)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool import profile
@@ -27,7 +27,6 @@ def _part(kind: str, at: int) -> dict[str, Any]:
     return {"type": "text", "text": Traced(f"text {at}")} if kind == "text" else {"type": kind, kind: {"id": at}}
 
 
-@settings(deadline=None, max_examples=60)
 @given(PARTS)
 def test_only_what_stands_before_all_texts_goes_behind_them(kinds: list[str]) -> None:
     turn = Turn("g", messages=[{"role": "user", "content": [_part(kind, at) for at, kind in enumerate(kinds)]}])

@@ -11,10 +11,12 @@ from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.fix_thresholds import THRESHOLDS
+from kvtool.fixes.moves.inserted_content import inserted_begin
 from kvtool.fixes.moves.movable_unit import movable_unit
 from kvtool.fixes.moves.passages_last import PassagesLast
 from kvtool.fixes.moves.question_text import is_tail, leads_over, nearly_all_differ
 from kvtool.fixes.moves.split_text import is_in_many
+from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn
 from tests.changed_thresholds import changed, changes
 
@@ -24,6 +26,12 @@ _VALUE = "10:31"
 def _moved(text: str, common: list[str] | None = None, *, known: bool = True) -> object:
     start = text.index(_VALUE)
     return movable_unit(text, start, start + len(_VALUE), [(start, start + len(_VALUE))], known=known, common=common)
+
+
+def _content(words: int) -> object:
+    """Where content begins that so many words are inserted as."""
+    value = Traced.of(" ".join(["boat"] * words), Origin("p.j2", 2, 5, verbatim=False, variable="note"))
+    return inserted_begin(concat(["Help them.\nNote: ", value, "\nGo home."]), 0, [])
 
 
 def _passages(requests: int, blocks: int, often: int, own: int, after: int) -> object:
@@ -57,6 +65,7 @@ def _scenarios() -> dict[str, Callable[[], object]]:
         found[f"cue {words}"] = partial(leads_over, f"Now name {beside}:")
         for of in (100, 300, 600, 1_000):
             found[f"tail {words} of {of}"] = partial(is_tail, 4 * words, of)
+        found[f"content {words}"] = partial(_content, words)
         found[f"few {words}"] = partial(is_tail, words, 10)
     for count in range(1, 8):
         rules = "\n".join(["Be brief in all that you say."] * count)

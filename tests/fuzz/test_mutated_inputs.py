@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import NIGHTLY
 from tests.fuzz import growth
 from tests.fuzz.forked import MEMORY_BYTES, Job, Ran
 from tests.fuzz.harmless import harm
@@ -33,28 +34,26 @@ def by_hand(*arguments: str) -> str:
     return done.stdout
 
 
-def test_no_mutated_input_does_harm() -> None:
-    said = by_hand("tests.fuzz", "--budget", "600", "--most", "248", "--seed", "13")
-    assert "248 inputs, seed 13: 0 wrong" in said
-
-
-def test_no_hostile_number_does_harm() -> None:
-    said = by_hand("tests.fuzz", "--budget", "600", "--most", "160", "--seed", "5", "--numbers")
-    assert "160 inputs, seed 5: 0 wrong" in said
-
-
-def test_inputs_that_are_not_mutated_are_right() -> None:
-    """Else mutators would only ever change what is refused already."""
-    said = by_hand("tests.fuzz", "--budget", "600", "--most", "100", "--seed", "1", "--unchanged")
-    assert "0 wrong" in said
+@pytest.mark.parametrize(
+    ("few", "many", "seed", "flags"),
+    [(80, 248, "13", []), (50, 160, "5", ["--numbers"]), (50, 100, "1", ["--unchanged"])],
+    ids=["mutated", "hostile numbers", "unchanged"],
+)
+def test_no_input_does_harm(few: int, many: int, seed: str, flags: list[str]) -> None:
+    """Unchanged ones are right: else mutators would only ever change what is refused already."""
+    most = many if NIGHTLY else few
+    said = by_hand("tests.fuzz", "--budget", "600", "--most", str(most), "--seed", seed, *flags)
+    assert f"{most} inputs, seed {seed}: 0 wrong" in said
 
 
 def test_no_hostile_text_comes_out_raw() -> None:
-    assert "60 command lines, 0 wrong" in by_hand("tests.fuzz.injection", "60")
+    most = 60 if NIGHTLY else 24
+    assert f"{most} command lines, 0 wrong" in by_hand("tests.fuzz.injection", str(most))
 
 
 def test_signals_tear_no_file() -> None:
-    assert "15 signals, 0 wrong" in by_hand("tests.fuzz.interrupts", "--count", "15", "--seed", "5")
+    count = 15 if NIGHTLY else 6
+    assert f"{count} signals, 0 wrong" in by_hand("tests.fuzz.interrupts", "--count", str(count), "--seed", "5")
 
 
 # The judges

@@ -1,6 +1,6 @@
 """Compile every Triton kernel to machine code, without a GPU, and print what it needs: registers, shared memory, instructions.
 
-    python tests/kernels/compile_gate.py [--target sm_90] [--only paged_prefill] [--json]
+    python tests/kernels/compile_gate.py [--target sm_90] [--only paged_prefill] [--covering] [--json]
 
 The launchers in kernels/gpu run as they are, on CPU tensors, under a stand-in driver that says it is the target; each kernel is
 compiled for the very arguments that they pass, and is not started. A process of its own, without TRITON_INTERPRET: whether a kernel
@@ -121,6 +121,19 @@ VARIANTS = {
     "sm_89": [*_E4M3],
     "sm_90": [*_FIRST, _DECODE(rows=64), *_QUANTIZED, *_E4M3, *_FP32, *_SHAPES],
     "gfx942": _FIRST,
+}
+_SMALL = [variant for variant in _FIRST if not variant.kernel.startswith("paged_")]
+COVERING = {  # every kernel, type of cache, size of a head and launch of decode at least once
+    "sm_80": [_PREFILL(cache=INT8), _DECODE(cache=E5M2, rows=16), *_SMALL],
+    "sm_89": [_DECODE(cache=E4M3, rows=64)],
+    "sm_90": [
+        _PREFILL(q=FP16, cache=FP16),
+        _DECODE(rows=128),
+        _DECODE(q=FP32, cache=FP32, rows=16),
+        _PREFILL(dim=64, group=7),
+        *_SMALL,
+    ],
+    "gfx942": [_PREFILL(), _DECODE(rows=16), *_SMALL],
 }
 
 
@@ -393,6 +406,7 @@ def main() -> int:
     parser.add_argument("--target", action="append", choices=TARGETS, help="one of the targets (again for more; all)")
     parser.add_argument("--only", action="append", default=[], help="launchers or variants with this in their name")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (as many as there are cores)")
+    parser.add_argument("--covering", action="store_true", help="a few variants that cover types, sizes and targets")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     args = parser.parse_args()
     reason = reason_not_to_run()
@@ -402,7 +416,7 @@ def main() -> int:
     work = [
         (target, variant)
         for target in args.target or TARGETS
-        for variant in VARIANTS[target]
+        for variant in (COVERING if args.covering else VARIANTS)[target]
         if all(text in f"{variant.kernel} {variant.name}" for text in args.only)
     ]
     if not work:

@@ -22,7 +22,7 @@ def test_heads_beyond_the_reach_of_an_int32() -> None:
 def test_outputs_that_share_memory() -> None:
     x = torch.zeros(1, 2, 4).expand(3, 2, 4)
     check_heads("q", x)
-    with pytest.raises(ValueError, match=r"out is written, but has strides \[0, 4, 1\]"):
+    with pytest.raises(ValueError, match=r"out is written, but elements share memory by its strides \[0, 4, 1\]"):
         check_heads("out", x, written=True)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.compile_gate import CANNOT_RUN, TARGETS, VARIANTS, Compiled, _read_sass
+from tests.conftest import NIGHTLY
+from tests.kernels.compile_gate import CANNOT_RUN, COVERING, TARGETS, VARIANTS, Compiled, _read_sass
 
 MOST_SHARED = {
     "sm_80": 166_912,
@@ -35,7 +36,12 @@ ALL_KERNELS = {
 @pytest.fixture(scope="module")
 def compiled() -> list[Compiled]:
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    program = [sys.executable, str(Path(__file__).with_name("compile_gate.py")), "--json"]
+    program = [
+        sys.executable,
+        str(Path(__file__).with_name("compile_gate.py")),
+        "--json",
+        *([] if NIGHTLY else ["--covering"]),
+    ]
     done = subprocess.run(program, capture_output=True, check=False, env=environment, text=True)
     if done.returncode == CANNOT_RUN:
         pytest.skip(done.stderr.strip())
@@ -63,8 +69,9 @@ def test_every_kernel_compiles_for_every_target(compiled: list[Compiled]) -> Non
     assert named(row for row in compiled if row.error) == []
     for target in ("sm_80", "sm_90", "gfx942"):
         assert {row.launcher for row in compiled if row.target == target} == ALL_KERNELS
+    variants = VARIANTS if NIGHTLY else COVERING
     assert {(row.target, row.launcher, row.variant) for row in compiled} == {
-        (target, variant.kernel, variant.name) for target in TARGETS for variant in VARIANTS[target]
+        (target, variant.kernel, variant.name) for target, made in variants.items() for variant in made
     }
 
 
@@ -100,6 +107,13 @@ def test_gfx942_multiplies_on_matrix_cores(compiled: list[Compiled]) -> None:
 def test_what_moves_data_moves_16_bytes_at_a_time(compiled: list[Compiled]) -> None:
     moving = [row for row in of(compiled, "sm_90") if not row.launcher.startswith(("paged_", "merge_"))]
     assert named(row for row in moving if not row.instructions["LDG.E.128"] or not row.instructions["STG.E.128"]) == []
+
+
+def test_the_covering_variants_have_every_kernel_and_type_of_cache() -> None:
+    every, few = ({one for rows in table.values() for one in rows} for table in (VARIANTS, COVERING))
+    assert few < every
+    assert {one.kernel for one in few} == {one.kernel for one in every}
+    assert {one.cache for one in few} == {one.cache for one in every}
 
 
 def test_figures_are_read_from_what_the_disassembler_prints() -> None:

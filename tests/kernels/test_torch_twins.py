@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.kernels import paged_attention as paged_attention_module
@@ -141,7 +141,6 @@ def test_strided_queries_and_caches() -> None:
     torch.testing.assert_close(paged.attend([fused[:, :4]]), expected, rtol=0, atol=0)
 
 
-@settings(max_examples=25, deadline=None)
 @given(
     sequences=st.lists(st.tuples(st.integers(1, 40), st.floats(0, 1)), min_size=1, max_size=4),
     page=st.sampled_from([1, 4, 16]),

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError, Place
@@ -157,7 +157,6 @@ class TestFilesThatUseEachOther:
     """A program of files that import each other: what changes in one is read again in all that reach it, and only there."""
 
     @given(st.data())
-    @settings(max_examples=60)
     def test_a_run_gives_what_one_without_a_cache_gives(self, data: st.DataObject) -> None:
         with tempfile.TemporaryDirectory() as name:
             self._changed(Path(os.path.realpath(name)), data)

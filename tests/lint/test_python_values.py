@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.lint.made_python import HEAD, RULES, codes, found
@@ -172,7 +172,6 @@ def test_the_same_ways_with_what_does_not_vary(way: str) -> None:
     st.sampled_from(sorted(SOURCES)),
     st.sampled_from(["prompt", "system_prompt", "instructions", "PROMPT", "systemMessage"]),
 )
-@settings(max_examples=60, deadline=None)
 def test_every_source_goes_every_way(way: str, source: str, name: str) -> None:
     made = WAYS[way].replace("SOURCE", "source()")
     text = f"def source():\n    return {source}\n{made}def last():\n    {name} = str(source()) + RULES\n"

@@ -6,7 +6,7 @@ import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
@@ -207,7 +207,6 @@ def test_a_text_template() -> None:
         st.one_of(st.sampled_from(["{now}", "\n", "{{", "é", "{user}"]), st.text(string.ascii_letters, max_size=5))
     )
 )
-@settings(max_examples=50)
 def test_text_templates_lose_nothing_and_know_their_places(parts: list[str]) -> None:
     text = "".join(parts)
     nodes = text_template("a", text, "format")

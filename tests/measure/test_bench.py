@@ -390,7 +390,7 @@ def test_json_on_standard_output(folder: Path, capsys: pytest.CaptureFixture[str
         (["--model", "./nothing"], "no such file or folder"),
         (["--output", "-"], "--output needs a file"),
         (["--output", "no/such/folder/c.json"], "cannot write no/such/folder/c.json"),
-        (["--device", "tpu"], "there is no device 'tpu' here"),
+        (["--device", "tpu"], "this machine has no device 'tpu'"),
         (["--model", "llama-3.1-405b", "--device", "cpu"], "memory are free"),
     ],
 )
@@ -406,7 +406,7 @@ def test_what_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str], flags:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device")
 def test_no_gpu(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["bench", "--quiet", "--device", "cuda"]) == 2
-    assert "there is no device 'cuda' here" in capsys.readouterr().err
+    assert "this machine has no device 'cuda'" in capsys.readouterr().err
 
 
 class _Answers:

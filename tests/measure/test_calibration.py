@@ -146,7 +146,7 @@ def test_a_rate_that_nothing_is_limited_by_stays_in_bounds() -> None:
 def test_too_few_steps() -> None:
     of = fitted(TINY)
     points = [point for point in seen(of, LAPTOP) if not point.held_out][: LEAST_POINTS - 1]
-    with pytest.raises(EngineError, match="7 steps are too few to fit five constants to; 8 are needed"):
+    with pytest.raises(EngineError, match="7 steps are too few to fit five constants; 8 are needed"):
         fit(of, [*points, *(Point(p.work, p.layers, p.seconds, held_out=True) for p in points)])
 
 
@@ -226,10 +226,10 @@ HUGE = 10**30
     [
         (
             lambda d: d.update(kind="kvtool-report"),
-            "is no calibration: its `kind` is not `kvtool-calibration`",
+            "is not a calibration: its `kind` is not `kvtool-calibration`",
             '"kind"',
         ),
-        (lambda d: d.pop("kind"), "is no calibration", None),
+        (lambda d: d.pop("kind"), "is not a calibration", None),
         (lambda d: d.update(version=2), "version 2; this kvtool reads version 1", '"version"'),
         (lambda d: d.update(version=0), "`version` must be a whole number from 1 to", '"version"'),
         (
@@ -259,7 +259,7 @@ HUGE = 10**30
             '"num_layers"',
         ),
         (lambda d: d["model"].update(hidden_size=True), "`model.hidden_size` must be a whole number", '"hidden_size"'),
-        (lambda d: d["model"].update(num_heads=3), "no multiple of `model.num_kv_heads`", '"num_heads"'),
+        (lambda d: d["model"].update(num_heads=3), "not a multiple of `model.num_kv_heads`", '"num_heads"'),
         (lambda d: d["model"].update(dtype="int2"), "`model.dtype` must be one of float32", '"dtype"'),
         (lambda d: d["machine"].update(device=""), "`machine.device` must be a text of 1 to 200", '"device"'),
         (lambda d: d["machine"].update(device="x" * 999), "`machine.device` must be a text of 1 to 200", '"device"'),
@@ -331,7 +331,6 @@ junk = st.one_of(
 )
 
 
-@settings(max_examples=60)
 @given(st.data(), junk)
 def test_any_value_may_be_junk(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, value: object) -> None:
     """It is read all the same, or refused; nothing else is raised."""
@@ -406,7 +405,7 @@ def test_the_report_says_what_predictions_rest_on(
     assert run(["profile", "w.yaml", *flags]) == 0
     out = capsys.readouterr().out
     text = " ".join(out.split())
-    assert "predicted for llama-3.1-8b, fitted on Some CPU, 4 threads" in text
+    assert "predicted for llama-3.1-8b (assumed), fitted on Some CPU, 4 threads" in text
     assert "roofline" not in text
     assert ("the fit is of tiny in float32, the prediction for bfloat16" in text) == (dtype == "float32")
     assert max(map(len, out.splitlines())) <= width

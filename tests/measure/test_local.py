@@ -410,4 +410,4 @@ def test_a_device_that_is_not_here(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert run(["profile", "w.yaml", "--device", "cuda:1"]) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err == "error: there is no device 'cuda:1' here\n  help: cpu, or cuda with a GPU\n"
+    assert err == "error: this machine has no device 'cuda:1'\n  help: use cpu, or cuda with a GPU\n"

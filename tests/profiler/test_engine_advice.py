@@ -90,7 +90,7 @@ def test_parts_of_pages_are_told_only_where_there_are_pages() -> None:
     for rules in ("sglang", "trtllm", "llamacpp"):
         assert not codes(profiled(short, rules)) & {"KV203", "KV204"}
     finding = found(profiled(short, "sglang", page_size=64), "KV203")
-    assert finding.fix.startswith("take pages of one token: --page-size 1: ")
+    assert finding.fix.startswith("use pages of one token: --page-size 1: ")
     assert finding.tried is not None
     assert "KV204" in codes(profiled(SHARED, "sglang", page_size=64))
     whole = found(profiled(SHARED, "trtllm", enable_partial_reuse=False), "KV204")

@@ -93,13 +93,13 @@ def test_storage_is_tokens_times_hours_and_each_cache_counts_once(
     [
         (
             [asked(1), asked(2)],
-            "1 explicit cache is not in the sums: it names them, and not for how long they are kept",
+            "1 explicit cache is not in the sums: the log lacks their times",
         ),
         (
             [asked(1, cached={"name": NAME, "ttl": "60s"}, model="gemini-2.5-flash")],
-            "no price of storage is known of gemini-2.5-flash",
+            "no storage price is known for gemini-2.5-flash",
         ),
-        ([{**CACHE, "usageMetadata": {}}, asked(1, cached=None)], "how many tokens they hold"),
+        ([{**CACHE, "usageMetadata": {}}, asked(1, cached=None)], "their number of tokens"),
     ],
 )
 def test_what_the_log_does_not_say_is_told_and_not_guessed(

@@ -8,7 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -87,7 +87,6 @@ def test_one_tenant_or_none_tells_nothing(in_folder: Command) -> None:
     assert "isolation" not in json.loads(in_folder("profile", "prod.jsonl", "--dry-run", "--json")[1])
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(
         st.tuples(st.integers(0, 3), st.lists(st.integers(0, 1), min_size=1, max_size=7), st.integers(0, 7)), max_size=9

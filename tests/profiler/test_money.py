@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import Prediction
@@ -245,7 +245,6 @@ predictions = st.builds(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(st.tuples(predictions, st.integers(0, 9000), st.booleans()), max_size=12))
 def test_sums_of_differences_are_exact(requests: list[tuple[Prediction, int, bool]]) -> None:
     """Whatever was predicted and reported: one sign for each request, and predicted less reported is what the causes say."""

@@ -262,8 +262,8 @@ def test_requests_without_an_answer_make_what_follows_unknown(
     ("line", "said"),
     [
         (b"{", "not JSON"),
-        (b"[1]\n", "no `body`"),
-        (b'{"body": 3}\n', "no `body`"),
+        (b"[1]\n", "`body` is missing"),
+        (b'{"body": 3}\n', "`body` is missing"),
         (b'{"body": "\xff"}\n', "not JSON"),
         (b"[" * 100_000 + b"\n", "not JSON"),
     ],

@@ -45,5 +45,5 @@ def test_a_model_with_states_is_refused_with_the_reason(prompts: str, capsys: py
     assert run(["profile", prompts, *RULES, "qwen3-next-80b-a3b"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "36 layers that keep a state, and llama.cpp's rules here are for attention alone" in captured.err
+    assert "36 layers with a state; these llama.cpp rules support only attention" in captured.err
     assert run(["profile", prompts, "--rules", "sglang", "--model", "qwen3-next-80b-a3b", "-q"]) == 0

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.ledger.totals import GroupTotals
@@ -90,7 +90,6 @@ def log_of(seed: int, requests: int, edits: list[str], form: str) -> str:
     return "\n".join(rows) + "\n"
 
 
-@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10_000),
     requests=st.integers(2, 10),

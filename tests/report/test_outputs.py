@@ -127,7 +127,7 @@ def test_a_command_may_have_fewer_formats() -> None:
         (["no-folder/a.json"], "No such file or directory"),
         (["json=a\0b"], "null character"),
         (["json", "md"], "both go to standard output"),
-        (["json=round.json"], "links go round in a circle"),
+        (["json=round.json"], "links form a loop"),
     ],
 )
 def test_an_output_that_cannot_be_is_told_before_any_work(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.report.html.charts.router_scatter import LabelledPoint, label_places
@@ -193,7 +193,6 @@ def test_break_even_is_said_for_each_bandwidth() -> None:
     assert "no tier: all of it is computed again" in words
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     st.lists(
         st.tuples(st.floats(0, 1), st.floats(10, 300), st.text("abcdefg-", min_size=1, max_size=22)),

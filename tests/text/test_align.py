@@ -7,7 +7,7 @@ from itertools import chain, pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.text import align as module
@@ -36,7 +36,6 @@ small = st.lists(st.integers(0, 5), max_size=60)
 
 
 @given(small, small, st.sampled_from([None, MASK, frozenset({0}), [0, 3]]), st.integers(1, 5), st.booleans())
-@settings(deadline=None, max_examples=300)
 def test_runs_are_equal_increasing_and_apart(a, b, newline, min_run, tight):
     a, b = ids(a), ids(b)
     with pytest.MonkeyPatch.context() as patch:
@@ -52,7 +51,6 @@ def test_runs_are_equal_increasing_and_apart(a, b, newline, min_run, tight):
 
 
 @given(small)
-@settings(deadline=None, max_examples=50)
 def test_identical_sequences_give_one_run(a):
     assert align(ids(a), ids(a)) == ([EqualRun(0, 0, len(a))] if a else [])
 
@@ -64,7 +62,6 @@ def test_identical_sequences_give_one_run(a):
     st.sampled_from([None, frozenset({0})]),
     st.randoms(use_true_random=False),
 )
-@settings(deadline=None, max_examples=60)
 def test_replacing_a_span_keeps_the_rest(at, removed, added, newline, rng):
     a = [rng.randrange(1000) if i % 12 else NEWLINE for i in range(2000)]
     b = a[:at] + [5000 + i for i in range(added)] + a[at + removed :]
@@ -110,7 +107,6 @@ def test_wide_ids_and_ids_beyond_the_mask():
 
 
 @given(small, small, st.sampled_from([None, MASK]), st.integers(2, 5), st.booleans())
-@settings(deadline=None, max_examples=200)
 def test_runs_that_are_too_short_would_be_parts_of_no_longer_one(a, b, newline, min_run, tight):
     with pytest.MonkeyPatch.context() as patch:
         if tight:
@@ -122,7 +118,6 @@ def test_runs_that_are_too_short_would_be_parts_of_no_longer_one(a, b, newline, 
 
 
 @given(small, small, st.sampled_from([None, MASK]), st.integers(1, 9))
-@settings(deadline=None)
 def test_what_is_not_looked_through_has_no_run(a, b, newline, min_run):
     quick = align(ids(a), ids(b), newline=newline, min_run=min_run)
     with pytest.MonkeyPatch.context() as patch:
@@ -131,7 +126,6 @@ def test_what_is_not_looked_through_has_no_run(a, b, newline, min_run):
 
 
 @given(small, small)
-@settings(deadline=None)
 def test_lists_are_aligned_like_arrays(a, b):
     assert align_items(a, b) == align(ids(a), ids(b), min_run=1)
     with pytest.MonkeyPatch.context() as patch:

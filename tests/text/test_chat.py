@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -205,7 +205,6 @@ TEMPLATES = {
 def test_rendering_is_that_of_jinja_itself(name: str) -> None:
     template = ChatTemplate(name, TEMPLATES[name], TOKENS)
 
-    @settings(deadline=None, max_examples=60)
     @given(st.lists(message, max_size=6), st.booleans())
     def check(messages: list[dict[str, Any]], with_tools: bool) -> None:
         tools = TOOLS if with_tools else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
@@ -114,7 +114,6 @@ def test_sanitize_shows_what_a_terminal_would_obey():
 
 
 @given(st.text())
-@settings(deadline=None, max_examples=100)
 def test_sanitized_text_is_printable_and_stays_so(text):
     shown = sanitize(text)
     assert all(char.isprintable() or char.isspace() for char in shown)
@@ -124,7 +123,6 @@ def test_sanitized_text_is_printable_and_stays_so(text):
 
 
 @given(st.floats(allow_nan=True, allow_infinity=True), st.integers(0, 60), st.booleans(), st.booleans())
-@settings(deadline=None, max_examples=200)
 def test_bars_have_exactly_their_width(fraction, width, plain, track):
     drawn = bar(fraction, width, plain, track=track)
     assert cell_width(drawn) == width
@@ -150,7 +148,6 @@ def test_shorten_counts_cells():
 
 
 @given(st.text(alphabet="ab 会é", max_size=60), st.integers(2, 30), st.integers(0, 40))
-@settings(deadline=None, max_examples=150)
 def test_fold_keeps_every_character_and_the_width(text, width, indent):
     lines = fold(text, width, indent=indent)
     assert all(cell_width(line) <= width for line in lines)

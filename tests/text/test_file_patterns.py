@@ -76,7 +76,7 @@ def test_there_is_an_end_to_it(pattern: str, tmp_path: Path, monkeypatch: pytest
     for number in range(30):
         write(str(tmp_path / f"d{number}" / "x.md"), "text")
     monkeypatch.setattr(file_patterns, "MOST_LOOKED_AT", 30)
-    with pytest.raises(KvtoolError, match="looks at more than 30 files") as caught:
+    with pytest.raises(KvtoolError, match="searches more than 30 files") as caught:
         matching(pattern, tmp_path, RootFolder(str(tmp_path)))
     assert "prompts/**/*.md" in (caught.value.hint or "")
     assert matching("d7/*", tmp_path, RootFolder(str(tmp_path))) == ["d7/x.md"]

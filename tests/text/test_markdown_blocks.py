@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.text.structure.markdown_blocks import DEEPEST, markdown_blocks
@@ -26,13 +26,11 @@ _LINE = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=400)
 @given(lines=st.lists(_LINE, max_size=14))
 def test_blocks_are_those_of_the_library(lines: list[str]) -> None:
     assert markdown_blocks(lines) == library_blocks("\n".join(lines))
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     lines=st.lists(
         st.sampled_from(
@@ -81,7 +79,6 @@ def test_edges_of_the_grammar(text: str) -> None:
     assert markdown_blocks(text.split("\n")) == library_blocks(text)
 
 
-@settings(deadline=None, max_examples=200)
 @given(
     lines=st.lists(
         st.builds(

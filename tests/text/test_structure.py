@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.text.structure import block_ranges, structure
@@ -130,7 +130,6 @@ def test_a_value_may_go_on_behind_its_paragraph(stop: int) -> None:
     assert path[-1].holds(4, 7)
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.lists(LINES, max_size=24), st.integers(0, 400), st.integers(0, 40))
 def test_units_nest_and_each_range_has_a_smallest_one(lines: list[str], start: int, length: int) -> None:
     text = "\n".join(lines)

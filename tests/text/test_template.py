@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import StrictUndefined, Undefined
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -162,18 +162,18 @@ def test_variables_are_listed() -> None:
         ("{% if now %}", "endif", "p.md:1:1"),
         ("x {{ a b }}", "got 'b'", "p.md:1:3"),
         ("{# open", "Missing end of comment", "p.md:1:1"),
-        ("{{ now|nope }}", "No filter named 'nope'", "p.md:1:1"),
+        ("{{ now|nope }}", "unknown filter `nope`", "p.md:1:8"),
         ("a\nb {{ user.nam }}", "no attribute 'nam'", "p.md:2:11"),
         ("{{ ''.__class__.__mro__ }}", "unsafe", "p.md:1:1"),
         ("{{ now|attr('__class__') }}", "unsafe", "p.md:1:1"),
         ("{{ now['__class__'] }}", "unsafe", "p.md:1:1"),
         ("{{ '{0.__class__}'.format(now) }}", "unsafe", "p.md:1:1"),
         ("{{ cycler.__init__.__globals__ }}", "unsafe", "p.md:1:1"),
-        ("{% set x = docs.append(1) %}", "unsafe", "p.md:1:1"),
+        ("{% set x = docs.sort() %}", "unsafe", "p.md:1:1"),
         ("{{ now.marks }}", "'str object' has no attribute 'marks'", "p.md:1:8"),
         ("{{ now['at'] }}", "has no attribute 'at'", "p.md:1:9"),
         ("{{ 1 / 0 }}", "division by zero", "p.md:1:1"),
-        ("{% include '/etc/passwd' %}", "no loader", "p.md:1:1"),
+        ("{% include '/etc/passwd' %}", "includes `/etc/passwd`, which does not exist", "p.md:1:13"),
         ("\n\n{{ lipsum(10**9) }}", "undefined variable `lipsum`", "p.md:3:4"),
     ],
 )
@@ -259,7 +259,6 @@ SNIPPETS = [
 SETUP = "{% macro m2(v) %}({{ caller(v) }}){% endmacro %}"
 
 
-@settings(deadline=None, max_examples=120)
 @given(st.lists(st.sampled_from(SNIPPETS), max_size=8), st.booleans(), st.booleans())
 def test_output_is_that_of_jinja_itself(snippets: list[str], chat: bool, is_traced: bool) -> None:
     source = SETUP + "".join(snippets)
@@ -301,7 +300,6 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=200)
 @given(json_values, st.booleans(), st.sampled_from([None, 2]))
 def test_traced_json_writes_what_json_writes(value: object, ensure_ascii: bool, indent: int | None) -> None:
     written = traced_json(value, ensure_ascii=ensure_ascii, indent=indent)

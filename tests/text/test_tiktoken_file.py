@@ -70,7 +70,7 @@ def test_a_model_file_of_ranks_in_a_folder(tmp_path: Path, monkeypatch: pytest.M
 
 def test_ranks_of_nobody_knows_what(tmp_path: Path) -> None:
     (tmp_path / "mine.tiktoken").write_bytes(written(ranks()))
-    with pytest.raises(KvtoolError, match="is a list of 264 ranks, and neither how it cuts words") as caught:
+    with pytest.raises(KvtoolError, match="has 264 ranks, and kvtool knows neither its word rules") as caught:
         load_tokenizer(str(tmp_path / "mine.tiktoken"))
     assert caught.value.exit_code == 2
 
@@ -78,7 +78,7 @@ def test_ranks_of_nobody_knows_what(tmp_path: Path) -> None:
 def test_a_line_that_is_no_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiktoken_file, "_KINDS", {3: tiktoken_file._KINDS[50_256]})
     (tmp_path / "x.tiktoken").write_bytes(b"YQ== 0\nYg== 1\nbroken\n")
-    with pytest.raises(KvtoolError, match="line 3 is not a token in Base64 and its rank"):
+    with pytest.raises(KvtoolError, match="line 3 is not a Base64 token with its rank"):
         load_tokenizer(str(tmp_path / "x.tiktoken"))
 
 
@@ -106,4 +106,4 @@ except NotAvailableError as error:
     print(error, error.hint)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.endswith("which could make one, is not installed pip install 'kvtool[engine]'\n"), done.stderr
+    assert done.stdout.endswith("transformers is not installed pip install 'kvtool[engine]'\n"), done.stderr

@@ -135,7 +135,7 @@ PIECES = [
 ]
 # fmt: on
 chunks = st.one_of(st.sampled_from(PIECES), st.text(max_size=3))
-fuzz = settings(deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+fuzz = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.mark.parametrize("name", ["tekken", *LOCAL, "TinyLlama_v1.1", "llm-d-test-model"])
@@ -223,7 +223,7 @@ def test_a_changed_pattern_is_not_taken_for_a_known_one(folder: Path) -> None:
 def test_long_lines_have_the_same_ids(
     tekken: Tokenizer, plain_tekken: tokenizers.Tokenizer, folder: Path, unit: str
 ) -> None:
-    text = unit * (40_000 // len(unit))
+    text = unit * (20_000 // len(unit))  # longer than what is cut
     prompt = tekken.encode(Traced(text), add_special_tokens=False)
     assert prompt.ids.tolist() == plain_tekken.encode(text, add_special_tokens=False).ids
     ours, small = named("gpt2", folder)
@@ -266,7 +266,7 @@ def test_broken_text_and_ids_do_not_crash(tekken: Tokenizer) -> None:
 
 def test_a_huge_word_is_refused(tekken: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kvtool.text.tokens.tokenizer._PIECE_CHARACTERS", 20_000)
-    with pytest.raises(KvtoolError, match="20,001 characters without a place where tokenizer `tekken` must split"):
+    with pytest.raises(KvtoolError, match="20,001 characters that tokenizer `tekken` cannot split"):
         tekken.encode_ids("x" * 20_001)
     assert len(tekken.encode_ids("x y" * 20_001)) > 0
 
@@ -363,7 +363,7 @@ def test_offline_and_not_cached() -> None:
     ) as caught:
         load_tokenizer("no-such-org/no-such-model", offline=True)
     assert caught.value.exit_code == 4
-    assert caught.value.hint == "-t ./tokenizer.json, or leave -t out for the built-in tokenizer"
+    assert caught.value.hint == "pass -t ./tokenizer.json, or leave -t out for the built-in tokenizer"
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -379,7 +379,9 @@ def test_a_hub_that_cannot_be_reached_is_asked_once(
 
     monkeypatch.setattr("huggingface_hub.get_hf_file_metadata", (lambda *_, **__: None) if asked else fail)
     monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
-    with pytest.raises(NotAvailableError, match=r"`models/llama` is no folder here.* hub cannot be reached$") as raised:
+    with pytest.raises(
+        NotAvailableError, match=r"`models/llama` is not a local folder.* hub cannot be reached$"
+    ) as raised:
         load_tokenizer("models/llama")
     assert "-t ./tokenizer.json" in (raised.value.hint or "")
     assert (calls, *capfd.readouterr()) == (["asked"], "", "")
@@ -474,5 +476,5 @@ def test_a_tokenizer_that_does_not_end_is_refused() -> None:
 
 @pytest.mark.parametrize("name", ["1..10", "a--b", "a/b..c"])
 def test_a_name_that_no_repository_has_is_refused(name: str) -> None:
-    with pytest.raises(KvtoolError, match="no repository of the Hugging Face hub has such a name"):
+    with pytest.raises(KvtoolError, match="a Hugging Face repository cannot have this name"):
         load_tokenizer(name, offline=True)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.text.traced import Mark, Origin, Traced, TracedPlaces, concat, line_around, marks_of
 
 texts = st.text(alphabet="ab \n\r\t,xßİé🎉\u2028", max_size=12)
-fuzz = settings(deadline=None, max_examples=150)
 
 
 @st.composite
@@ -30,7 +29,6 @@ def assert_sound(text: str) -> None:
         at += length
 
 
-@fuzz
 @given(traced(), traced(), st.integers(-15, 15), st.integers(-15, 15))
 def test_concatenation_and_slices_agree_with_str(a: Traced, b: Traced, start: int, stop: int) -> None:
     plain = str.__str__(a)
@@ -56,7 +54,6 @@ def test_concatenation_and_slices_agree_with_str(a: Traced, b: Traced, start: in
             a[start]
 
 
-@fuzz
 @given(traced(), texts.filter(bool), texts, st.integers(-1, 3))
 def test_methods_agree_with_str(a: Traced, sep: str, other: str, count: int) -> None:
     plain = str.__str__(a)
@@ -146,7 +143,6 @@ def test_many_pieces_keep_their_marks() -> None:
     assert len(marks_of(text.replace(",", ";"))) == 40_000
 
 
-@fuzz
 @given(traced(), st.integers(0, 60), st.integers(0, 60))
 def test_a_part_that_is_found_by_its_marks_is_the_slice(text: Traced, one: int, other: int) -> None:
     start, stop = sorted((min(one, len(text)), min(other, len(text))))

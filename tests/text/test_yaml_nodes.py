@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
@@ -91,7 +91,6 @@ def test_text_knows_where_it_stands(
 words = st.text(st.sampled_from("abc {}:#-é\u2028\u0085\t'\""), max_size=12)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     lines=st.lists(words, min_size=1, max_size=6),
     depth=st.integers(0, 4),
@@ -214,7 +213,6 @@ def test_deep_nesting_is_refused(source: str) -> None:
     assert f"deeper than {MAX_DEPTH}" in refused(source).message
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.text(st.sampled_from("ab:-[]{}'\"|>&*!%#?, \n\t\\~1.é\x85"), max_size=60))
 def test_any_text_is_a_tree_or_one_kvtool_error(source: str) -> None:
     """Never another exception; and every scalar that claims to be verbatim stands where it says."""

@@ -120,7 +120,7 @@ def unread_notes(tmp_path: Path, *records: dict[str, Any]) -> list[str]:
 def test_a_key_that_looks_like_the_answer_is_named(tmp_path: Path, record: dict[str, Any]) -> None:
     key = list(record)[-1]
     assert unread_notes(tmp_path, record, record) == [
-        f"left unread, but looks like the answer: `{key}` of 2 requests; read it with output=KEY in --map"
+        f"unread, but probably the answer: `{key}` of 2 requests; read it with --map output=KEY"
     ]
 
 
@@ -128,7 +128,7 @@ def test_a_key_that_may_be_data_is_not_quoted(tmp_path: Path) -> None:
     (note,) = unread_notes(
         tmp_path, {**ASKED, "mina@quillmark.example": choice()}, {**ASKED, "zz": json.dumps(choice())}
     )
-    assert "a key that no format knows of 2 requests" in note
+    assert "an unknown key of 2 requests" in note
     assert "mina" not in note
 
 

@@ -208,7 +208,7 @@ def test_ids_of_two_files_are_told_apart(tmp_path: Path) -> None:
     b = write(tmp_path / "b.jsonl", [{"prompt": "c", "timestamp": 2, "id": "x"}, {"prompt": "d", "timestamp": 4}])
     source = LogSource([a, b])
     assert [turn.id for turn in turns_of(source)] == ["x", f"{b}:x", "y", f"{b}:2:0"]
-    assert "1 request with an id that another file has, too: named FILE:ID" in source.outcome.notes
+    assert "1 request with an id that another file also contains: renamed FILE:ID" in source.outcome.notes
 
 
 def test_a_bad_file_hides_no_other(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_bad_file_hides_no_other(tmp_path: Path) -> None:
             str(bad): f"{bad}:2:1",
             str(cut): str(cut),
         }
-    assert sum(note.startswith("not read to its end: ") for note in source.outcome.notes) == 2
+    assert sum(note.startswith("not read completely: ") for note in source.outcome.notes) == 2
     with pytest.raises(KvtoolError, match="no prompt found"):
         turns_of(LogSource([good, str(bad)]))
 

@@ -169,7 +169,7 @@ def test_values_that_are_no_text(tmp_path: Path) -> None:
     assert found["(no service)"] == 2
     assert sum(found.values()) == len(records)
     assert source.outcome.notes == [
-        "groups as asked, by `service`: 9",
+        "groups by `service`: 9",
         "2 requests without `service`: group `(no service)`",
         "`service` is a list or an object in 2 requests: its JSON is the name",
         "names of more than 64 characters are shortened (1 request)",
@@ -192,7 +192,7 @@ def test_values_beyond_the_most_are_one_group(tmp_path: Path) -> None:
     assert len(found) == MOST_GROUPS + 1
     assert found[OTHER] == 60
     assert sum(found.values()) == len(records)
-    assert "the first 200 values are groups; 30 others are group `(other)` (60 requests)" in source.outcome.notes
+    assert "the first 200 values are groups; 30 others form the group `(other)` (60 requests)" in source.outcome.notes
 
 
 def test_what_is_counted_of_the_others_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -249,7 +249,7 @@ def mixed(count: int, **fields: str) -> list[dict[str, Any]]:
 def test_a_field_that_names_services(field: str, tmp_path: Path) -> None:
     source = opened([write(tmp_path / "log.jsonl", mixed(12, **{field: ""}))])
     assert groups(source) == dict.fromkeys(SERVICES, 3)
-    assert source.outcome.notes == [f"groups by `{field}`: 4; --group-by FIELD divides them otherwise"]
+    assert source.outcome.notes == [f"groups by `{field}`: 4; change with --group-by FIELD"]
 
 
 @pytest.mark.parametrize("around", [("metadata",), ("body", "metadata")])
@@ -268,9 +268,7 @@ def test_four_system_prompts_are_four_groups(tmp_path: Path) -> None:
     source = opened([path])
     assert groups(source) == {f"system-{number}": 3 for number in range(1, 5)}
     places = ", ".join(f"system-{number} {path}:{number}" for number in range(1, 5))
-    assert source.outcome.notes == [
-        f"groups by system prompt: 4 (first: {places}); --group-by FIELD divides them otherwise"
-    ]
+    assert source.outcome.notes == [f"groups by system prompt: 4 (first: {places}); change with --group-by FIELD"]
     assert not any(word in "".join(source.outcome.notes) for word in ("invoices", "shopper"))
 
 
@@ -379,7 +377,7 @@ def test_a_file_for_each_prompt_is_a_group_for_each_file(tmp_path: Path) -> None
     ]
     source = opened(paths)
     assert groups(source) == dict.fromkeys(SERVICES, 6)
-    assert source.outcome.notes[1:] == ["groups by file; --group-by FIELD divides them otherwise"]
+    assert source.outcome.notes[1:] == ["groups by file; change with --group-by FIELD"]
     assert groups(opened(paths, "system")) == {f"system-{number}": 6 for number in range(1, 5)}
 
 

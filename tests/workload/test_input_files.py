@@ -74,9 +74,9 @@ def test_a_folder_stands_for_its_logs() -> None:
 def test_what_is_passed_over_is_told_in_one_line_or_by_name() -> None:
     found = find_inputs(["logs"])
     assert found.notes() == [
-        "10 files passed over (2 binary, 2 without prompts, 1 other, 1 empty, 1 text, 1 Python, 2 more): -v names them"
+        "10 files skipped (2 binary, 2 without prompts, 1 other, 1 empty, 1 text, 1 Python, 2 more): list them with -v"
     ]
-    assert found.notes(name_all=True)[0] == "passed over: logs/app.log (other)"
+    assert found.notes(name_all=True)[0] == "skipped: logs/app.log (other)"
     assert len(found.notes(name_all=True)) == len(OTHERS)
 
 
@@ -146,12 +146,12 @@ def test_links_are_followed_but_never_round_in_a_circle() -> None:
 @pytest.mark.parametrize(
     ("name", "message", "hint"),
     [
-        ("none", "there is no log and no prompt in it; it is empty", None),
-        ("bins", "there is no log and no prompt in it: 2 binary", None),
-        ("flows", "there is no log and no prompt in it: 1 YAML", "a workload file is given by itself: flows/w.yaml"),
+        ("none", "the folder contains no log and no prompt; it is empty", None),
+        ("bins", "the folder contains no log and no prompt: 2 binary", None),
+        ("flows", "the folder contains no log and no prompt: 1 YAML", "pass the workload file alone: flows/w.yaml"),
         ("bins/*.jsonl", "no file matches this pattern", None),
         ("nowhere/*.jsonl", "no file matches this pattern", "there is no folder `nowhere`"),
-        ("bins/*", "there is no log and no prompt in it: 2 binary", None),
+        ("bins/*", "the folder contains no log and no prompt: 2 binary", None),
     ],
 )
 def test_nothing_to_read(name: str, message: str, hint: str | None) -> None:

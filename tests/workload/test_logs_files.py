@@ -389,4 +389,4 @@ def test_a_prompt_on_stdin_is_told_how_to_be_one(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Hello, how are you?\n")))
     with pytest.raises(KvtoolError, match="not JSON") as caught:
         list(LogSource(["-"]).conversations())
-    assert caught.value.hint == "--format text, if it is a prompt"
+    assert caught.value.hint == "add --format text if it is a prompt"

@@ -270,7 +270,7 @@ def test_ids_must_fit_the_length_and_the_hint_knows_the_block_size(of: Any) -> N
         ({"messages": chat("user"), "tools": {}}, "`tools` must be a list", 64),
         (
             {"messages": [{"role": "user", "content": [{"type": ["text"], "text": "a"}]}]},
-            r"messages\[0\] \(user\) has a part whose `type` is a list, not text",
+            r"messages\[0\] \(user\) has a part with a `type` that is a list, not text",
             53,
         ),
         ({"messages": [{"role": "user", "content": [{"type": {}, "tool_use": 1}]}]}, "`type` is an object", 53),
@@ -280,8 +280,8 @@ def test_ids_must_fit_the_length_and_the_hint_knows_the_block_size(of: Any) -> N
         ({"prompt": [[], []]}, r"`prompt\[0\]` is empty", 13),
         ({"prompt": [[1], ["a"]]}, r"`prompt\[1\]` must be a list of token ids", 18),
         ({"token_ids": [1, 2.5]}, "list of token ids", 15),
-        ({"token_ids": [1, -3]}, "-3, which is no token id", 19),
-        ({"token_ids": [4294967296]}, "no token id", 16),
+        ({"token_ids": [1, -3]}, "-3, which is not a token id", 19),
+        ({"token_ids": [4294967296]}, "not a token id", 16),
         ({"token_ids": []}, "is empty", 15),
         ({"token_ids": [[1], [2, 3]]}, "list of token ids", 15),
         ({"input_length": 5, "hash_ids": [1, "a"]}, r"hash_ids\[1\] must be a whole number", 37),
@@ -314,7 +314,7 @@ def test_the_format_can_be_forced(of: Any) -> None:
     record = {"text": "a", "messages": chat("user")}
     assert of(record)[0].messages is not None
     assert of(record, format="prompt")[0].text == "a"
-    with pytest.raises(KvtoolError, match="no record of the format mooncake"):
+    with pytest.raises(KvtoolError, match="not a mooncake record"):
         of(record, format="mooncake")
     with pytest.raises(KvtoolError, match="unknown log format") as caught:
         of(record, format="moncake")

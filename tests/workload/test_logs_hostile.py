@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
@@ -51,7 +51,6 @@ def _read(data: bytes, **options: Any) -> int:
     return count
 
 
-@settings(deadline=None, max_examples=120)
 @given(record=st.dictionaries(st.sampled_from(_KEYS), _VALUES, max_size=8) | _VALUES, indent=st.sampled_from([None, 1]))
 def test_any_record(record: object, indent: int | None) -> None:
     text = json.dumps(record, indent=indent)
@@ -60,7 +59,6 @@ def test_any_record(record: object, indent: int | None) -> None:
         assert _read(f'{text}\n{{"prompt": "x"}}'.encode(), on_bad_line="skip") >= 1, "the good line after it is read"
 
 
-@settings(deadline=None, max_examples=80)
 @given(data=st.binary(max_size=60) | st.text(alphabet='{}[]",:\\ \n1a\x00é', max_size=60).map(str.encode))
 def test_any_bytes(data: bytes) -> None:
     _read(data)

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.text.files.json_position import character_start, nearest_start, value_start
@@ -66,7 +66,6 @@ def _texts(source: LogSource) -> list[Traced]:
     return found
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     texts=st.lists(_TEXT, min_size=1, max_size=5),
     key=_TEXT,

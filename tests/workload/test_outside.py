@@ -135,7 +135,7 @@ def test_a_pattern_that_looks_at_too_much(folder: Path, monkeypatch: pytest.Monk
     for number in range(20):
         write(f"many/{number}/x.md", "text")
     monkeypatch.setattr(file_patterns, "MOST_LOOKED_AT", 20)
-    with pytest.raises(KvtoolError, match="looks at more than 20 files and folders") as caught:
+    with pytest.raises(KvtoolError, match="searches more than 20 files and folders") as caught:
         load_yaml_workload(workload("glob: '**/*.md'"))
     assert str(caught.value.place).startswith("w.yaml:4:1")
 

@@ -122,7 +122,7 @@ def test_a_prompt_is_as_its_fields_say(
 @pytest.mark.parametrize(
     ("fields", "content", "why"),
     [
-        ({"continue_final_message": True}, "well", "`add_generation_prompt` is not false"),
+        ({"continue_final_message": True}, "well", "needs `add_generation_prompt` to be false"),
         ({"continue_final_message": True, "add_generation_prompt": False}, None, "has no text"),
     ],
 )

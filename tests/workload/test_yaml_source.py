@@ -294,7 +294,6 @@ def test_in_a_session_only_session_variables_and_picks_stay(tmp_path: Path) -> N
     ]
 
 
-@settings(deadline=None, max_examples=25)
 @given(
     count=st.integers(1, 4),
     length=st.integers(1, 5),
@@ -509,7 +508,6 @@ def test_the_order_in_which_conversations_are_asked_changes_nothing(tmp_path: Pa
     assert [str(turn.text) for turn in reversed(backwards) if turn] == texts(source)
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     lines=st.lists(st.text(st.sampled_from("ab é{}\t"), max_size=10), min_size=1, max_size=5),
     indent=st.integers(1, 6),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError, ProblemsError
@@ -57,8 +57,8 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
     [
         ("groups: []\nversion: 1\n", "1:1", "groups: must not be empty", None),
         ("version: 1\n", "1:1", "`groups` is missing", None),
-        (ONE_GROUP.replace("1", "2", 1), "1:10", "version: `2` is not known", "version: 1"),
-        (ONE_GROUP.replace("1", "'1'", 1), "1:10", "expected a whole number", "leave the quotes out"),
+        (ONE_GROUP.replace("1", "2", 1), "1:10", "version: `2` is unknown", "version: 1"),
+        (ONE_GROUP.replace("1", "'1'", 1), "1:10", "expected a whole number", "remove the quotes"),
         (ONE_GROUP + "<<: 1\n", "5:1", "unknown key `<<`", "merge keys"),
         (ONE_GROUP + "vars: [1]\n", "5:1", "vars: expected a mapping, got a list", None),
         (ONE_GROUP + "groups: 4\n", "5:1", "duplicate key `groups`", "line 2"),
@@ -108,7 +108,7 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
         (in_group("segments: [{id: s, text: a, file: b}]"), "4:31", "`text` and `file` in segments[0] exclude", None),
         (in_group("segments: [{text: a, stable: true, volatile: true}]"), "4:38", "both stable and volatile", None),
         (in_group("segments: [{id: s, text: a}, {id: s, text: a}]"), "4:37", "two segments have the id `s`", None),
-        (in_group("text: a\njoin: x"), "5:3", "`join` has no meaning beside `text`", "segments"),
+        (in_group("text: a\njoin: x"), "5:3", "`join` has no effect with `text`", "segments"),
         (
             in_group("text: a\narrival: {process: posson, rate: 1/s}"),
             "5:22",
@@ -156,7 +156,7 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
         (
             in_group("import: {jsonl: a}\nrequests: 3"),
             "5:3",
-            "`requests` has no meaning beside `import`",
+            "`requests` has no effect with `import`",
             "use `limit`",
         ),
         (in_group("text: a\ngate: {hit_rate: 80}"), "5:20", "at most 100%", None),
@@ -302,11 +302,11 @@ groups:
         ("bad.jsonl:2:7", "not JSON"),
         ("latin.md:1:3", "`latin.md` is not UTF-8: byte 0xe9"),
         ("tools.json:2:2", "not JSON: Expecting value"),
-        ("w.yaml:3:31", "`never` is not a format of dates"),
+        ("w.yaml:3:31", "`never` is not a date format"),
         ("w.yaml:4:29", "`yesterday` is not a date and time"),
         ("w.yaml:5:16", "no such file `none.txt`"),
         ("w.yaml:7:23", "the weights are all zero"),
-        ("w.yaml:8:10", "the range begins at 5 and ends before it, at 1"),
+        ("w.yaml:8:10", "the range ends at 1, before its start 5"),
         ("w.yaml:15:24", "`empty.md` is empty"),
         ("w.yaml:16:24", "`bin.md` is a binary file, not text"),
         ("w.yaml:17:24", f"`{here}` is a directory, not a file"),
@@ -348,7 +348,7 @@ def test_a_clock_that_leaves_the_calendar_is_refused(tmp_path: Path) -> None:
     first, second, third = source.conversations()
     assert first.next_turn(None) is not None
     assert second.next_turn(None) is not None
-    with pytest.raises(KvtoolError, match="leaves the calendar at request 2"):
+    with pytest.raises(KvtoolError, match="exceeds the calendar at request 2"):
         third.next_turn(None)
 
 
@@ -384,7 +384,6 @@ KEYS = [
 ]
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.dictionaries(st.sampled_from(KEYS), values, max_size=4))
 def test_any_group_is_valid_or_one_kvtool_error(group: dict[str, str]) -> None:
     source = "version: 1\ngroups:\n- name: a\n" + "".join(f"  {key}: {value}\n" for key, value in group.items())

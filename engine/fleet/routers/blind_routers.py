@@ -70,7 +70,7 @@ def in_flight(replica: ReplicaView) -> int:
 
 
 class LeastLoadedRouter(RuleRouter):
-    """The replica with the fewest requests in flight, of equals the first."""
+    """The replica with the fewest requests in flight; the first of equals."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
         """Choose by load; caches are ignored."""
@@ -96,7 +96,7 @@ class LongestPrefixRouter(RuleRouter):
 
 ROUND_ROBIN = RouterKind(
     "round-robin",
-    "each replica in its turn",
+    "each replica in turn",
     "",
     ("casys-kaist/LLMServingSim inference_serving/router.py (RR)",),
     "routed",
@@ -104,7 +104,7 @@ ROUND_ROBIN = RouterKind(
 )
 RANDOM = RouterKind(
     "random",
-    "any replica, each as likely",
+    "a random replica, all equally likely",
     "",
     ("casys-kaist/LLMServingSim inference_serving/router.py (RAND)",),
     "routed",
@@ -112,7 +112,7 @@ RANDOM = RouterKind(
 )
 LEAST_LOADED = RouterKind(
     "least-loaded",
-    "fewest requests in flight, of equals the first",
+    "fewest requests in flight; the first of equals",
     "",
     ("microsoft/vidur vidur/scheduler/global_scheduler/lor_global_scheduler.py",),
     "routed",
@@ -120,7 +120,7 @@ LEAST_LOADED = RouterKind(
 )
 LONGEST_PREFIX = RouterKind(
     "longest-prefix",
-    "most leading blocks of the prompt, of equals the first; load is not looked at",
+    "most leading blocks of the prompt; the first of equals; ignores load",
     "",
     (),
     "events",

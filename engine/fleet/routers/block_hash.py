@@ -44,7 +44,7 @@ class BlockHashRouter(RuleRouter):
 
 FIRST_BLOCK_HASH = RouterKind(
     "first-block-hash",
-    "hash of one block of the prompt, the first; load is not looked at",
+    "hash of the prompt's first block; ignores load",
     "",
     (),
     "routed",

@@ -52,7 +52,7 @@ class ConductorRouter(RuleRouter):
 
 LEAST_TTFT = RouterKind(
     "least-ttft",
-    "least queue + prefill of what is not cached, by the latency model",
+    "least queue + prefill of uncached tokens, by the latency model",
     "",
     (),
     "events",
@@ -60,7 +60,7 @@ LEAST_TTFT = RouterKind(
 )
 CONDUCTOR = RouterKind(
     "conductor",
-    "least queue + prefill of what is not cached, by the latency model; turned away where that is above slo",
+    "least queue + prefill of uncached tokens, by the latency model; refused above slo",
     "Mooncake (arXiv:2407.00079v3, Algorithm 1)",
     ("arXiv:2407.00079v3, Algorithm 1",),
     "events",

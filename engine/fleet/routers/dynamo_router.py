@@ -102,8 +102,8 @@ class DynamoRouter(RuleRouter):
 
 DYNAMO = RouterKind(
     "dynamo",
-    "least cost in blocks: scale x (prompts not yet prefilled, this one among them, less credit x what is cached of it), and the "
-    "blocks of all prompts in flight",
+    "least cost in blocks: scale x (prompts to prefill, this one included, - credit x its cached blocks); plus the blocks of "
+    "all prompts in flight",
     "Dynamo 1.x, commit 07a6c9ce",
     (
         "ai-dynamo/dynamo lib/kv-router/src/scheduling/selector/default.rs, mod.rs",

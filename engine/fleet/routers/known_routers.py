@@ -15,7 +15,7 @@ from kvtool.engine.fleet.routers.vllm_stack import KVAWARE, LOADAWARE
 
 ORACLE = RouterKind(
     "oracle",
-    "no router: what one cache hits that is as large as all together and knows what comes, so nobody can hit more",
+    "no router, an upper bound: one cache as large as all together that knows future requests",
     "",
     ("Belady 1966, for whole requests",),
     "events",

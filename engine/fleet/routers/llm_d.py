@@ -92,5 +92,5 @@ LLM_D = RouterKind(
     "routed",
     LlmdSettings(),
     index_blocks=31_250,
-    left_out="hashes are of characters there, four to a token",
+    left_out="llm-d hashes characters, four per token",
 )

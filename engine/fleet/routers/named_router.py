@@ -30,7 +30,7 @@ def asked_router(text: str) -> NamedRouter:
     name, *changes = (part.strip() for part in text.split(":"))
     kind = ROUTERS.get(name)
     if kind is None:
-        raise EngineError(f"no router {name[:40]!a} is known", hint=f"one of {', '.join(ROUTERS)}")
+        raise EngineError(f"unknown router {name[:40]!a}", hint=f"use one of {', '.join(ROUTERS)}")
     if not changes:
         return NamedRouter(kind, kind.settings, name)
     settings, values = kind.settings, dict[str, object]()
@@ -41,7 +41,7 @@ def asked_router(text: str) -> NamedRouter:
         key = key.replace("-", "_")
         if not equals or key not in known:
             has = f"{name} has {', '.join(map(_shown, known))}" if known else f"{name} has no settings"
-            raise EngineError(f"{name}: no setting {change[:40]!a}", hint=f"NAME:SETTING=VALUE; {has}")
+            raise EngineError(f"{name}: unknown setting {change[:40]!a}", hint=f"write NAME:SETTING=VALUE; {has}")
         values[key] = _value(f"{name}:{key}", value, known[key])
     assert settings is not None
     changed = replace(settings, **values)  # type: ignore[type-var] # each is a dataclass
@@ -83,5 +83,5 @@ def _value(name: str, text: str, kind: Any) -> object:
     except ValueError:
         number = -1
     if not isfinite(number) or not 0 <= number <= _MOST:
-        raise EngineError(f"{name}: {text[:40]!a} is no {'whole ' if kind is int else ''}number of at least 0")
+        raise EngineError(f"{name}: {text[:40]!a} must be a {'whole ' if kind is int else ''}number of at least 0")
     return number

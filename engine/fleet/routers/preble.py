@@ -106,12 +106,12 @@ class PrebleRouter(RuleRouter):
 
 PREBLE = RouterKind(
     "preble",
-    "a prompt that is cached for more than half: the cheapest of those that hold most of it, unless its TTFT has grown slower-fold "
-    "there; else the cheapest: prefill that the window's requests missed, and decode of those in flight",
+    "if more than half is cached: the cheapest holder, unless its TTFT grew by the factor slower; else the cheapest replica. "
+    "Cost: missed prefill in the window, and decode in flight",
     "Preble, commit 8e7906a3",
     ("WukLab/preble preble/global_scheduler_with_time.py, ttft_overload_detector.py",),
     "routed",
     PrebleSettings(),
     own_way="holders",
-    left_out="prefixes that are moved from a busy replica before they are asked for; a prefix is named by its first block",
+    left_out="moves of prefixes away from a busy replica; a prefix is its first block",
 )

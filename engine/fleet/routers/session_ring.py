@@ -84,7 +84,7 @@ class SessionRingRouter(RuleRouter):
 
 SESSION_RING = RouterKind(
     "session-ring",
-    "consistent hash of the session, else of the tenant; a request of neither goes where the fewest were sent lately",
+    "consistent hash of the session, else of the tenant, else the replica with the fewest recent requests",
     "production-stack 0.1.12",
     ("vllm-project/production-stack src/vllm_router/routers/routing_logic.py (SessionRouter)",),
     "routed",

@@ -71,14 +71,14 @@ class SglangRouter(RuleRouter):
 
 
 _RULE = (
-    "the least loaded where load is uneven (max - min > apart, and max > times x min); else the best match if it is more than "
-    "share of the prompt; else as poor says"
+    "if load is uneven (max - min > apart, and max > times x min): the least loaded; else the best match if it exceeds share "
+    "of the prompt. Otherwise poor decides"
 )
 _SOURCES = (
     "sgl-project/sglang sgl-model-gateway/src/policies/cache_aware.rs, mod.rs",
     "sgl-project/sglang#14650 (a poor match goes to the least loaded)",
 )
-_LEFT_OUT = "matches are counted in blocks of tokens, not in characters; its tree never forgets here"
+_LEFT_OUT = "counts matches in blocks of tokens, not characters; its tree never evicts here"
 SGLANG = RouterKind(
     "sglang",
     _RULE,

@@ -106,13 +106,13 @@ class LoadawareRouter(RuleRouter):
 
 KVAWARE = RouterKind(
     "vllm-stack-kvaware",
-    "the first holder if it lacks no more than threshold tokens of the prompt; else the session's ring, else fewest sent lately",
+    "the first holder if it lacks at most threshold tokens of the prompt; else the session's ring; else fewest recent requests",
     "production-stack 0.1.12",
     ("vllm-project/production-stack src/vllm_router/routers/routing_logic.py (KvawareRouter), parsers/parser.py",),
     "events",
     KvawareSettings(),
     own_way="holder",
-    left_out="holders are known by blocks, not by LMCache's chunks of 256 tokens",
+    left_out="uses blocks, not LMCache's chunks of 256 tokens",
 )
 LOADAWARE = RouterKind(
     "vllm-stack-loadaware",

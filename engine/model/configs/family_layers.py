@@ -32,7 +32,7 @@ def count_layers(config: JsonObject, key: str = "num_hidden_layers") -> int:
     """Return the number of layers of the model."""
     count = config.integer(key)
     if not 1 <= count <= MOST_LAYERS:
-        raise EngineError(f"{config.named(key)} is from 1 to {MOST_LAYERS:,}, not {count}")
+        raise EngineError(f"{config.named(key)} must be from 1 to {MOST_LAYERS:,}, not {count}")
     return count
 
 
@@ -47,8 +47,8 @@ def layer_kinds(config: JsonObject, known: tuple[str, ...]) -> list[str]:
     for at, kind in enumerate(kinds):
         if kind not in known:
             raise EngineError(
-                f"{config.named(key)}: entry {at + 1} is {kind[:40]!a}, which kvtool does not know of this family",
-                hint=f"it knows {', '.join(known)}",
+                f"{config.named(key)}: entry {at + 1} is {kind[:40]!a}, which kvtool does not know for this family",
+                hint=f"known entries: {', '.join(known)}",
             )
     return kinds
 
@@ -80,7 +80,7 @@ def head_size(config: JsonObject) -> int:
     hidden, heads = config.integer("hidden_size"), config.integer("num_attention_heads")
     if heads < 1 or hidden % heads or hidden < 1:
         raise EngineError(
-            f"{config.named('hidden_size')} {hidden} is no multiple of {config.named('num_attention_heads')} {heads}, "
+            f"{config.named('hidden_size')} {hidden} is not a multiple of {config.named('num_attention_heads')} {heads}, "
             f"and {config.named('head_dim')} is missing"
         )
     return hidden // heads
@@ -95,7 +95,7 @@ def _pattern(config: JsonObject, key: str) -> list[str]:
     """Return every so-many-th layer sees everything, the others a window."""
     every, layers = at_least(config, key), count_layers(config)
     if config.is_written(key) and every > layers:
-        raise EngineError(f"{config.named(key)} is {every}, longer than the {layers} layers that it is a pattern of")
+        raise EngineError(f"{config.named(key)} is {every}, longer than its {layers} layers")
     return [_SLIDING if (at + 1) % every else _FULL[0] for at in range(layers)]
 
 
@@ -129,8 +129,8 @@ def _qwen(config: JsonObject) -> Layers:
     windowed = sum(kind == _SLIDING for kind in kinds) if kinds else max(count - max(first, 0), 0)
     if windowed not in (0, count):
         raise EngineError(
-            f"{windowed} of {count} layers have a window ({config.named('max_window_layers')}), which vLLM does not serve: "
-            "all of them or none"
+            f"{windowed} of {count} layers have a window ({config.named('max_window_layers')}), which vLLM does not support: "
+            "use all layers or none"
         )
     window = window_size(config) if windowed else None
     return [attention(kv_heads(config), head_size(config), window=window)] * count
@@ -260,7 +260,7 @@ def _nemotron_h(config: JsonObject) -> Layers:
     if unknown := [letter for letter in pattern if letter not in _PATTERN]:
         raise EngineError(
             f"{config.named('hybrid_override_pattern')} has {unknown[0]!a}, which kvtool does not know",
-            hint=f"it knows {' '.join(_PATTERN)}",
+            hint=f"known letters: {' '.join(_PATTERN)}",
         )
     heads, size = at_least(config, "mamba_num_heads"), at_least(config, "mamba_head_dim")
     state = mamba2(

@@ -7,7 +7,7 @@ from kvtool.engine.model.configs.find_served import find_served
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.configs.presets import config_file, find_model
 
-_HINT = "profile --dry-run needs no forward pass"
+_HINT = "use profile --dry-run, which needs no forward pass"
 
 
 def find_runnable(name: str) -> ModelConfig:
@@ -21,8 +21,8 @@ def find_runnable(name: str) -> ModelConfig:
             raise error from None
         if config_file(name) is None:
             raise EngineError(
-                f"{served.name} is a preset for accounting only: it has no forward pass",
-                hint=f"{_HINT}; a folder with the model's config.json may have one",
+                f"{served.name} is a preset for accounting only, without a forward pass",
+                hint=f"{_HINT}; or pass a folder with the model's config.json",
             ) from error
         raise EngineError(
             f"{error.message}: the model is for accounting only", hint="; ".join(filter(None, [error.hint, _HINT]))

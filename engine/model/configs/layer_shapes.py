@@ -11,7 +11,7 @@ from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
 
 def _even(count: int, parts: int, what: str) -> int:
     if count % parts:
-        raise EngineError(f"{count} {what} cannot be cut for {parts} accelerators")
+        raise EngineError(f"{count} {what} cannot be split over {parts} accelerators")
     return count // parts
 
 
@@ -40,7 +40,7 @@ class AttentionLayerShape:
         """Return the layer on one of `tensor_parallel` accelerators: an even part of the heads, or a copy where there are fewer."""
         heads, parts = self.kv_heads, tensor_parallel
         if self.kind != "mla" and heads % parts and parts % heads:
-            raise EngineError(f"{heads} K/V heads cannot be cut for {parts} accelerators")
+            raise EngineError(f"{heads} K/V heads cannot be split over {parts} accelerators")
         return AttentionLayer(
             block_size=block_size,
             draft=draft,

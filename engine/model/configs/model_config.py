@@ -91,7 +91,7 @@ class ModelConfig:
         if self.max_position_embeddings is not None and self.max_position_embeddings < 1:
             raise EngineError(f"max_position_embeddings must be at least 1, not {self.max_position_embeddings}")
         if self.windows and len(self.windows) != self.num_hidden_layers:
-            raise EngineError(f"{len(self.windows)} windows do not belong to {self.num_hidden_layers} layers")
+            raise EngineError(f"{len(self.windows)} windows do not match {self.num_hidden_layers} layers")
         if wrong := [window for window in self.windows if window is not None and window < 1]:
             raise EngineError(f"a window must be at least 1, not {wrong[0]}")
 
@@ -222,7 +222,7 @@ def _head_dim(config: JsonObject, family: str) -> int:
 def _refuse_model_changes(config: JsonObject, family: str) -> None:
     # Gemma uses `hidden_activation` and ignores `hidden_act`.
     if not family.startswith("gemma") and (activation := config.text_or("hidden_act", "silu")) != "silu":
-        raise EngineError(f"`hidden_act` {activation[:40]!a} is not supported", hint="kvtool's decoder has silu")
+        raise EngineError(f"`hidden_act` {activation[:40]!a} is not supported", hint="kvtool's decoder supports silu")
     if (quantization := config.child("quantization_config")) is not None:
         method = quantization.text_or("quant_method", "unknown")
         raise EngineError(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from kvtool.engine.config import DEFAULT_MODEL
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.model.configs.model_config import CONFIG_FILE, ModelConfig
 from kvtool.engine.model.configs.rope_config import DefaultRope, Llama3Rope
@@ -13,6 +16,23 @@ from kvtool.engine.model.configs.rope_config import DefaultRope, Llama3Rope
 _LLAMA_3_CONTEXT = 131_072
 """`max_position_embeddings` in the config.json of Llama 3.1 and later."""
 _VARIANT = re.compile(r"-(instruct|chat|it|hf|base)(?=-|$)")
+_CACHED = re.compile(r"models--[^/]+--([^/]+)")
+"""A repository's folder in the Hugging Face cache."""
+_TUNED = re.compile(r"[-_:](?:instruct|chat|it|hf|base|think(?:ing)?)(?=[-_.:]|$)")
+"""Training that leaves all sizes of a model as they are."""
+_DATED = re.compile(r"[-_:](?:\d{4}|\d{6}|\d{8})(?=[-_.:]|$)")
+"""The date of a release."""
+_BITS = re.compile(
+    r"[-_.:]((?:nv|mx)?fp(\d+)|b?f(16|32)|int(\d+)|w(\d+)a\d+|i?q(\d)(?:_[a-z0-9]+)*|(\d+)[-_]?bits?)"
+    r"(?:[-_](?:dynamic|static|block))?(?=[-_.:]|$)"
+)
+"""A quantization that says how many bits a weight takes."""
+_METHOD = re.compile(r"[-_.:](awq|gptq|gguf|ggml|bnb|exl\d|mlx|hqq|auto[-_]?round|quantized)(?=[-_.:]|$)")
+"""A way to quantize, which alone does not say how many bits a weight takes."""
+_METHOD_BITS = {"awq": 4, "gptq": 4}
+_MOST_NAME = 200
+"""Characters of a name that are read."""
+_NATIVE_BITS = 16
 
 
 def _llama(
@@ -100,6 +120,40 @@ def preset_key(name: str) -> str:
     return _VARIANT.sub("", name.rsplit("/", 1)[-1].lower()).removeprefix("meta-")
 
 
+@dataclass(frozen=True, slots=True)
+class ServedName:
+    """A model's name as servers and logs write it: `words` tell models apart.
+
+    `quantization` is as the name has it, such as `fp8` or `awq`; `bits` of a weight are 0 where only the method is known.
+    """
+
+    words: tuple[str, ...]
+    quantization: str | None = None
+    bits: int = _NATIVE_BITS
+
+    @property
+    def has_size(self) -> bool:
+        """Return whether it contains a number of parameters, such as `8b`."""
+        return any(one.isdigit() and unit in ("b", "m") for one, unit in zip(self.words, self.words[1:], strict=False))
+
+
+def read_name(name: str) -> ServedName:
+    """Read a name: owner, folders, case, separators, tuning and date of release do not matter; a quantization is kept apart."""
+    text = name.strip().rstrip("/").lower()[-_MOST_NAME:]
+    cached = _CACHED.search(text)
+    text = (cached[1] if cached else text.rsplit("/", 1)[-1]).removeprefix("meta-")
+    text = _DATED.sub("", _TUNED.sub("", text))
+    sized = [(found[1], int(next(filter(None, found.groups()[1:])))) for found in _BITS.finditer(text)]
+    methods = _METHOD.findall(text)
+    text = _METHOD.sub("", _BITS.sub("", text))
+    words = tuple(re.findall(r"[a-z]+|\d+", text)) if text.isascii() else (text,)
+    bits = sized[0][1] if sized else _METHOD_BITS.get(methods[0], 0) if methods else _NATIVE_BITS
+    if bits >= _NATIVE_BITS:
+        return ServedName(words)
+    by_method = next((method for method in methods if method in _METHOD_BITS or not sized), None)
+    return ServedName(words, by_method or sized[0][0], bits)
+
+
 PRESETS = {
     config.name: config
     for config in (
@@ -147,17 +201,35 @@ def find_model(name: str) -> ModelConfig:
         return ModelConfig.from_hf(file)
     if (config := plain_preset(name)) is not None:
         return config
-    close = get_close_matches(preset_key(name), PRESETS, n=1)
-    raise EngineError(
-        f"unknown model `{ascii(name[:80])[1:-1]}`" + (f"; did you mean {close[0]}?" if close else ""),
-        hint=f"one of {', '.join(PRESETS)}, or a folder with a {CONFIG_FILE}",
-    )
+    raise unknown_model(name, nearest(name, PRESETS))
+
+
+def unknown_model(name: str, close: Sequence[str]) -> EngineError:
+    """Return the error for a name that no preset has, with the nearest presets."""
+    shown = f"unknown model `{ascii(name[:80])[1:-1]}`"
+    if close:
+        shown += f"; did you mean {' or '.join(filter(None, (', '.join(close[:-1]), close[-1])))}?"
+    return EngineError(shown, hint=f"give a preset such as {DEFAULT_MODEL}, or a folder with a {CONFIG_FILE}")
 
 
 def plain_preset(name: str) -> ModelConfig | None:
-    """Return the preset of that name or repository, if all its layers are the same full attention."""
-    key = preset_key(name)
-    return next((config for config in PRESETS.values() if key in (config.name, preset_key(config.source))), None)
+    """Return the preset of that name or repository in 16 bits, if all its layers are the same full attention."""
+    wanted = read_name(name)
+    if wanted.quantization is not None:
+        return None
+    return next((config for config in PRESETS.values() if wanted.words in name_words(config.name, config.source)), None)
+
+
+def name_words(*names: str) -> set[tuple[str, ...]]:
+    """Return the words of several names of one model."""
+    return {read_name(name).words for name in names}
+
+
+def nearest(name: str, known: Iterable[str], most: int = 4) -> list[str]:
+    """Return the known names that a name contains, the longest first; without any, those most like it."""
+    key, names = preset_key(name)[-_MOST_NAME:], list(known)
+    within = sorted((each for each in names if each in key), key=len, reverse=True)
+    return (within or get_close_matches(key, names, n=most, cutoff=0.5))[:most]
 
 
 def config_file(name: str) -> Path | None:

@@ -99,7 +99,7 @@ def read_ropes(config: JsonObject, family: str) -> tuple[Rope, Rope | None]:
     scaling = config.child("rope_scaling") or config.child("rope_parameters") or nothing
     if nested := scaling.children():
         raise EngineError(
-            f"{scaling.named(nested[0])} sets rotary embeddings for some layers only",
+            f"{scaling.named(nested[0])} sets rotary embeddings only for some layers",
             hint="kvtool's decoder rotates all layers of this family alike",
         )
     if family == "gpt_oss" and "rope_theta" not in scaling:
@@ -139,14 +139,16 @@ def _rope(config: JsonObject, scaling: JsonObject, theta: float) -> Rope:
                 scaling.flag_or("truncate", True),
             )
         case "":
-            raise EngineError(f"{scaling.named('rope_type')} is missing", hint=f"kvtool knows {SUPPORTED}")
+            raise EngineError(f"{scaling.named('rope_type')} is missing", hint=f"kvtool supports {SUPPORTED}")
         case "dynamic":
             raise EngineError(
                 f"{scaling.named('rope_type')} dynamic is not supported: it rotates a token differently as its sequence grows, "
                 "so its cached key could not be reused",
-                hint=f"kvtool knows {SUPPORTED}",
+                hint=f"kvtool supports {SUPPORTED}",
             )
-    raise EngineError(f"{scaling.named('rope_type')} {kind[:40]!a} is not supported", hint=f"kvtool knows {SUPPORTED}")
+    raise EngineError(
+        f"{scaling.named('rope_type')} {kind[:40]!a} is not supported", hint=f"kvtool supports {SUPPORTED}"
+    )
 
 
 def _original_length(config: JsonObject, scaling: JsonObject) -> int:

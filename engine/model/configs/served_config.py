@@ -62,7 +62,7 @@ def read_served_model(file: Path, name: str) -> ServedModel:
     except EngineError as error:
         raise EngineError(f"{file}{_place(file, error.message)}: {error.message}", hint=error.hint) from error
     except RecursionError as error:
-        raise EngineError(f"{file}: objects within objects without end") from error
+        raise EngineError(f"{file}: nested too deeply") from error
 
 
 def served_of(values: dict[str, object], name: str, source: str) -> ServedModel:
@@ -94,7 +94,7 @@ def _read(config: JsonObject, name: str, source: str) -> ServedModel:
             if off is not None:
                 return ServedModel(geometry=_bare(text, name), layers=(), caching_off=off, source=source)
             raise EngineError(
-                f"the family {family[:40]!a} ({config.named('model_type')}) is not known",
+                f"unknown model family {family[:40]!a} ({config.named('model_type')})",
                 hint=f"kvtool plans {', '.join(FAMILIES)}",
             )
         text = text.over(DEFAULTS.get(family, {}))
@@ -172,7 +172,7 @@ def _dtype(config: JsonObject, text: JsonObject) -> str:
     names = [each.text_or(key, "") for each in (config, text) for key in ("dtype", "torch_dtype")]
     name = next((each.removeprefix("torch.") for each in names if each), "bfloat16")
     if name not in _DTYPES:
-        raise EngineError(f"`dtype` is {name[:40]!a}", hint=f"one of {', '.join(_DTYPES)}")
+        raise EngineError(f"`dtype` is {name[:40]!a}", hint=f"use one of {', '.join(_DTYPES)}")
     return _DTYPES[name]
 
 

@@ -31,7 +31,7 @@ class ServedModel:
 
     def __post_init__(self) -> None:
         if not self.layers and self.caching_off is None:
-            raise EngineError(f"{self.name} has no layer that keeps anything")
+            raise EngineError(f"{self.name} has no layer with a cache")
 
     @property
     def name(self) -> str:

@@ -48,12 +48,12 @@ def read_traits(config: JsonObject, family: str) -> Traits:
     if (activation := config.text_or("hidden_activation", _GEMMA_ACTIVATION)) != _GEMMA_ACTIVATION:
         raise EngineError(
             f"`hidden_activation` {activation[:40]!a} is not supported",
-            hint=f"in Gemma, kvtool has {_GEMMA_ACTIVATION}",
+            hint=f"for Gemma, kvtool supports {_GEMMA_ACTIVATION}",
         )
     if config.flag_or("use_bidirectional_attention", False):
-        raise EngineError("`use_bidirectional_attention` is not supported: tokens would see those behind them")
+        raise EngineError("`use_bidirectional_attention` is not supported: tokens would see later tokens")
     if family != "gemma2" and "attn_logit_softcapping" in config:
-        raise EngineError("`attn_logit_softcapping` is not supported with Gemma3ForCausalLM, which leaves it out")
+        raise EngineError("`attn_logit_softcapping` is not supported with Gemma3ForCausalLM, which ignores it")
     scalar = config.number_or("query_pre_attn_scalar", 256.0)
     if not scalar > 0:
         raise EngineError(f"`query_pre_attn_scalar` must be above 0, not {scalar:g}")

@@ -16,16 +16,16 @@ def why_not_cached(config: JsonObject, text: JsonObject, family: str) -> str | N
     """Return the reason for a file and its language-model part; None where prefixes are cached."""
     named = config.texts("architectures")
     if family in _ATTENTION_FREE:
-        return "it has no attention, for which caching is experimental in vLLM: off unless --enable-prefix-caching is given"
+        return "it has no attention: vLLM caches it only with --enable-prefix-caching, which is experimental"
     if family in _ENCODER_DECODERS or config.flag_or("is_encoder_decoder", False):
-        return "it is an encoder and a decoder, for which vLLM caches no prefixes"
+        return "it is an encoder-decoder: vLLM caches no prefixes for it"
     causal = config.flag_or("is_causal", text.flag_or("is_causal", True))
     if family in _ENCODERS or not causal or any("Bidirectional" in name for name in named) or _is_bidirectional(text):
-        return "its attention looks both ways, so that nothing of a prefix can be used again"
+        return "its attention is bidirectional, so no prefix can be reused"
     if any(name.endswith(_STEP_POOLING) for name in named):
-        return "it gives a result for each step of a text, for which vLLM caches no prefixes"
+        return "it scores each step of a text: vLLM caches no prefixes for it"
     if "rswa_window" in config:
-        return "it keeps the prompt and a window of the answer, for which vLLM caches no prefixes"
+        return "it keeps the prompt and a window of the answer: vLLM caches no prefixes for it"
     return None
 
 

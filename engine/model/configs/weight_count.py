@@ -59,7 +59,7 @@ def count_weights(config: JsonObject, family: str, quantized: JsonObject | None,
         _mlp(whole, config, family, at, hidden)
         whole.vectors += _NORMS.get(family, 2) * hidden
     vocabulary = config.integer("vocab_size") * hidden
-    bits, expert_bits, note = _bits(quantized)
+    bits, expert_bits, note = bits_of_weights(quantized)
     return WeightCount(
         embeddings=vocabulary if tied else 2 * vocabulary,
         matrices=whole.matrices,
@@ -256,16 +256,18 @@ def _experts(config: JsonObject) -> int:
     return 0
 
 
-def _bits(quantized: JsonObject | None) -> tuple[float, float, str | None]:
-    """Return the bits of a number of the matrices and of the experts, with scales, as far as the file gives them, and a note."""
+def bits_of_weights(quantized: JsonObject | None) -> tuple[float, float, str | None]:
+    """Return the bits of a number of the matrices and of the experts, with scales, as far as a quantization gives them, and a
+    note."""
     if quantized is None:
         return 16.0, 16.0, None
     method = quantized.text_or("quant_method", "")[:40]
-    if method == "mxfp4":
-        return 16.0, 4.25, "experts in mxfp4, the rest in 16 bits"
     if "fp8" in method:
         return 8.0, 8.0, "matrices in fp8, embeddings in 16 bits"
-    if method in ("awq", "gptq"):
-        bits = quantized.integer_or("bits", quantized.integer_or("w_bit", 4)) + _SCALE_BITS
+    given = quantized.integer_or("bits", quantized.integer_or("w_bit", 4 if method in ("awq", "gptq") else 0))
+    if given > 0:
+        bits = given + _SCALE_BITS
         return bits, bits, f"matrices by {method} in {bits:g} bits with scales, embeddings in 16"
-    return 16.0, 16.0, f"how large {method!a} makes them is not known: counted in 16 bits, which is more than they take"
+    if method == "mxfp4":
+        return 16.0, 4.25, "experts in mxfp4, the rest in 16 bits"
+    return 16.0, 16.0, f"kvtool does not know the size of {method!a} weights: it counts 16 bits, an upper limit"

@@ -49,8 +49,8 @@ def _kinds(config: JsonObject) -> list[str]:
     for kind in kinds:
         if kind not in (FULL, SLIDING):
             raise EngineError(
-                f"`layer_types` has {kind[:40]!a}: layers of this kind are planned and accounted for, but not computed",
-                hint=f"forward passes have {FULL} and {SLIDING}",
+                f"`layer_types` has {kind[:40]!a}: kvtool plans and accounts for such layers, but cannot compute them",
+                hint=f"forward passes support {FULL} and {SLIDING}",
             )
     return kinds
 

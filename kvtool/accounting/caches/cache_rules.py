@@ -104,8 +104,8 @@ class RuleCache(Protocol):
 def traced_error(engine: str) -> KvtoolError:
     """Return the error for a trace of block hashes, which an engine's rules cannot compare."""
     return KvtoolError(
-        f"the rules of {engine} compare tokens; a trace of block hashes has none",
-        hint="leave --rules out, or give a log with text",
+        f"the rules of {engine} compare tokens, but a trace of block hashes has none",
+        hint="remove --rules, or pass a log with text",
     )
 
 

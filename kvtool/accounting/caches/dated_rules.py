@@ -75,10 +75,10 @@ _XAI = _prefix(
     "xai",
     "Grok",
     "docs.x.ai/developers/advanced-api-usage/prompt-caching",
-    "a cache for each server, found again by x-grok-conv-id or prompt_cache_key; an entry may go at any time",
+    "each server has its own cache; x-grok-conv-id or prompt_cache_key selects it; entries can be evicted at any time",
 )
 _MISTRAL = _prefix(
-    "mistral", "Mistral API", "docs.mistral.ai: prompt caching", "the minimum is not confirmed, nor how long it is kept"
+    "mistral", "Mistral API", "docs.mistral.ai: prompt caching", "minimum and time to live are not confirmed"
 )
 _GROQ = _prefix(
     "groq",
@@ -91,13 +91,13 @@ _FIREWORKS = _prefix(
     "fireworks",
     "Fireworks serverless",
     "docs.fireworks.ai/guides/prompt-caching",
-    "a cache for each replica, found again by x-session-affinity; how long it is kept is not said",
+    "each replica has its own cache; x-session-affinity selects it; the time to live is not documented",
 )
 _KIMI = _prefix(
     "moonshot",
     "Kimi K3",
     "forum.moonshot.ai/t/613",
-    "kept 5 minutes or an hour; the minimum is not confirmed",
+    "time to live 5 minutes or 1 hour; the minimum is not confirmed",
     ttl=300.0,
 )
 _NOVA = Provider(
@@ -112,11 +112,11 @@ _ONE = r"gpt-4o(-.*)?|chatgpt-4o(-.*)?|o[134](-.*)?|gpt-4\.5(-.*)?"
 _SOURCE_24H = f"{_OPENAI.source}; default of retention: openai-java 4.39, PromptCacheRetention"
 _OPENAI_24H = replace(
     _OPENAI, models="gpt-4.1 to gpt-5.4", ttl=_DAY, tiers=(), usual=_HOUR, source=_SOURCE_24H, as_of="2026-10-13",
-    note="kept for 24 hours at most unless the request or the organisation says otherwise",
+    note="time to live at most 24 hours, unless the request or the organization sets another",
 )  # fmt: skip
 _OPENAI_55 = replace(
     _OPENAI, models="gpt-5.5", minimum=2048, step=2048, ttl=_DAY, tiers=(), usual=_HOUR / 2, retentions=RETENTIONS[1:],
-    as_of="2026-09-02", note="every 2,048 tokens; kept for 24 hours at most, usually for 30 minutes",
+    as_of="2026-09-02", note="every 2,048 tokens; time to live at most 24 hours, usually 30 minutes",
 )  # fmt: skip
 
 ROWS: tuple[DatedRule, ...] = (

@@ -80,8 +80,8 @@ def _claude(name: str, models: str, minimum: int, as_of: str, source: str) -> Pr
         most=4,
         as_of=as_of,
         source=source,
-        note="a request without `cache_control` stores nothing; one of a workload file, which cannot say it, is taken to ask for "
-        "automatic caching: one breakpoint at its last block",
+        note="requests without `cache_control` store nothing; workload files cannot set it, so they get automatic caching: "
+        "one breakpoint at the last block",
         needs_mark=True,
         fork_system=("speed", "output_schema"),
         fork_messages=("tool_choice", "images", "thinking", "effort"),
@@ -98,7 +98,7 @@ def _gemini(name: str, models: str, minimum: int) -> Provider:
         ttl=None,
         as_of="2026-10-13",
         source=_GEMINI,
-        note="implicit caching, which promises nothing: how long a prefix is kept is not said",
+        note="implicit caching without guarantees: the time to live is not documented",
     )
 
 
@@ -113,7 +113,7 @@ PROVIDERS: tuple[Provider, ...] = (
         tiers=(24 * _HOUR,),
         as_of="2026-03-05",
         source=f"{_OPENAI}; steps of 128: {_OPENAI_STEP}",
-        note="5 to 10 minutes without use; the shorter is taken",
+        note="evicted after 5 to 10 minutes without use; kvtool assumes 5",
         retentions=RETENTIONS,
         fork_system=("output_schema",),
         most_a_minute=15,
@@ -130,7 +130,7 @@ PROVIDERS: tuple[Provider, ...] = (
         implicit=True,
         as_of="2026-10",
         source=f"{_OPENAI}; limits: docs.rs/async-openai/0.42.0, PromptCacheOptionsParam",
-        note="30 minutes at least; an entry may live longer",
+        note="time to live at least 30 minutes",
         fork_system=("output_schema",),
         most_a_minute=15,
     ),
@@ -143,7 +143,7 @@ PROVIDERS: tuple[Provider, ...] = (
         ttl=5 * _MINUTE,
         as_of="2026",
         source=_AZURE,
-        note="5 to 10 minutes without use; the shorter is taken",
+        note="evicted after 5 to 10 minutes without use; kvtool assumes 5",
         retentions=RETENTIONS,
         fork_system=("output_schema",),
         most_a_minute=15,
@@ -163,7 +163,7 @@ PROVIDERS: tuple[Provider, ...] = (
         ttl=None,
         as_of="2026",
         source=_DEEPSEEK,
-        note="units at fixed intervals of long texts, whose length is not said, are left out",
+        note="cache units inside long texts are left out, because their length is not documented",
     ),
 )
 
@@ -176,5 +176,5 @@ def find_provider(name: str) -> Provider:
             return provider
     names = [provider.name for provider in PROVIDERS]
     close = get_close_matches(wanted, names, n=1)
-    hint = f"did you mean `{close[0]}`?" if close else f"known are {', '.join(names)}"
-    raise KvtoolError(f"the cache rules of provider `{name}` are not known", hint=hint)
+    hint = f"did you mean `{close[0]}`?" if close else f"known providers: {', '.join(names)}"
+    raise KvtoolError(f"unknown provider `{name}`", hint=hint)

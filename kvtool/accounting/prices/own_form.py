@@ -25,7 +25,7 @@ def _row(document: PriceDocument, value: object, at: Pointer) -> PriceRow:
     unknown = sorted(set(row) - {*_ROW, *_RATES})
     if unknown:
         raise document.error(
-            f"unknown key `{unknown[0]}`", (*at, unknown[0]), f"known are {', '.join((*_ROW, *_RATES))}"
+            f"unknown key `{unknown[0]}`", (*at, unknown[0]), f"known keys: {', '.join((*_ROW, *_RATES))}"
         )
     models = row.get("models")
     names = [models] if isinstance(models, str) else document.items(models, (*at, "models"))
@@ -33,7 +33,7 @@ def _row(document: PriceDocument, value: object, at: Pointer) -> PriceRow:
         try:
             re.compile(name)
         except (re.error, TypeError):
-            raise document.error("not a name, nor a pattern of names", (*at, "models", number)) from None
+            raise document.error("neither a model name nor a name pattern", (*at, "models", number)) from None
     rates = _rates(document, row, at, None)
     return PriceRow(
         provider=str(row.get("provider", "")),
@@ -72,7 +72,7 @@ def _above(document: PriceDocument, row: Mapping[str, Any], at: Pointer, over: R
         here = (*at, "above", number)
         tokens = document.tokens(document.mapping(one, here).get("tokens"), (*here, "tokens"))
         if one.get("whole", True) is not True:
-            raise document.error("only rates for all tokens of a request are known: `whole: true`", (*here, "whole"))
+            raise document.error("`whole` must be true: such rates apply to all tokens of a request", (*here, "whole"))
         found.append((tokens, _rates(document, one, here, over)))
     return tuple(sorted(found, key=lambda pair: pair[0]))
 

@@ -43,7 +43,7 @@ class PriceDocument:
         """Read a number of tokens: a whole number that is not negative."""
         number = whole_number(value, most=_MOST_TOKENS)
         if number is None:
-            raise self.error("a number of tokens is wanted here, such as 200000", pointer)
+            raise self.error("expected a number of tokens, such as 200000", pointer)
         return number
 
     def day(self, value: object, pointer: Pointer) -> date | None:
@@ -60,7 +60,7 @@ class PriceDocument:
         days = self.items(value, pointer)
         numbers = [whole_number(day, least=first, most=first + 6) for day in days]
         if None in numbers:
-            raise self.error(f"days of the week are {first} (Monday) to {first + 6}", pointer)
+            raise self.error(f"days of the week must be from {first} (Monday) to {first + 6}", pointer)
         return frozenset(day - first for day in numbers if day is not None)
 
     def hour(self, value: object, pointer: Pointer) -> time:
@@ -72,10 +72,10 @@ class PriceDocument:
 
     def mapping(self, value: object, pointer: Pointer) -> Mapping[str, Any]:
         if not isinstance(value, Mapping):
-            raise self.error("an object is wanted here", pointer)
+            raise self.error("expected an object", pointer)
         return value
 
     def items(self, value: object, pointer: Pointer) -> Sequence[Any]:
         if not isinstance(value, list):
-            raise self.error("a list is wanted here", pointer)
+            raise self.error("expected a list", pointer)
         return value

@@ -92,11 +92,13 @@ def _read_file(path: str) -> list[PriceRow]:
     document = PriceDocument(decode(data, shown=path), path)
     rows = _rows(document, document.value)
     if not rows:
-        raise KvtoolError("there is no price of tokens in it", hint=_HINT, place=document.place(()))
+        raise KvtoolError("the file contains no token prices", hint=_HINT, place=document.place(()))
     return rows
 
 
-_HINT = f'known are {{"format": "{FORM}", "rows": […]}}, genai-prices\' data.json and LiteLLM\'s model_prices… .json'
+_HINT = (
+    f'known formats: {{"format": "{FORM}", "rows": […]}}, genai-prices\' data.json and LiteLLM\'s model_prices… .json'
+)
 
 
 def _rows(document: PriceDocument, value: Any) -> list[PriceRow]:
@@ -114,7 +116,7 @@ def _rows(document: PriceDocument, value: Any) -> list[PriceRow]:
         from kvtool.accounting.prices.litellm_form import read_litellm
 
         return read_litellm(document)
-    raise KvtoolError("these are no prices that kvtool knows", hint=_HINT, place=document.place(()))
+    raise KvtoolError("unknown price format", hint=_HINT, place=document.place(()))
 
 
 def check_days(rows: Sequence[PriceRow]) -> None:
@@ -123,7 +125,8 @@ def check_days(rows: Sequence[PriceRow]) -> None:
     for row in rows:
         if row.since is not None and row.until is not None and row.until <= row.since:
             raise KvtoolError(
-                "the price ends before it begins: `to` is the first day that it no longer holds", place=row.written
+                "the price ends before it begins: `to` is the first day on which it no longer applies",
+                place=row.written,
             )
         for name in row.models:
             by_model.setdefault((row.provider, name), []).append(row)
@@ -133,7 +136,9 @@ def check_days(rows: Sequence[PriceRow]) -> None:
             if before.until is None or after.since is None or before.until > after.since:
                 shared = after.since or date.min
                 told = "always" if after.since is None else f"on {shared}"
-                raise KvtoolError(f"two prices of {name} hold {told}", hint="end one with `to`", place=after.written)
+                raise KvtoolError(
+                    f"two prices of {name} apply {told}", hint="set `to` in one of the two rows", place=after.written
+                )
             if before.until < after.since:
                 gap = f"from {before.until} to the day before {after.since}"
-                raise KvtoolError(f"no price of {name} holds {gap}", place=after.written)
+                raise KvtoolError(f"{name} has no price {gap}", place=after.written)

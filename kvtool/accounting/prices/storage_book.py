@@ -66,11 +66,11 @@ class StorageBook:
             rates = None if row is None else prices.rates(row, stored.tokens or 0, moment)
             kept = stored.seconds
             if stored.tokens is None:
-                lacks["it does not say how many tokens they hold (usageMetadata.totalTokenCount)"] += 1
+                lacks["the log lacks their number of tokens (usageMetadata.totalTokenCount)"] += 1
             elif kept is None:
-                lacks["it names them, and not for how long they are kept (createTime and expireTime, or ttl)"] += 1
+                lacks["the log lacks their times (createTime and expireTime, or ttl)"] += 1
             elif rates is None or rates.storage_hour is None:
-                lacks[f"no price of storage is known of {model or stored.model or 'their model'}"] += 1
+                lacks[f"no storage price is known for {model or stored.model or 'their model'}"] += 1
             else:
                 whole.add(Bill(storage=storage_cost(stored.tokens, kept, rates)))
             if stored.made and stored.tokens is not None and rates is not None:

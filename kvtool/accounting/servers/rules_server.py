@@ -86,8 +86,8 @@ class RulesServer:
         """Look a request up and use its given answer."""
         if self._rules.hosted and job.unit != 1:
             raise KvtoolError(
-                "the rules of a provider count tokens; a trace of block hashes has none",
-                hint="leave --provider out, or give a log with text",
+                "--provider counts tokens, but a trace of block hashes has none",
+                hint="remove --provider, or pass a log with text",
             )
         outcome = Outcome(0, ())
         if self._plan.engine.enable_prefix_caching:

@@ -33,7 +33,7 @@ class Predicting:
     model: Annotated[
         str | None,
         Option(
-            "Model for predictions and sizes: a preset, or its config.json. [default: {default}]",
+            "Model for predictions and sizes: a preset, or its config.json. [default: the log's, else {default}]",
             "NAME",
             flag="--model --model-preset --model-config",
             short="-m",

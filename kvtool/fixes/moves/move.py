@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot
+from kvtool.fixes.moves.inserted_content import inserted_begin
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin
@@ -18,6 +19,8 @@ from kvtool.text.structure.text_unit import UnitKind
 from kvtool.text.traced import Traced, concat, line_around
 from kvtool.workload.turn import Turn
 
+BEFORE_CONTENT = "the end of its instructions"
+"""The destination of what inserted content follows."""
 _LOOKED_AT = 8
 _WORDS = re.compile(r"[^\W\d_]{2}")
 
@@ -50,10 +53,10 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     """Return the turn with what the targets name at the end of its last message; the very turn where that changes nothing.
 
     What a user, a tool or the model said stays in the message in which it was said, and goes to the end of that. `within` does so
-    with everything: nothing changes its role.
+    with everything: nothing changes its role. Nothing moves past content that a template inserts: the end is before it.
     """
     if turn.text is not None:
-        end = cue_begin(turn.text)
+        end = _movable_end(turn.text, targets, "")
         found = parted(turn.text, targets, "", end)
         if not found.units:
             return turn
@@ -63,8 +66,8 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     last = next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1] if messages else {})
     lines: list[_Moved] = []
     for message in messages:
-        stays = within or role_of(message) in _STAYS_THERE
-        tail = _take_line_ends(message) if stays or message is last else Traced("")
+        stays = within or role_of(message) in _STAYS_THERE or _is_before_content(message, targets)
+        tail = _take_end(message, targets) if stays or message is last else Traced("")
         moved = _take_from_message(message, targets)
         if moved and stays:
             _append(message, moved, tail)
@@ -75,7 +78,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
             lines = []
         _append_text(message, tail)
     if lines:  # of messages behind that
-        tail = _take_line_ends(last)
+        tail = _take_end(last, targets)
         _append(last, lines, tail)
         _append_text(last, tail)
     for index, (was, now) in enumerate(zip(turn.messages or (), messages, strict=True)):
@@ -83,6 +86,16 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
         if isinstance(before, str) and isinstance(after, str) and _same(before, after, targets):
             messages[index] = was
     return turn if messages == (turn.messages or []) else turn.with_messages(messages)
+
+
+def stops_at_content(turns: Sequence[Turn], targets: Sequence[MoveTarget]) -> bool:
+    """Return whether inserted content follows what moves, in its own text."""
+    return any(
+        parted(at.text, targets, at.role, end).units
+        for turn in turns
+        for at in texts_of(turn)
+        if (end := _movable_end(at.text, targets, at.role)) < cue_begin(at.text)
+    )
 
 
 def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
@@ -139,17 +152,34 @@ def _without_line_ends(text: str) -> Traced:
 
 def _append_text(message: Message, text: str) -> None:
     if text:
-        _set_last_text(message, concat([_last_text(message) or "", text]))
+        before = _last_text(message) or ""
+        gap = "\n\n" if before and not text.startswith(("\r", "\n")) else ""
+        _set_last_text(message, concat([before, gap, text]))
 
 
-def _take_line_ends(message: Message) -> Traced:
-    """Take the line ends at the end of a message, and a line that leads over to the answer: they stay its end."""
+def _take_end(message: Message, targets: Sequence[MoveTarget]) -> Traced:
+    """Take the end of a message after which nothing may come: its line ends, a line that leads over to the answer, and content
+    that the template inserts."""
     text = _last_text(message)
-    if text is None or (end := cue_begin(text)) == len(text):
+    if text is None or (end := _movable_end(text, targets, role_of(message))) == len(text):
         return Traced("")
     traced = text if isinstance(text, Traced) else Traced(text)
     _set_last_text(message, traced[:end])
     return traced[end:]
+
+
+def _is_before_content(message: Message, targets: Sequence[MoveTarget]) -> bool:
+    """Return whether inserted content follows what moves: outside of its message it would come after that content."""
+    text = _last_text(message) or ""
+    return _movable_end(text, targets, role_of(message)) < cue_begin(text)
+
+
+def _movable_end(text: str, targets: Sequence[MoveTarget], role: str) -> int:
+    """Return where units may go to: before the first inserted content that they are before, else before the last line ends."""
+    end = cue_begin(text)
+    moving = [(unit.start, unit.stop) for unit in parted(text, targets, role, end).units]
+    begin = inserted_begin(text, moving[0][0] if moving else 0, moving)
+    return end if begin is None else min(end, begin)
 
 
 def _last_text(message: Message) -> str | None:

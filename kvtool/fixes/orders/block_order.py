@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from kvtool.diagnose.compare.units import common_prefix
 from kvtool.fixes.moves.dangling_references import refers_back, refers_forward
+from kvtool.fixes.moves.inserted_content import inserted_content
 from kvtool.fixes.moves.question_text import is_tail, leads_over, nearly_all_differ
 from kvtool.fixes.turn_texts import TextAt, texts_of, with_texts
 from kvtool.text.reordered import rearranged
@@ -24,6 +25,7 @@ from kvtool.text.structure.text_unit import TextUnit
 from kvtool.text.traced import marks_of
 from kvtool.workload.turn import Turn
 
+_LOOKED_AT = 8
 _MOST_EXACT = 15
 _MOST_CELLS = 1 << 23
 _Ints = npt.NDArray[np.int64]
@@ -87,7 +89,8 @@ class BlockOrder:
         ):
             return None
         lengths = [[len(value) // _CHARS_PER_TOKEN + 1 for value in column] for column in columns]
-        order, _ = best_order(columns, lengths, [*_precedence(columns), *(_asked_last(columns) if not role else ())])
+        precedence = [*_precedence(columns), *_before_content(traced, split)]
+        order, _ = best_order(columns, lengths, [*precedence, *(_asked_last(columns) if not role else ())])
         return None if order == sorted(order) else cls(role, tuple(marks[index] for index in order))
 
     def __call__(self, turn: Turn) -> Turn:
@@ -133,6 +136,18 @@ def _assigned(marks: Sequence[_Mark], text: str, blocks: Sequence[Block]) -> lis
             return []
         found.append(exact[0])
     return found if len(set(found)) == len(found) else []
+
+
+def _before_content(texts: Sequence[str], split: Sequence[Sequence[Block]]) -> list[tuple[int, int]]:
+    """Return what keeps a block without inserted content before each block with it that follows."""
+    holds = {
+        index
+        for text, blocks in zip(texts[:_LOOKED_AT], split, strict=False)
+        for start, stop in inserted_content(text)
+        for index, block in enumerate(blocks)
+        if start < block.stop and block.start < stop
+    }
+    return [(one, other) for other in sorted(holds) for one in range(other) if one not in holds]
 
 
 def _asked_last(columns: Sequence[Sequence[str]]) -> list[tuple[int, int]]:

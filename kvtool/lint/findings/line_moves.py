@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from kvtool.diagnose.codes import varies
 from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
 from kvtool.fixes.fix import fix_name
+from kvtool.fixes.moves.inserted_content import CLOSED, QUOTES, REST_OF_LINE, begin_of_introduced
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
 from kvtool.fixes.moves.split_text import is_in_many, parted_at, units_last
 from kvtool.lint.findings.template_findings import BY_NAME
@@ -27,11 +28,6 @@ _CUES = (":", ">", "]")
 """What a last line ends with that leads over to the answer: nothing can follow it."""
 _WHOLE = re.compile(r"\bmessages\b|\{%-?\s{0,8}(?:extends|block|macro)\b")
 """A chat template, or one that others build on: its end is not the end of a text."""
-_LABEL = re.compile(r"(?:\S[^\n]{0,120}[:\uff1a]|#{1,6}[ \t][^\n]{1,120}|\*\*[^\n]{1,120}\*\*|<[\w -]{1,60}>)[ \t]*")
-"""All of a line that introduces the value below it or after it."""
-_QUOTES = " \t\"'`"
-_CLOSED = re.compile(r"[ \t\"'`]*(?:\r?\n[ \t\"'`]*)*(?:</[\w -]{1,60}>[ \t]*)?\s*\Z")
-"""What may follow the value that a text ends with."""
 _SET = re.compile(r"\{%-?\s{0,8}set\s{1,8}(\w{1,100})")
 
 
@@ -73,7 +69,7 @@ def _movable_units(text: str, findings: Sequence[Finding], jinja: bool) -> tuple
     values = [_value_at(text, starts, one, shape) if _moves(one) else None for one in findings]
     known = sorted({*shape.expressions, *placeholders(text), *(value for value in values if value)})
     units = [_unit_of(text, value, known, shape) for value in values]
-    end = _end(text, known)
+    end = min(_end(text, known), _content_begin(text, known, [unit for unit in units if unit]))
     stop = len(text[:end].rstrip())
     begin = text.rfind("\n", 0, stop) + 1
     last = text[begin:stop]
@@ -90,16 +86,30 @@ def _end(text: str, values: Sequence[Span]) -> int:
     """The end of a text without its last line ends, and without the values under labels that it ends with."""
     end = len(text.rstrip("\r\n"))
     for start, stop in reversed(values):
-        if stop > end or _CLOSED.match(text, stop, end) is None:
+        if stop > end or CLOSED.match(text, stop, end) is None:
             return end
-        line = text.rfind("\n", 0, start) + 1
-        if not text[line:start].strip(_QUOTES):
-            above = len(text[:line].rstrip(_QUOTES + "\r\n"))
-            line, start = text.rfind("\n", 0, above) + 1, above
-        if _LABEL.fullmatch(text, line, start) is None:
-            return end
-        end = len(text[:line].rstrip("\r\n"))
+        begin = begin_of_introduced(text, start)
+        if begin is None:
+            begin = text.rfind("\n", 0, start) + 1
+            if text[begin:start].strip(QUOTES):
+                return end
+        end = len(text[:begin].rstrip("\r\n"))
     return end
+
+
+def _content_begin(text: str, values: Sequence[Span], units: Sequence[Movable]) -> int:
+    """The beginning of the first text that is inserted after a unit: a value with lines of its own. Nothing moves past it."""
+    for start, stop in values:
+        line = text.rfind("\n", 0, start) + 1
+        if (
+            any(unit.stop <= start for unit in units)
+            and not any(unit.start < stop and start < unit.stop for unit in units)
+            and not text[line:start].strip(QUOTES)
+            and REST_OF_LINE.match(text, stop) is not None
+        ):
+            begin = begin_of_introduced(text, start)
+            return len(text[: line if begin is None else begin].rstrip("\r\n"))
+    return len(text)
 
 
 def _value_at(text: str, starts: Sequence[int], one: Finding, shape: Shape) -> Span | None:

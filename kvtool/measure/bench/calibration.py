@@ -132,7 +132,7 @@ def fit(of: Fitted, points: Sequence[Point], *, most_flops: float = inf, most_ba
     """
     kept = [point for point in points if not point.held_out]
     if len(kept) < LEAST_POINTS:
-        raise EngineError(f"{len(kept)} steps are too few to fit five constants to; {LEAST_POINTS} are needed")
+        raise EngineError(f"{len(kept)} steps are too few to fit five constants; {LEAST_POINTS} are needed")
     start = _start(of, kept)
     faster = start + np.log([10.0, 10.0, 1.0, 1.0, 1.0])  # a way down from one side may end early
     low, high = (start + np.log([rate, rate, 1.0, 1.0, 1.0]) for rate in _RATES)

@@ -128,7 +128,7 @@ def load_calibration(path: str) -> Calibration:
     """Read and check a file; KvtoolError with the place of what cannot be."""
     read = _Reader(path)
     if read.value.get("kind") != KIND:
-        raise read.error(f"`{path}` is no calibration: its `kind` is not `{KIND}`", ("kind",))
+        raise read.error(f"`{path}` is not a calibration: its `kind` is not `{KIND}`", ("kind",))
     if (version := read.integer("version", most=1 << 31)) != VERSION:
         message = f"the calibration has version {version}; this kvtool reads version {VERSION}"
         raise read.error(
@@ -140,7 +140,7 @@ def load_calibration(path: str) -> Calibration:
     }
     geometry = Geometry(name=name, tied_embeddings=False, counted=None, **sizes)
     if geometry.num_heads % geometry.num_kv_heads:
-        raise read.error("`model.num_heads` is no multiple of `model.num_kv_heads`", ("model", "num_heads"))
+        raise read.error("`model.num_heads` is not a multiple of `model.num_kv_heads`", ("model", "num_heads"))
     dtype = read.text("model", "dtype")
     if dtype not in DTYPE_BYTES:
         raise read.error(f"`model.dtype` must be one of {', '.join(DTYPE_BYTES)}", ("model", "dtype"))
@@ -212,7 +212,7 @@ class _Reader:
         self._text = read_text(Path(path), shown=path, limit=_MOST_BYTES)
         value = json_of(self._text, shown=path, broken=f"`{path}` is not JSON: {{}}".format, hint=_AGAIN)
         if not isinstance(value, dict):
-            raise KvtoolError(f"`{path}` is no calibration: not a JSON object", hint=_AGAIN, place=Place(path))
+            raise KvtoolError(f"`{path}` is not a calibration: not a JSON object", hint=_AGAIN, place=Place(path))
         self.value: dict[str, object] = value
 
     def _place(self, line: int, column: int) -> Place:

@@ -36,10 +36,10 @@ OK, TOO_MANY = 200, 429
 _REDIRECTS, _FAILED = range(300, 400), 500
 _LONGEST_WAIT = 3600.0  # seconds of a `retry-after` that are believed
 _REASONS = {
-    401: ("wants a key", "put it into the variable KVTOOL_API_KEY"),
-    403: ("does not let us", "put a key that may into the variable KVTOOL_API_KEY"),
-    404: ("has no such page", "give the root of the server, like http://localhost:8000"),
-    TOO_MANY: ("has too much to do", "try again later"),
+    401: ("requires an API key", "set the variable KVTOOL_API_KEY"),
+    403: ("denies access", "set KVTOOL_API_KEY to a key with access"),
+    404: ("has no such page", "pass the root URL of the server, like http://localhost:8000"),
+    TOO_MANY: ("is overloaded", "try again later"),
 }
 T = TypeVar("T")
 
@@ -145,7 +145,7 @@ class HttpClient:
         except TimeoutError:
             raise failed(path, f"did not answer in {self._timeout:g} s", hint="is it running?") from None
         except Exception as error:  # all that parsers of hostile answers, names and URLs may raise
-            raise failed(None, f"gave no answer that can be read ({_cause(error)})") from None
+            raise failed(None, f"gave an unreadable answer ({_cause(error)})") from None
 
     async def _followed(
         self,
@@ -176,8 +176,8 @@ class HttpClient:
         if not self.address.same_origin(url):
             raise self._error(
                 None,
-                "redirects to another host, which is not followed",
-                hint="give the URL of the server itself",
+                "redirects to another host; kvtool does not follow",
+                hint="pass the URL of the server itself",
                 status=response.status_code,
             )
         return url
@@ -186,7 +186,9 @@ class HttpClient:
         self, response: httpx.Response, path: str, limit: int, take: Callable[[bytes], None] | None
     ) -> bytes:
         if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise self._error(path, "answers compressed, which it was asked not to do", status=response.status_code)
+            raise self._error(
+                path, "sends compressed answers although kvtool asked for none", status=response.status_code
+            )
         found, size = bytearray(), 0
         async for part in response.aiter_raw():
             size += len(part)
@@ -303,7 +305,7 @@ class ServerConnection:
         try:
             return redact_keys_in(json_value(answer.body))
         except ValueError:
-            raise ServerError(self.address.url(path), "answers with no JSON", status=answer.status) from None
+            raise ServerError(self.address.url(path), "does not answer with JSON", status=answer.status) from None
 
     def _refused(self, path: str, answer: Answered) -> ServerError:
         status = answer.status

@@ -28,7 +28,7 @@ class SentAs:
     def __post_init__(self) -> None:
         """Raise KvtoolError for a name that cannot be sent as the server wrote it."""
         if self.model is not None and REDACTED in self.model:
-            raise KvtoolError("the server's name of its model has a part of the API key in it", hint="use another key")
+            raise KvtoolError("the server's model name contains a part of the API key", hint="use another key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
         endpoint, body["prompt"] = COMPLETIONS, turn.token_ids.tolist()
     else:
         raise KvtoolError(
-            "a trace of block hashes has no prompts to send", hint="kvtool profile accounts for it", place=turn.place
+            "a trace of block hashes contains no prompts", hint="run kvtool profile on it", place=turn.place
         )
     body |= turn.fields
     body |= {"max_output_tokens" if endpoint == RESPONSES else "max_tokens": max_tokens}

@@ -34,10 +34,10 @@ _MOST_VERSION = 1 << 16
 _LONGEST_WAIT = 60.0
 """Seconds that a server may ask us to wait."""
 _WRONG = {
-    401: ("wants a key", "put it into the variable KVTOOL_API_KEY"),
-    403: ("does not let us", "put a key that may into the variable KVTOOL_API_KEY"),
-    404: ("knows no such page or model", "give the root of the server, like http://localhost:8000"),
-    405: ("takes no request there", "give the root of the server, like http://localhost:8000"),
+    401: ("requires an API key", "set the variable KVTOOL_API_KEY"),
+    403: ("denies access", "set KVTOOL_API_KEY to a key with access"),
+    404: ("has no such page or model", "pass the root URL of the server, like http://localhost:8000"),
+    405: ("accepts no requests there", "pass the root URL of the server, like http://localhost:8000"),
 }
 """What no later request would fare better with."""
 
@@ -77,9 +77,9 @@ def _object(data: bytes) -> dict[str, Any]:
     try:
         value = json_value(data)
     except ValueError:
-        raise BrokenAnswerError("an answer that is no JSON") from None
+        raise BrokenAnswerError("an answer that is not JSON") from None
     if not isinstance(value, dict):
-        raise BrokenAnswerError("an answer that is no object")
+        raise BrokenAnswerError("an answer that is not an object")
     return value
 
 
@@ -287,8 +287,8 @@ class Sender:
         if answer.redirects:
             raise ServerError(
                 self.address.root,
-                "redirects, which is not followed: prompts go to no other place",
-                hint="give the URL of the server itself",
+                "redirects; kvtool does not follow, so that prompts reach no other server",
+                hint="pass the URL of the server itself",
                 status=status,
             )
         if status in _WRONG:

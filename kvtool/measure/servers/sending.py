@@ -160,7 +160,7 @@ def empty_cache(address: ServerAddress) -> None:
     if status != OK:
         raise ServerError(
             address.root,
-            f"does not empty its cache (HTTP {status})",
-            hint="vLLM does it with VLLM_SERVER_DEV_MODE=1; --salt needs no such mode",
+            f"did not clear its cache (HTTP {status})",
+            hint="start vLLM with VLLM_SERVER_DEV_MODE=1, or use --salt",
             status=status,
         )

@@ -64,7 +64,7 @@ class ServerAddress:
         if not key:
             return {}
         if not key.isascii() or not key.isprintable():
-            raise KvtoolError(f"{name} is no key: it has characters that no header may have")
+            raise KvtoolError(f"{name} is not a valid API key: it contains characters that a header cannot contain")
         return {"Authorization": f"Bearer {key}"}
 
 
@@ -76,18 +76,18 @@ def is_url(text: str) -> bool:
 def server_address(url: str) -> ServerAddress:
     """Return the address of a URL as users write it; KvtoolError for what is none, and for one with a key or password in it."""
     if not is_url(url):
-        raise KvtoolError("the URL of a server begins with http:// or https://", hint=_EXAMPLE)
+        raise KvtoolError("the URL of a server must begin with http:// or https://", hint=_EXAMPLE)
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
         (host or "").encode("idna")  # as it is looked up: each part of a name has 1 to 63 characters
     except ValueError as error:
-        raise KvtoolError(f"no URL of a server: {error}", hint=_EXAMPLE) from error
+        raise KvtoolError(f"not a URL of a server: {error}", hint=_EXAMPLE) from error
     if not host or any(character.isspace() or not character.isprintable() for character in url):
-        raise KvtoolError("the URL of a server names its host", hint=_EXAMPLE)
+        raise KvtoolError("the URL of a server must name a host", hint=_EXAMPLE)
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise KvtoolError(
-            "the URL of a server has no user, password or query: others see what stands on a command line",
+            "the URL of a server must not contain a user, password or query: others can see the command line",
             hint=f"put the key into the variable {_KEY}",
         )
     path = parts.path.rstrip("/")

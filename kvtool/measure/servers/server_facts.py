@@ -26,7 +26,7 @@ _INFO_PATH = "/server_info?config_format=json"
 MOST_JSON = 2_000_000  # bytes of a page: a bound for hostile servers
 _NO_PAGE = (200, 400, 403, 404, 405, 501)
 """What a server answers that has no such page; 200 is one that answers with no JSON."""
-UNCOUNTED = "the server has no /metrics that is known: what no other page of it says of its configuration is assumed"
+UNCOUNTED = "the server has no known /metrics: kvtool assumes what other pages do not say"
 VLLM = "vLLM"
 _OWNERS: Mapping[FactValue | None, str] = {
     "vllm": VLLM,
@@ -123,7 +123,7 @@ class ServerFacts:
         if self.refused:
             raise KvtoolError(
                 f"this server's hits cannot be predicted: {'; '.join(self.refused)}",
-                hint="kvtool watch shows what it counts",
+                hint="run kvtool watch to see its counters",
             )
 
 
@@ -165,7 +165,7 @@ def recorded_facts(folder: Path) -> ServerFacts:
     if exposition is None and info is None and not kept:
         raise KvtoolError(
             f"`{folder}` does not say how the server was configured",
-            hint="it needs metrics_before.txt or server_info.json",
+            hint="the folder needs metrics_before.txt or server_info.json",
         )
     facts = _facts(
         version=_recorded(folder / "version.json"),
@@ -283,10 +283,10 @@ def refused_for(
     """Return why the hits of a server cannot be predicted; nothing where they can be. `server` is its kind, None where nobody says
     it."""
     if server not in (None, VLLM):
-        yield f"it is {server}, whose cache does not follow vLLM's rules"
+        yield f"it is {server}, and its cache does not follow vLLM's rules"
         return
     if (window := text_at(cache, "sliding_window") or number_at(cache, "sliding_window")) is not None:
-        yield f"a sliding window of {window} tokens, outside of which blocks are freed"
+        yield f"it has a sliding window of {window} tokens, and frees blocks outside the window"
     block_size = number_at(cache, "block_size")
     for key in _UNITS:
         unit = number_at(cache, key)
@@ -294,13 +294,13 @@ def refused_for(
             yield f"`{key}` is {unit} beside blocks of {block_size}, as hybrid models have it"
             break
     if truth_at(cache, "is_attention_free") or number_at(cache, "mamba_block_size") is not None:
-        yield "a hybrid model, or one without attention, whose states are cached by other rules"
+        yield "it is a hybrid model or has no attention, so other rules cache its states"
     if _adapters(models) or (exposition is not None and exposition.of("vllm:lora_requests_info")):
-        yield "LoRA adapters, each of which has blocks of its own"
+        yield "it has LoRA adapters, and each adapter has its own blocks"
     if value_at(info, "vllm_config", "speculative_config") or (
         exposition is not None and exposition.starting("vllm:spec_decode")
     ):
-        yield "speculative decoding, which writes blocks ahead"
+        yield "it uses speculative decoding, which writes blocks ahead"
 
 
 def _adapters(models: object) -> bool:
@@ -312,15 +312,15 @@ def not_followed(cache: Mapping[str, object], info: object, scrape: Scrape | Non
     """Yield what the server does in a way that kvtool does not follow."""
     scheduler = value_at(info, "vllm_config", "scheduler_config")
     if text_at(scheduler, "policy") not in (None, "fcfs"):
-        yield f"requests are scheduled by {text_at(scheduler, 'policy')}; kvtool takes them in order of arrival"
+        yield f"requests are scheduled by {text_at(scheduler, 'policy')}; kvtool uses the order of arrival"
     if truth_at(scheduler, "enable_chunked_prefill") is False:
-        yield "prompts are not split into chunks; kvtool splits them where a step is full"
+        yield "the server does not split prompts into chunks; kvtool does"
     for name in ("long_prefill_token_threshold", "max_num_active_seqs"):
         if (value := number_at(scheduler, name)) is not None:
-            yield f"`{name}` is {value:,}, which kvtool does not follow"
+            yield f"`{name}` is {value:,}, which kvtool ignores"
     if isinstance(watermark := scheduler.get("watermark"), float) and watermark > 0:
-        yield f"a watermark of {watermark:g} of its blocks stays free, which kvtool does not follow"
+        yield f"a watermark of {watermark:g} of its blocks stays free, which kvtool ignores"
     if value_at(info, "vllm_config", "kv_transfer_config") or text_at(cache, "kv_offloading_size") is not None:
-        yield "a second tier holds blocks, too: what it gives is counted apart, and not predicted"
+        yield "the server has a second cache tier: its hits are counted separately, not predicted"
     if scrape is not None and len(scrape.engines) > 1:
-        yield f"{len(scrape.engines)} engines share the requests, each with a cache of its own; kvtool has one"
+        yield f"{len(scrape.engines)} engines share the requests, each with its own cache; kvtool has one"

@@ -43,7 +43,7 @@ _FIRST_ID, _LAST_ID = 100, 250
 """Tokens that every vocabulary has, one of bytes, too; what they say does not matter."""
 TIMEOUT = 60.0
 """Seconds for an answer as a whole."""
-_ALONE = "other traffic makes times mean nothing; measure when nobody else sends"
+_ALONE = "measure again when the server has no other traffic"
 _ROOM = 8
 """Tokens that a prompt leaves of the longest one."""
 _STEP = 2048
@@ -127,7 +127,7 @@ class FirstTokenTimer:
         answer, _ = await self._sender.send(number, f"kvtool-bench-{number}", request)
         url = self.address.url(request.endpoint)
         if not answer.answered:
-            raise ServerError(url, f"gave no token: {answer.trouble}", status=answer.status)
+            raise ServerError(url, f"returned no token: {answer.trouble}", status=answer.status)
         if answer.first is None or answer.sent is None:
             raise ServerError(url, "streamed no token")
         usage = answer.usage
@@ -157,7 +157,7 @@ class ServerBenchRun:
             self._facts = ask_server(connection)
         model = self._facts.model
         if model is None:
-            raise KvtoolError(f"{self.address.root} does not say how its model is called")
+            raise KvtoolError(f"{self.address.root} does not report a model name")
         self._model = model
         self.prompts = bench_prompts(self._longest(longest), seed)
         self.tokens = sum(len(prompt.tokens) for prompt in self.prompts)
@@ -236,7 +236,7 @@ class ServerBenchRun:
             most = min(most, length - _ROOM)
         longest = most if asked is None else min(asked, most)
         if longest < _SHORTEST:
-            raise KvtoolError(f"prompts of {longest} tokens are too short to tell what a token takes")
+            raise KvtoolError(f"prompts of {longest} tokens are too short to measure the time per token")
         return longest
 
     def _points(self, advance: Callable[[int], None]) -> list[TimedPrefill]:
@@ -261,7 +261,7 @@ class ServerBenchRun:
         counted = counted_between(before, self._look())
         done = counted.get(names.REQUESTS)
         if counted.broken is not None or (done is not None and done > len(self.prompts)):
-            raise KvtoolError("the server had other requests meanwhile, or was started again", hint=_ALONE)
+            raise KvtoolError("the server had other requests meanwhile, or restarted", hint=_ALONE)
         return [
             TimedPrefill(
                 cached=(cached := statistics.median_low(cached_tokens[case])),

@@ -49,12 +49,10 @@ class Recording:
     def read(cls, folder: str) -> Recording:
         """Raise KvtoolError, with the place, for what is no recording."""
         if not Path(folder).is_dir():
-            raise KvtoolError(f"{folder}: no folder", hint="a recording is a folder, as --record DIR writes it")
+            raise KvtoolError(f"{folder}: not a folder", hint="pass a folder that --record DIR wrote")
         path = recorded_file(folder, REQUESTS)
         if path is None:
-            raise KvtoolError(
-                f"{folder}: no {REQUESTS} in it", hint="a recording is a folder, as --record DIR writes it"
-            )
+            raise KvtoolError(f"{folder}: no {REQUESTS} in it", hint="pass a folder that --record DIR wrote")
         exchanges = sorted(_exchanges(path), key=lambda each: (each.sent is None, each.sent or 0.0, each.number))
         if not exchanges:
             raise KvtoolError(f"{path}: no request in it")
@@ -120,7 +118,7 @@ def _exchanges(path: str) -> Iterator[Exchange]:
             except NotJSONError as error:
                 raise KvtoolError(
                     f"not JSON: {error.reason}",
-                    hint="a recorded request is an object",
+                    hint="a recorded request must be an object",
                     place=Place(path, number, error.index + 1),
                 ) from None
             yield _exchange(value, number, place)
@@ -128,7 +126,7 @@ def _exchanges(path: str) -> Iterator[Exchange]:
 
 def _exchange(value: Any, number: int, place: Place) -> Exchange:
     if not isinstance(value, dict) or not isinstance(value.get("body"), dict):
-        raise KvtoolError("no recorded request: it has no `body`", place=place)
+        raise KvtoolError("not a recorded request: `body` is missing", place=place)
     status, response = value.get("status"), value.get("response")
     session, trouble = value.get("session_id"), value.get("trouble")
     n = whole_number(value.get("n"))
@@ -157,7 +155,7 @@ class RecordFolder:
         self.path = Path(path)
         try:
             if any(make_folders(self.path, mode=_OPEN_TO_ONE).iterdir()):
-                raise KvtoolError(f"--record {path}: the folder is not empty", hint="give a new one")
+                raise KvtoolError(f"--record {path}: the folder is not empty", hint="pass a new folder")
         except (OSError, ValueError) as error:  # the latter of a null character
             raise KvtoolError(f"--record {path}: {getattr(error, 'strerror', None) or error}") from None
 

@@ -29,7 +29,9 @@ from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
 from kvtool.profiler.advice.trials import carried, total_rate
 from kvtool.profiler.pair_command import PairCommand
+from kvtool.profiler.run.run_books import TimeBook
 from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run_model import ModelSizes
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Rerun, as_severe
 from kvtool.text.terminal.numbers import percent
@@ -57,6 +59,7 @@ class Teller:
         self._groups = {group.name: group for group in result.ledger.totals()}
         self._result = result
         self._plan = plan
+        self._one_model = ModelSizes.of(result.book(TimeBook).models, plan).one
         self._locate = locate
         self._path = path
         self._pair_command = pair_command or PairCommand()
@@ -224,7 +227,7 @@ class Teller:
                 "share_tokens": cause.share,
                 "confidence": cause.confidence,
                 "example": self._pair_command.example(cause),
-                "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost),
+                "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost) if self._one_model else None,
             }
         )
 
@@ -381,11 +384,15 @@ def _with_tokens_of(finding: Finding, other: Finding) -> Finding:
         "tokens_lost": finding.tokens_lost + other.tokens_lost,
         "points": finding.points + other.points,
         "share_tokens": (finding.share_tokens or 0.0) + (other.share_tokens or 0.0),
-        "ttft_seconds": (finding.ttft_seconds or 0.0) + (other.ttft_seconds or 0.0),
+        "ttft_seconds": _added(finding.ttft_seconds, other.ttft_seconds),
     }
     if as_severe(other.severity, finding.severity):
         both["severity"] = other.severity
     return finding.model_copy(update=both)
+
+
+def _added(one: float | None, other: float | None) -> float | None:
+    return None if one is None and other is None else (one or 0.0) + (other or 0.0)
 
 
 def drop_repeated_findings(advice: list[Finding], found: list[Finding]) -> tuple[list[Finding], list[Finding]]:

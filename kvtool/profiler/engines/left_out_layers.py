@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from kvtool.engine.model.configs.find_served import find_served
+from kvtool.engine.model.configs.served_model import ServedModel
 
 
-def left_out_of(model: str | None, *, windows: bool) -> str | None:
+def left_out_of(served: ServedModel, *, windows: bool) -> str | None:
     """Return what of the model's layers rules do not follow, in words; `windows` where they follow these. None where they follow
     all.
     """
-    if model is None:
-        return None
-    served = find_served(model)
     kinds = []
     if served.states:
         kinds.append("linear attention")

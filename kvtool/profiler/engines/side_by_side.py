@@ -163,10 +163,12 @@ class EngineComparison:
         if self._plan.use_arrivals:
             how += ", in the order in which they arrive"
         notes = [*self.opened.options.notes, how, *self._missing]
-        model = self.opened.planned.model
-        if (lack := left_out_of(model, windows=False)) is not None:
+        planned = self.opened.planned
+        if planned.model is not None and (lack := left_out_of(planned.run_model.served(), windows=False)) is not None:
             but = " and llama.cpp" if not self._missing else ""
             notes.append(f"{lack}: in all rows but vLLM{but} every layer has full attention")
+        if planned.model is None and not self._missing:
+            notes.append(planned.assumed_note)
         if self._refused:
             notes.append(f"{self._refused:,} requests that the chat template refuses are left out")
         return notes

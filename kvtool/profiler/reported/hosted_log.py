@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.log_clock import day_of
 from kvtool.config.asked_run import RunOptions
 from kvtool.results.choices import SIZES
-from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 
-_LOOKED_AT = 32
-"""Requests at the front of a log that decide."""
 _ENGINE = (
     *SIZES,
     *("block_size", "gpu_memory_utilization", "max_model_len", "max_num_batched_tokens"),
@@ -39,8 +36,8 @@ class HostedLog:
     timed: bool
 
 
-def hosted_log(options: RunOptions, asked: EngineOptions, source: LogSource) -> HostedLog | None:
-    """Detect hosted models by more than half of its first requests with a model; None for an engine's log, or if an engine is
+def hosted_log(options: RunOptions, asked: EngineOptions, turns: Sequence[Turn]) -> HostedLog | None:
+    """Detect hosted models by more than half of a log's first requests with a model; None for an engine's log, or if an engine is
     requested.
 
     A model is hosted if a dated rule applies to it: names of open weights have no provider, unless the log names the API.
@@ -57,7 +54,6 @@ def hosted_log(options: RunOptions, asked: EngineOptions, source: LogSource) -> 
     )
     if engine_run or options.caching.use_timestamps or options.predicting.model is not None:
         return None
-    turns = list(_first_turns(source))
     named = [turn for turn in turns if turn.call.model is not None]
     known = sum(_has_rules(turn) for turn in named)
     if not named or 2 * known <= len(named) or any(turn.hashed is not None for turn in turns):
@@ -71,13 +67,3 @@ def _has_rules(turn: Turn) -> bool:
         call.model is not None
         and find_rule(call.model, call.provider, day_of(turn.epoch, turn.arrival or 0.0)) is not None
     )
-
-
-def _first_turns(source: LogSource) -> Iterator[Turn]:
-    """Return the first request of each of the first conversations."""
-    for number, conversation in enumerate(source.conversations()):
-        if number == _LOOKED_AT:
-            return
-        turn = conversation.next_turn(None)
-        if turn is not None:
-            yield turn

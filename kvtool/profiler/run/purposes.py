@@ -68,7 +68,8 @@ def explained_run(
     from kvtool.profiler.reported.server_reads import ServerReadBook
 
     plan, maker = setup.plan, setup.maker
-    steps = DecodeBook(plan) if decode and plan.engine.plan is None else None  # windows and states are read otherwise
+    plain = plan.engine.plan is None  # windows and states are read otherwise
+    steps = DecodeBook(plan) if decode and plain and plan.sized else None
     server = setup.make_server(
         ladder=True, runner=None if steps is None else steps.runner, record_events=events is not None
     )

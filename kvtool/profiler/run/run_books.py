@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
@@ -51,12 +52,26 @@ class HitBook(Book):
         self.hits.setdefault(hits_key(job), []).append(served.hit)
 
 
-class TimeBook(Book):
-    """Keep the seconds to the first token of each request: on the server's clock, or predicted for a request alone."""
+@dataclass(slots=True)
+class ModelSums:
+    """Sums over the requests that name one model."""
 
-    def __init__(self, prefill: PrefillTimes, *, has_clock: bool) -> None:
-        self._prefill = prefill
+    requests: int = 0
+    hit_tokens: int = 0
+
+
+class TimeBook(Book):
+    """Keep the seconds to the first token of each request: on the server's clock, or predicted for a request alone.
+
+    They are those of the model that the request names; there are none where it is unknown.
+    """
+
+    def __init__(self, plan: Plan, *, has_clock: bool) -> None:
+        self._plan = plan
+        self._prefills: dict[str | None, PrefillTimes | None] = {}
         self._has_clock = has_clock
+        self.models: dict[str | None, ModelSums] = {}
+        """Sums by the model that requests name; None where they name none."""
         self.groups: dict[str, array[float]] = {}
         """Times with the cache, by group."""
         self.off: array[float] = array("d")
@@ -73,26 +88,43 @@ class TimeBook(Book):
         return together
 
     def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
-        group, tokens = job.turn.group, job.request.num_prompt_tokens
+        group, tokens, model = job.turn.group, job.request.num_prompt_tokens, job.turn.call.model
+        self._sum(model, served.hit)
         if not self._has_clock:
-            self._add_alone(group, tokens, served.hit)
+            self._add_alone(group, tokens, served.hit, model)
         elif served.waited is not None:
-            self._add(group, served.waited, tokens - served.hit)
+            on_clock = self._plan.sized and self._plan.latency_of(model) is self._plan.latency
+            self._add(group, served.waited if on_clock else None, tokens - served.hit)
 
     def add_batch(self, batch: TracedBatch) -> None:
         rows = batch.rows()
         for number, tokens, hit in zip(rows.group.tolist(), rows.tokens.tolist(), rows.hit.tolist(), strict=True):
-            self._add_alone(batch.groups[number], tokens, hit)
+            self._sum(None, hit)
+            self._add_alone(batch.groups[number], tokens, hit, None)
 
-    def _add_alone(self, group: str, tokens: int, hit: int) -> None:
+    def _sum(self, model: str | None, hit: int) -> None:
+        sums = self.models.get(model)
+        if sums is None:
+            sums = self.models[model] = ModelSums()
+        sums.requests += 1
+        sums.hit_tokens += hit
+
+    def _add_alone(self, group: str, tokens: int, hit: int, model: str | None) -> None:
         """Add a request that has the server for itself: at least its last token is computed."""
-        seconds = self._prefill.seconds
-        off, used = seconds(tokens, 0), min(hit, tokens - 1)
-        self._add(group, seconds(tokens, used) if used else off, tokens - hit)
+        if model not in self._prefills:
+            latency, budget = self._plan.latency_of(model), self._plan.engine.max_num_batched_tokens
+            self._prefills[model] = None if latency is None else PrefillTimes(latency, budget)
+        prefill = self._prefills[model]
+        if prefill is None:
+            self._add(group, None, tokens - hit)
+            return
+        off, used = prefill.seconds(tokens, 0), min(hit, tokens - 1)
+        self._add(group, prefill.seconds(tokens, used) if used else off, tokens - hit)
         self.off.append(off)
 
-    def _add(self, group: str, seconds: float, computed: int) -> None:
-        self.groups.setdefault(group, array("d")).append(seconds)
+    def _add(self, group: str, seconds: float | None, computed: int) -> None:
+        if seconds is not None:
+            self.groups.setdefault(group, array("d")).append(seconds)
         self.computed.append(computed)
 
 

@@ -15,7 +15,7 @@ def run_metrics(plan: Plan, result: RunResult, total: Totals) -> Metrics:
     engine_ran = plan.by_engine
     counts, times = result.counts, result.book(TimeBook)
     return Metrics(
-        model_name=plan.latency.geometry.name,
+        model_name=plan.model_name or "unknown",
         queries=counts.queries if engine_ran else total.prompt_tokens,
         hits=counts.hit_queries if engine_ran else total.hit_tokens,
         prompt_tokens=total.prompt_tokens,

@@ -9,7 +9,6 @@ from kvtool.accounting.book import Book
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.choose import choose_server
 from kvtool.accounting.servers.server import Server, ServerTraits
-from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.step import Runner
 from kvtool.profiler.run.run_books import PriceBook, TimeBook
@@ -42,8 +41,7 @@ class RunSetup:
 
     def time_book(self, traits: ServerTraits) -> TimeBook:
         """Make the book of times to the first token."""
-        prefill = PrefillTimes(self.plan.latency, self.plan.engine.max_num_batched_tokens)
-        return TimeBook(prefill, has_clock=traits.has_clock)
+        return TimeBook(self.plan, has_clock=traits.has_clock)
 
     @property
     def in_order_of_log(self) -> bool:

@@ -9,7 +9,6 @@ from kvtool.accounting.plan import Plan
 from kvtool.accounting.policies.known_policies import POLICIES
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import find_kv_dtype
-from kvtool.engine.prediction.sizing import block_bytes
 from kvtool.errors import KvtoolError
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting, holding_all, with_blocks
 from kvtool.results.documents.what_if import MissingRow
@@ -19,6 +18,7 @@ from kvtool.workload.block_trace import BlockTrace
 _FP8 = "fp8_e4m3"
 _BLOCK_SIZES = (16, 32, 64, 128, 256, 512)
 _MOST_BLOCKS = 10_000_000
+NO_MODEL = "the log names no single known model: give --model NAME or config.json"
 NO_CAPACITY = "the size of the cache is not known, so it is unlimited here: say --gpu-memory 80GiB, or --capacity"
 POLICY_NAMES = {
     "lru": "LRU",
@@ -85,14 +85,14 @@ class CacheChanges:
             self._lack(
                 "a larger cache", f"today's {blocks:,} blocks hold all prompts and answers, which take {everything:,}"
             )
-        token_bytes = today.plan.bytes_per_block
+        block = today.plan.bytes_per_block
         for times in () if enough else (2, 4):
             yield replace(
                 today,
                 kind="capacity",
                 name=f"cache x {times}",
-                does=f"give the cache {times * blocks:,} blocks in place of {blocks:,}: "
-                f"{size((times - 1) * blocks * token_bytes)} more",
+                does=f"give the cache {times * blocks:,} blocks in place of {blocks:,}"
+                + ("" if block is None else f": {size((times - 1) * blocks * block)} more"),
                 plan=with_blocks(today.plan, times * blocks),
                 flags=_capacity_flags(times * blocks),
                 more_hardware=True,
@@ -188,8 +188,7 @@ class CacheChanges:
         if self.memory_said:
             blocks = (changed.engine.num_blocks or 1) - 1
         else:
-            small = block_bytes(plan.latency.geometry, plan.engine.block_size, _FP8)
-            blocks = today.capacity * plan.bytes_per_block // small
+            blocks = plan.blocks_in_type(_FP8)
             flags = {**flags, **_capacity_flags(blocks)}
         yield replace(
             today,

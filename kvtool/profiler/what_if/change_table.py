@@ -15,7 +15,7 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
-from kvtool.profiler.what_if.cache_changes import NO_CLOCK, CacheChanges
+from kvtool.profiler.what_if.cache_changes import NO_CLOCK, NO_MODEL, CacheChanges
 from kvtool.profiler.what_if.fleet_rows import clock_fields
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace, check_arrivals
@@ -185,16 +185,17 @@ class WhatIfTable:
         if untimed:
             none = untimed == len(today.trace)
             why = "no request has an arrival time" if none else f"{plural(untimed, 'request')} have no arrival time"
+        elif not today.plan.sized:
+            why = NO_MODEL
         elif fleet is None:
             why = "the requests have arrival times: --use-timestamps puts them on a clock"
         elif today.plan.by_trace_study:
             why = "the block list of trace studies has no clock: leave --rules out"
         else:
             check_arrivals(today.trace, "a clock")
-            latency = today.plan.latency
             made = TableClock(fleet, today.plan.seed)
             self.notes.append(
-                f"times of {latency.geometry.name} on {latency.accelerator.name}, predicted; today "
+                f"times of {today.plan.predicted_on}, predicted; today "
                 f"{plural(fleet.replicas, 'replica')}" + (f" by {made.today}" if fleet.replicas > 1 else "")
             )
             return made
@@ -277,7 +278,7 @@ def check_plain(opened: Opened) -> None:
     if plan.engine.plan is not None:
         raise KvtoolError(
             f"{plan.latency.geometry.name} has several groups of layers, which are not planned for here",
-            hint="kvtool profile --model follows windows and states; leave --model out for one group",
+            hint="kvtool profile follows windows and states; --model NAME plans for another model",
         )
     if plan.hosted:
         raise KvtoolError(

@@ -64,10 +64,13 @@ class FleetPlan:
     slo: Slo | None = None
     tiers: TierPlan | None = None
     """What lies below each replica's GPU; None: nothing."""
+    model_label: str | None = None
+    """The model of the times, for notes; None: the name of its geometry."""
 
     @classmethod
     def of(cls, trace: BlockTrace, planned: PlannedRun, *, slo: Slo | None = None, speedup: float = 1.0) -> FleetPlan:
         """Read the options of a run. Raise KvtoolError for what cannot be told with a clock."""
+        planned.check_known("a clock")
         config = planned.plan.engine
         if config.plan is not None:
             raise KvtoolError(
@@ -76,7 +79,13 @@ class FleetPlan:
             )
         if config.block_size != trace.block_size:
             raise KvtoolError(f"the trace has blocks of {trace.block_size} tokens, the engine {config.block_size}")
-        return cls(fleet_requests(trace, speedup), config, planned.plan.latency, slo)
+        plan = planned.plan
+        return cls(fleet_requests(trace, speedup), config, plan.latency, slo, model_label=plan.model_label)
+
+    @property
+    def predicted_on(self) -> str:
+        """Name the model and the accelerator of the times."""
+        return f"{self.model_label or self.latency.geometry.name} on {self.latency.accelerator.name}"
 
     @property
     def gpus_each(self) -> int:

@@ -56,8 +56,8 @@ class FleetSweep:
 
     def tiers(self, asked: Tiering) -> list[SweepRow]:
         """Return rows of `--sweep tier`; KvtoolError for what cannot be told."""
-        plan = self._plan
-        tiers = _asked_tiers(asked, plan)
+        plan, block_bytes = self._plan, self.opened.planned.block_bytes_for("--sweep tier")
+        tiers = _asked_tiers(asked, plan, block_bytes)
         rules = tiers.rules
         disk = "any bandwidth" if tiers.disk_bandwidth == inf else per_second(tiers.disk_bandwidth)
         below = f"; disk at {disk}" if any(tiers.disk_blocks) else ""
@@ -67,14 +67,17 @@ class FleetSweep:
                 "not all requests have an arrival time: hits are counted, one request at a time, and what loads cost is missing"
             )
             counted = FleetPlan.of(one_at_a_time(self.trace), self.opened.planned)
-            return counted_tier_rows(counted, tiers, plan.bytes_per_block)
+            return counted_tier_rows(counted, tiers, block_bytes)
         router, replicas = self._router(), self.replicas or 1
         self.notes.append(self._clock(plan, router, replicas))
-        return tier_rows(self._fleet(), tiers, plan.bytes_per_block, router, replicas, plan.seed)
+        return tier_rows(self._fleet(), tiers, block_bytes, router, replicas, plan.seed)
 
     def split(self, asked: Splitting, counts: Sequence[int] = ()) -> list[SweepRow]:
         """Return rows of `--sweep pd`, of a fleet of each of these sizes; KvtoolError for what cannot be told."""
         plan = self._plan
+        self.opened.planned.check_known("--sweep pd")
+        token_bytes = plan.token_bytes
+        assert token_bytes is not None, "no plan of a provider comes here"
         bandwidth = single_amount(
             flag("link_bandwidth"), asked.link_bandwidth, parse_bandwidth, plan.latency.accelerator.link
         )
@@ -89,10 +92,10 @@ class FleetSweep:
         link = "unlimited" if bandwidth == inf else per_second(bandwidth)
         self.notes.append(self._clock(plan, router, max(each.replicas for each in fleets)))
         self.notes.append(
-            f"{size(plan.token_bytes)} of keys and values a token; one link between the pools: {link}"
+            f"{size(token_bytes)} of keys and values a token; one link between the pools: {link}"
             + (f" after {duration(latency)}" if latency else "")
         )
-        return [row for each in fleets for row in split_rows(fleet, each, plan.token_bytes, router, plan.seed)]
+        return [row for each in fleets for row in split_rows(fleet, each, token_bytes, router, plan.seed)]
 
     @property
     def _plan(self) -> Plan:
@@ -106,11 +109,11 @@ class FleetSweep:
 
     @staticmethod
     def _clock(plan: Plan, router: NamedRouter, replicas: int) -> str:
-        latency, blocks = plan.latency, plan.engine.num_blocks
+        blocks = plan.engine.num_blocks
         fleet = f"{replicas} replicas behind {router.name}" if replicas > 1 else "one replica"
         cache = "an unlimited cache" if blocks is None else f"{blocks - 1:,} blocks"
         each = " each" if replicas > 1 else ""
-        return f"times are predicted: {latency.geometry.name} on {latency.accelerator.name}; {fleet}, {cache}{each}"
+        return f"times are predicted: {plan.predicted_on}; {fleet}, {cache}{each}"
 
 
 def one_of(name: str, asked: Sequence[T]) -> T | None:
@@ -122,11 +125,11 @@ def one_of(name: str, asked: Sequence[T]) -> T | None:
     return asked[0] if asked else None
 
 
-def _asked_tiers(asked: Tiering, plan: Plan) -> TierOptions:
+def _asked_tiers(asked: Tiering, plan: Plan, block_bytes: int) -> TierOptions:
     gpu = plan.engine.num_blocks
 
     def blocks(text: str) -> int:
-        return _blocks(text, plan, None if gpu is None else gpu - 1)
+        return _blocks(text, plan, block_bytes, None if gpu is None else gpu - 1)
 
     def sizes(name: str, text: str | None) -> list[int]:
         return [int(number) for number in amounts(flag(name), text, blocks)]
@@ -142,7 +145,7 @@ def _asked_tiers(asked: Tiering, plan: Plan) -> TierOptions:
     )
 
 
-def _blocks(text: str, plan: Plan, gpu: int | None) -> int:
+def _blocks(text: str, plan: Plan, block_bytes: int, gpu: int | None) -> int:
     """Return blocks of a tier: bytes, tokens, blocks, or a multiple of the GPU's."""
     word = text.strip().lower()
     if word == "0":
@@ -159,7 +162,7 @@ def _blocks(text: str, plan: Plan, gpu: int | None) -> int:
         case "tokens":
             return capacity.number // plan.engine.block_size
         case "bytes":
-            return capacity.number // plan.bytes_per_block
+            return capacity.number // block_bytes
 
 
 @dataclass(frozen=True, slots=True)

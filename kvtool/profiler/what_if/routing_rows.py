@@ -66,11 +66,8 @@ class RoutingSweep:
         self._seed = seed
         self._plan = plan
         self._asked = asked
-        latency = plan.latency
         cache = "unlimited" if plan.config.num_blocks is None else f"{plan.config.num_blocks - 1:,} blocks"
-        self.notes.append(
-            f"times of {latency.geometry.name} on {latency.accelerator.name}, a roofline estimate; cache of each replica: {cache}"
-        )
+        self.notes.append(f"times of {plan.predicted_on}, a roofline estimate; cache of each replica: {cache}")
 
     def rows(self, tasks: TaskOptions, progress: Progress, command: Callable[[Flags], str]) -> list[SweepRow]:
         """Return rows by number of replicas, and of one number those with the shortest TTFT p99 first; a bound is the last.

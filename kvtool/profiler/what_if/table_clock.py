@@ -174,6 +174,7 @@ class TableClock:
         plan, router = self._plan(today), self.router(self.today)
         mixed = self._tried[router.name] = plan.serve_by(router, replicas, self.seed)
         asked, token_bytes = SplitOptions(replicas, link), today.plan.token_bytes
+        assert token_bytes is not None, "a table with a clock has a known model"
         cuts = range(1, replicas)
         tried = {cut: serve_by_two_pools(plan, asked, cut, token_bytes, router, self.seed) for cut in cuts}
         figures = {cut: self._figures(split.run, plan) for cut, split in tried.items()}
@@ -224,6 +225,7 @@ def today_on_clock(opened: Opened, slo: Slo, progress: Progress) -> TodayOnClock
             f"{opened.name}: GPUs and goodput follow vLLM's rules with one group of layers",
             hint="leave these demands out",
         )
+    opened.planned.check_known("a demand on GPUs or goodput")
     trace, _ = block_trace(opened, progress)
     if np.isnan(trace.arrivals).any():
         raise KvtoolError(

@@ -17,7 +17,7 @@ from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.fleet.tier_rules import DISK_BANDWIDTH, HOST_BANDWIDTH, TIER_RULES, TierRules, TierTakes
 from kvtool.engine.prediction.latency import PrefillTimes
 from kvtool.errors import KvtoolError
-from kvtool.profiler.what_if.cache_changes import NO_CAPACITY
+from kvtool.profiler.what_if.cache_changes import NO_CAPACITY, NO_MODEL
 from kvtool.profiler.what_if.fleet_rows import FleetPlan, fleet_requests
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange
 from kvtool.results.documents.what_if import MissingRow, SweepRow
@@ -188,6 +188,9 @@ def host_tier(
         blocks = gpu_blocks(today.plan.engine)
     except KvtoolError as error:
         missing.append(MissingRow(change=HOST_TIER, why=error.message))
+        return
+    if today.plan.bytes_per_block is None:
+        missing.append(MissingRow(change=HOST_TIER, why=NO_MODEL))
         return
     tiers = TierPlan(block_bytes=today.plan.bytes_per_block, host_blocks=_HOST_TIMES * blocks)
     memory = size(tiers.host_blocks * tiers.block_bytes)

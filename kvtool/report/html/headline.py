@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from kvtool.report.answer import Answer, fixed_rate
 from kvtool.report.views.facts import rules_fact
+from kvtool.report.views.memory import blocks_and_memory
 from kvtool.report.views.page_commands import shown_command
 from kvtool.results.report import Report
-from kvtool.text.terminal.numbers import duration, percent, plural, size
+from kvtool.text.terminal.numbers import duration, percent, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,6 @@ def facts(report: Report) -> list[str]:
         rules_fact(report),
         f"tokenizer {config.get('tokenizer') or 'none: block hashes'}",
         plural(report.totals.requests, "request"),
-        f"capacity {plural(int(capacity or 0), 'block')}, {size(int(capacity or 0) * report.kv_cache.bytes_per_block)}"
-        if limited
-        else "unlimited cache",
+        f"capacity {blocks_and_memory(report, int(capacity or 0))}" if limited else "unlimited cache",
         f"seed {config.get('seed')}",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.report.views.times import measured_model
+from kvtool.report.views.times import measured_model, model_of
 from kvtool.results.report import Report
 from kvtool.results.run_times import Decode
 from kvtool.text.terminal.numbers import percent, plural, size
@@ -53,7 +53,7 @@ def _rows(decode: Decode) -> list[tuple[str, ...]]:
 def _notes(report: Report, decode: Decode) -> Iterator[str]:
     config, mode = report.config, decode.decode_attention
     yield (
-        f"KV read and predicted: {_batch(decode)}; {config.get('model')} on {config.get('accelerator')}, KV cache in "
+        f"KV read and predicted: {_batch(decode)}; {model_of(report)} on {config.get('accelerator')}, KV cache in "
         f"{config.get('kv_cache_dtype')}."
     )
     yield f"--decode-attention {mode} {_chosen(decode)}."

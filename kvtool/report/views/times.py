@@ -34,7 +34,8 @@ def view(report: Report) -> Section:
         why = "the run was interrupted" if report.partial else f"{flag('measure_budget')} is 0"
         command = profile_command(report, measure_budget="30")
         missing = Missing(f"Not measured: {why}.", "Real forward passes on this machine:", command)
-    notes = *_measured_notes(report, measured), f"Predicted for {predicted_for(report)}."
+    known = f"Predicted for {predicted_for(report)}." if predicted.on else "Not predicted: the model's size is unknown."
+    notes = *_measured_notes(report, measured), known
     table = Table("Time to first token", _COLUMNS, rows)
     return Section("ttft", table.caption, tables=[table] if rows else [], notes=notes, missing=missing)
 
@@ -99,10 +100,18 @@ def shortfalls(measured: Measured) -> Iterator[str]:
         yield f"Note: {plural(measured.too_large_requests, 'request')} left out, too large for the memory of the device."
 
 
+def model_of(report: Report) -> str:
+    """Name the model of sizes and predictions, and say where nobody named it."""
+    model = report.config.get("model")
+    if model is None:
+        return "each request's own model" + ("" if report.kv_cache.reused_bytes is not None else ", where it is known,")
+    return f"{model} (assumed)" if report.config.get("model_from") == "assumed" else str(model)
+
+
 def predicted_for(report: Report) -> str:
     """Name the model and the machine of the predictions, and what they are derived from."""
     config = report.config
-    model, where, ways = config.get("model"), config.get("accelerator"), config.get("tensor_parallel")
+    model, where, ways = model_of(report), config.get("accelerator"), config.get("tensor_parallel")
     if config.get("calibration") is None:
         return f"{model} on {where if ways in (1, None) else f'{ways} x {where}'}, a roofline estimate"
     text = f"{model}, fitted on {where}"

@@ -25,7 +25,7 @@ def write_target(path: str | Path) -> Path:
     if left is not None:
         where = "repository" if left.in_git else "working folder"
         raise KvtoolError(
-            f"cannot write {path}: a link leads out of the {where}, to {real}", hint="give the path of the file itself"
+            f"cannot write {path}: a link leads out of the {where}, to {real}", hint="pass the path of the file itself"
         )
     return Path(real)
 
@@ -80,7 +80,7 @@ def _followed(path: str) -> tuple[list[str], str]:
             continue
         links.append(here)
         if len(links) > _MOST_LINKS:
-            raise OSError(errno.ELOOP, "its links go round in a circle")
+            raise OSError(errno.ELOOP, "its links form a loop")
         at = os.sep if os.path.isabs(leads_to) else at  # noqa: PTH117
         waiting.append(leads_to)
     return links, at

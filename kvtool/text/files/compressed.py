@@ -154,7 +154,7 @@ def refuse_bomb(reader: io.BufferedReader, name: str, unpacked: int, *, free: in
     if unpacked > free and not is_plain(reader) and unpacked > _MOST_RATIO * bytes_taken(reader):
         raise KvtoolError(
             f"it unpacks to more than {_MOST_RATIO} times its size",
-            hint="unpack it first, if it is what you expect",
+            hint="unpack it first, if you expect this size",
             place=Place(name),
         )
 
@@ -176,7 +176,7 @@ def _open(path: str, name: str, *, parked: bool) -> io.BufferedReader:
     place = Place(name)
     try:
         if stat.S_ISDIR(Path(path).stat().st_mode):
-            raise KvtoolError("this is a directory", hint=f"give its files: {path.rstrip('/')}/*", place=place)
+            raise KvtoolError("this is a directory", hint=f"pass its files: {path.rstrip('/')}/*", place=place)
         return io.BufferedReader(ParkedFile(path), PARKED_HEAD) if parked else io.BufferedReader(FileSoFar(path))
     except FileNotFoundError as error:
         raise KvtoolError("no such file", hint=_similar(path), place=place) from error

@@ -112,8 +112,8 @@ class _Walk:
                     self._seen += 1
                     if self._seen > self._most:
                         raise KvtoolError(
-                            f"`{self._pattern}` looks at more than {self._most:,} files and folders",
-                            hint="name more of the way: `prompts/**/*.md` instead of `**/*.md`",
+                            f"`{self._pattern}` searches more than {self._most:,} files and folders",
+                            hint="write a longer path: `prompts/**/*.md` instead of `**/*.md`",
                         )
                     found.append(entry)
         except OSError:  # as glob does: what cannot be listed has nothing in it

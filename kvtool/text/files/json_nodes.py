@@ -31,7 +31,7 @@ class _Reader:
     def read(self) -> YamlNode:
         node, at = self._value(self._space(0), 1)
         if (at := self._space(at)) < len(self._source):
-            raise self._error("more text behind the JSON value", at)
+            raise self._error("more text after the JSON value", at)
         return node
 
     def _value(self, at: int, depth: int) -> tuple[YamlNode, int]:
@@ -83,7 +83,7 @@ class _Reader:
     def _string(self, at: int) -> tuple[Scalar, int]:
         found = _STRING.match(self._source, at)
         if found is None:
-            raise self._error("not valid JSON: a text in quotes is missing here", at)
+            raise self._error("not valid JSON: a quoted string is missing here", at)
         try:
             value = found[0][1:-1] if "\\" not in found[0] else _DECODER.decode(found[0])
         except ValueError as error:

@@ -10,7 +10,7 @@ from kvtool.errors import KvtoolError, Place
 
 GIT = ".git"
 _MODEL_FILES = (".json", ".jinja", ".safetensors")
-_HINT = "--allow-outside (in Python: allow_outside=True) reads it all the same"
+_HINT = "--allow-outside (in Python: allow_outside=True) allows it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class RootFolder:
             whose = "of the repository" if self.in_git else "of the folder of the file that names it"
             return f"lies outside {whose}"
         if any(part.casefold() == GIT for part in Path(real[len(self.path) :]).parts):
-            return f"lies in `{GIT}`, which is no part of the repository's files"
+            return f"lies in `{GIT}`, which kvtool never reads"
         return None
 
 

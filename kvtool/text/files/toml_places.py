@@ -155,7 +155,7 @@ class TomlPlaces:
         """Step over a value, and note what is in it."""
         start = self._at
         if depth > MAX_DEPTH:
-            raise KvtoolError(f"nested more than {MAX_DEPTH} deep", place=self.at(start, start))
+            raise KvtoolError(f"nested deeper than {MAX_DEPTH} levels", place=self.at(start, start))
         first = self.source[start : start + 1]
         if first == "[":
             self._array(path, depth)

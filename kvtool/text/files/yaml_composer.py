@@ -85,7 +85,7 @@ class Composer:
         finally:
             loader.dispose()
         if root is None:
-            raise KvtoolError(f"`{self.path}` is empty", hint="it has nothing but comments", place=Place(self.path, 1))
+            raise KvtoolError(f"`{self.path}` is empty", hint="it contains only comments", place=Place(self.path, 1))
         if others:
             every = [root, *others]
             size, height = 1 + sum(node.size for node in every), 1 + max(node.height for node in every)
@@ -121,7 +121,7 @@ class Composer:
             )
         node = self._anchors[name]
         if node is None:
-            raise self._error(f"the alias `*{name}` stands inside its own anchor", event)
+            raise self._error(f"the alias `*{name}` is inside its own anchor", event)
         if depth + node.height - 1 > MAX_DEPTH:
             raise self._error(f"nested deeper than {MAX_DEPTH} levels", event)
         return node
@@ -170,7 +170,7 @@ class Composer:
             raise self._error(
                 f"more than {MAX_NODES:,} values or {MAX_CHARACTERS:,} characters",
                 event,
-                "aliases (`*name`) multiply what they name",
+                "aliases (`*name`) copy their values",
             )
         return size, characters, height
 
@@ -235,14 +235,17 @@ class Composer:
             raise self._bad_tag(event)
 
     def _bad_tag(self, event: yaml.Event) -> KvtoolError:
-        return self._error("tags (`!…`) have no meaning here", event, "text that begins with `!` needs quotes")
+        return self._error("tags (`!…`) are not supported", event, "text that begins with `!` needs quotes")
 
     def _bad_key(self, event: yaml.Event) -> KvtoolError:
         if self.source.startswith("{", _start(event).offset):
             return self._error(
-                "a template needs quotes", event, 'write "{{ name }}" in quotes; bare, `{` begins a YAML mapping', 1
+                "a value with `{{` needs quotes",
+                event,
+                'write "{{ name }}" in quotes; without quotes, `{` begins a YAML mapping',
+                1,
             )
-        return self._error("a key must be a plain word", event)
+        return self._error("a key must be a simple word", event)
 
     def _error(self, message: str, event: yaml.Event, hint: str | None = None, width: int = 1) -> KvtoolError:
         line, column = self._lines.position(_start(event).offset)

@@ -82,8 +82,8 @@ def parse_yaml(source: str, path: str) -> YamlDocument:
     if not isinstance(root, Mapping):
         what = "a list" if isinstance(root, Sequence) else "a single value"
         raise KvtoolError(
-            f"a workload is a mapping, this is {what}",
-            hint="it starts with `version: 1` and has `groups:`",
+            f"a workload must be a mapping, not {what}",
+            hint="begin with `version: 1` and `groups:`",
             place=place_of(root, path, source),
         )
     return YamlDocument(path, source, root, composer.problems)

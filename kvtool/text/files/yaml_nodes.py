@@ -74,12 +74,12 @@ _QUOTES = "put the text in quotes, or write it as a block after `|`"
 _WORDS: list[tuple[str, str, str]] = [
     # what PyYAML says, what we say, the hint
     (r"quoted scalar.*(end of stream|document separator)", "this quote is never closed", "add the closing quote"),
-    (r"character '\\t' that cannot start", "a tab where YAML wants spaces", "indent with spaces"),
+    (r"character '\\t' that cannot start", "a tab where YAML needs spaces", "indent with spaces"),
     (r"cannot start any token", "this character cannot begin a value", _QUOTES),
     (
         r"mapping values are not allowed",
         "`: ` is not allowed here",
-        "text with `: ` needs quotes; or the indentation is off",
+        "put text with `: ` in quotes, or fix the indentation",
     ),
     (r"expected ',' or '\}'", "`,` or `}` is missing in this mapping", _QUOTES),
     (r"expected ',' or '\]'", "`,` or `]` is missing in this list", _QUOTES),
@@ -91,8 +91,8 @@ _WORDS: list[tuple[str, str, str]] = [
     ),
     (
         r"expected <block end>",
-        "this line does not fit the indentation around it",
-        "align it with the lines it belongs to",
+        "this line has another indentation than its neighbors",
+        "align it with the lines of its block",
     ),
     (
         r"unknown escape character",

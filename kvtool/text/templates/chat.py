@@ -29,14 +29,14 @@ def check_continued(messages: Sequence[Message], *, add_generation_prompt: bool)
     last = messages[-1] if messages else {}
     if add_generation_prompt:
         raise MessageRefusedError(
-            "the request sets `continue_final_message`, and `add_generation_prompt` is not false",
-            hint='servers refuse both; set "add_generation_prompt": false',
+            "`continue_final_message` needs `add_generation_prompt` to be false",
+            hint='set "add_generation_prompt": false; servers refuse both',
             place=place_of(last),
         )
     if not last.get("content"):
         raise MessageRefusedError(
-            "the request sets `continue_final_message`, and its last message has no text",
-            hint="end the messages with the text that the answer continues",
+            "`continue_final_message` is set, but the last message has no text",
+            hint="end the last message with the text to continue",
             place=next((place for each in reversed(messages) if (place := place_of(each))), None),
         )
 
@@ -58,7 +58,7 @@ def up_to_end_mark(text: Traced, messages: Sequence[Message]) -> Traced:
     at = str.rfind(text, _END_MARK)
     if at < 0:
         raise MessageRefusedError(
-            "the chat template does not show the last message, which the request continues",
+            "the chat template leaves out the last message, which the request continues",
             place=place_of(messages[-1]),
         )
     if str.startswith(text, _END_MARK + " ", at):

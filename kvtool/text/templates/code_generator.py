@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame, operators
-from jinja2.ext import Extension, loopcontrols
+from jinja2.ext import Extension, do, loopcontrols
 from jinja2.parser import Parser
 
 from kvtool.text.templates.source_places import LocatedEnvironment
@@ -241,7 +241,7 @@ class ParsedEnvironment(LocatedEnvironment):
                 variable_end_string="}",
             )
         else:
-            super().__init__(source, keep_trailing_newline=True, optimized=False)
+            super().__init__(source, keep_trailing_newline=True, optimized=False, extensions=[do, loopcontrols])
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         return TemplateParser(self, source, name, filename).parse()

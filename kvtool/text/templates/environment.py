@@ -10,6 +10,7 @@ from types import BuiltinMethodType, MethodType
 from typing import Any, NoReturn, cast
 
 from jinja2 import StrictUndefined
+from jinja2.environment import TemplateModule
 from jinja2.exceptions import TemplateError, TemplateRuntimeError, TemplateSyntaxError
 from jinja2.filters import make_attrgetter
 from jinja2.lexer import Token
@@ -17,7 +18,8 @@ from jinja2.runtime import Context, LoopContext, Macro
 from jinja2.utils import Joiner, Namespace
 from markupsafe import Markup
 
-from kvtool.text.templates.code_generator import ParsedEnvironment, TracedCode
+from kvtool.text.templates.application import Application, Fields, FixedFunction, is_filled, keep_value
+from kvtool.text.templates.code_generator import TracedCode
 from kvtool.text.templates.filter_prices import price_filters, price_json, price_tests
 from kvtool.text.templates.format_prices import (
     ESCAPES,
@@ -26,9 +28,10 @@ from kvtool.text.templates.format_prices import (
     price_printf,
     price_strftime,
 )
+from kvtool.text.templates.included_templates import IncludingEnvironment
 from kvtool.text.templates.method_prices import price_keys, price_method, price_replace, price_table
 from kvtool.text.templates.traced_json import traced_json
-from kvtool.text.templates.work import MARK, MAX_OUTPUT, SHORT, Work, size_of, width_of
+from kvtool.text.templates.work import MARK, MAX_OUTPUT, SHORT, size_of, width_of
 from kvtool.text.traced import Mark, Traced
 
 MAX_ARGUMENTS = 1_000
@@ -48,20 +51,30 @@ _DICT_NAMES = frozenset(dir(dict))
 _DICT_METHODS = frozenset({"get", "items", "keys", "values"})
 _TEXT_METHODS = frozenset(name for name in dir(str) if not name.startswith("_")) - {"format", "format_map"}
 _TRACED_ONLY = frozenset(dir(Traced)) - frozenset(dir(str))
+_GROWING = frozenset({"append", "extend", "insert", "pop", "update", "setdefault"})
 _HIDDEN = ("_loop_vars", "_block_vars")
 _FREE_CALLS = (Macro, LoopContext, Joiner)
 _BUILT_IN = (str, bytes, dict, list, tuple, int, float, range, BoundedFormatter)
 
 
-class TracedEnvironment(Work, ParsedEnvironment):
-    """The environment of one template. Its code pays for each run of statements, this for what depends on the size of values."""
+class TracedEnvironment(IncludingEnvironment):
+    """The environment of one template and those that it includes. Their code pays for each run of statements, this for what
+    depends on the size of values."""
 
     intercepted_binops = frozenset({"+", "-", "*", "/", "//", "**", "%"})
     code_generator_class = TracedCode
 
-    def __init__(self, source: Traced, *, chat: bool, clock: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        source: Traced,
+        *,
+        chat: bool,
+        clock: Callable[[], datetime] | None = None,
+        application: Application | None = None,
+    ) -> None:
         # Nothing is computed while a template is compiled: nobody pays then.
-        super().__init__(source, chat=chat)
+        super().__init__(source, chat=chat, application=application)
+        self._chat = chat
         if not chat:
             self.undefined = StrictUndefined
         self._clock = clock or datetime.now
@@ -71,7 +84,7 @@ class TracedEnvironment(Work, ParsedEnvironment):
         """The same, up to a bound: what Jinja makes of a template's code takes time and memory with every word and mark in it."""
         for number, token in enumerate(super()._located(name, filename, state)):
             if number == _MOST_TOKENS:
-                raise TemplateSyntaxError(f"more than {_MOST_TOKENS:,} words and marks of code", token.lineno)
+                raise TemplateSyntaxError(f"more than {_MOST_TOKENS:,} tokens of code", token.lineno)
             yield token
 
     def _install(self, *, chat: bool) -> None:
@@ -90,6 +103,8 @@ class TracedEnvironment(Work, ParsedEnvironment):
         price_tests(self, cast("dict[str, Callable[..., Any]]", self.tests))
         if chat:
             self.filters["tojson"] = self._tojson
+        self.filters.update(dict.fromkeys(self._application.filters, keep_value))
+        self.tests.update(dict.fromkeys(self._application.tests, is_filled))
 
     # Called by the code that is generated
 
@@ -111,6 +126,15 @@ class TracedEnvironment(Work, ParsedEnvironment):
             marks.append(Mark(mark.length, origin, offset) if mark.origin is None else mark)
             offset += mark.length
         return Traced(text, marks)
+
+    def text(self, value: object) -> str:
+        if isinstance(value, str):
+            return value
+        if type(value) is TemplateModule:
+            return self.concat(value._body_stream)
+        if type(value) is FixedFunction:
+            return self.text(value.value)
+        return super().text(value)
 
     def concat(self, pieces: Iterable[object]) -> Traced:
         texts: list[str] = []
@@ -167,6 +191,8 @@ class TracedEnvironment(Work, ParsedEnvironment):
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         kind = type(obj)
+        if kind is Fields and attribute in obj:
+            return obj[attribute]
         if kind is dict:
             if attribute in obj and attribute not in _DICT_NAMES:
                 return obj[attribute]  # what Jinja finds too, after an exception
@@ -196,6 +222,8 @@ class TracedEnvironment(Work, ParsedEnvironment):
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         if isinstance(obj, type) and attr != "fromkeys":
             return False  # `dict.update(message)` would change what is not the template's
+        if not self._chat and type(obj) in (list, dict) and attr in _GROWING:
+            return True  # applications may render in an environment that allows it; values are made for each rendering
         return super().is_safe_attribute(obj, attr, value)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -282,6 +310,8 @@ class TracedEnvironment(Work, ParsedEnvironment):
             return price_keys(self, args[0]), *args[1:]
         if getattr(function, "__name__", "") == "maketrans":
             price_table(self, args)
+        if getattr(function, "__name__", "") == "strftime" and args and isinstance(args[0], str):
+            price_strftime(self, args[0])
         for name, value in (*enumerate(args), *kwargs.items()):
             if name not in _HIDDEN:
                 self.plain(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date, time
 from typing import Any
 
 from jinja2.exceptions import TemplateRuntimeError
@@ -53,6 +54,8 @@ class BoundedFormatter(SandboxedFormatter):
         self._work.spend(_FIELD + (_FLOAT if isinstance(value, float) else 0))
         self._add(self._work.written(value) * (ESCAPES if isinstance(self._form, Markup) else 1))
         self._add(_numbers(format_spec))
+        if isinstance(value, date | time):
+            price_strftime(self._work, format_spec)
         return super().format_field(value, format_spec)
 
     def convert_field(self, value: Any, conversion: Any) -> Any:
@@ -106,7 +109,7 @@ def price_printf(work: Work, form: str | bytes, values: object) -> None:
 def price_strftime(work: Work, form: str) -> None:
     """Pay for a moment that is written by this form."""
     if len(form) > _LONGEST_FORM:
-        raise TemplateRuntimeError(f"its form of a date has more than {_LONGEST_FORM:,} characters")
+        raise TemplateRuntimeError(f"its date format has more than {_LONGEST_FORM:,} characters")
     work.spend(_FIELD)
     work.build(len(form) * _MOMENT + _numbers(form))
 

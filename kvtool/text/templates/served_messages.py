@@ -37,7 +37,7 @@ def served_messages(messages: Sequence[Message], *, parts: bool, developer: bool
 
 def _served(message: Message, *, parts: bool) -> Served:
     if not isinstance(message, Mapping):  # a log may hold anything
-        raise KvtoolError(f"a message is an object with `role` and `content`, not {json.dumps(message)[:40]}")
+        raise KvtoolError(f"a message must be an object with `role` and `content`, not {json.dumps(message)[:40]}")
     result: Served = dict(message)
     texts = _texts(message.get("content"))
     if parts and message.get("role") != "tool":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from math import isinf
 from typing import Any
@@ -23,18 +24,33 @@ _LONG_NUMBER = f"a number of more than {sys.int_info.default_max_str_digits:,} d
 
 
 class LocatedEnvironment(ImmutableSandboxedEnvironment):
-    """The environment of one template: it holds the template's literals and the origins of its expressions."""
+    """The environment of one template and those it includes: holds their literals and the origins of their expressions."""
 
     def __init__(self, source: Traced, **options: Any) -> None:
         super().__init__(**options)
+        self.literals: list[Traced] = []
+        self.origins: list[Origin | None] = []
+        self._begin(source)
+
+    def _begin(self, source: Traced) -> None:
         self.source = source
         self._places = TracedPlaces(source)
         self._line_starts: list[int] = []
-        self.literals: list[Traced] = []
-        self.origins: list[Origin | None] = []
         self._tokens: list[Token] = []
         self._spans: dict[int, tuple[int, int]] = {}
         self._expressions: dict[int, int] = {}
+
+    @contextmanager
+    def reading(self, source: Traced) -> Iterator[None]:
+        """Parse and compile another source in the block."""
+        names = ("source", "_places", "_line_starts", "_tokens", "_spans", "_expressions")
+        before = {name: getattr(self, name) for name in names}
+        self._begin(source)
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
 
     def _tokenize(
         self, source: str, name: str | None, filename: str | None = None, state: str | None = None

@@ -110,7 +110,7 @@ class Work:
         while level:
             depth += 1
             if depth > MAX_DEPTH:
-                raise TemplateRuntimeError(f"its lists are nested more than {MAX_DEPTH} deep")
+                raise TemplateRuntimeError(f"its lists are nested deeper than {MAX_DEPTH} levels")
             values += len(level)
             below: list[object] = []
             for item in level:
@@ -184,7 +184,7 @@ class Work:
         """Yield a filter's values as they are asked for; such filters may not be nested too deep."""
         depth = self._depths.get(values, 0) + 1 if isinstance(values, GeneratorType) else 1
         if depth > MAX_DEPTH // 5:
-            raise TemplateRuntimeError(f"more than {MAX_DEPTH // 5} of its filters wait for each other")
+            raise TemplateRuntimeError(f"more than {MAX_DEPTH // 5} nested filters")
         self._depths[made] = depth
         return made
 

@@ -15,4 +15,4 @@ def room_refused() -> str | None:
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     if limit == resource.RLIM_INFINITY or limit >= _LEAST:
         return None
-    return f"the limit of memory (ulimit -v) is {limit >> 20} MiB; kvtool needs {_LEAST >> 20} MiB"
+    return f"the memory limit (ulimit -v) is {limit >> 20} MiB; kvtool needs {_LEAST >> 20} MiB"

@@ -78,7 +78,7 @@ class LibraryBackend:
             return [np.array(encoding.ids, np.int32) for encoding in encodings]
         except OverflowError as error:
             raise KvtoolError(
-                "the tokenizer has token ids of 2^31 and more", hint="another one: -t ./tokenizer.json"
+                "the tokenizer has token ids of 2^31 and more", hint="pass another one: -t ./tokenizer.json"
             ) from error
 
     def spans(self, text: str, ids: Ids | None = None) -> Spans:

@@ -78,13 +78,13 @@ def tekken_json(file: Mapping[str, object]) -> bytes:
 
     config, vocab, listed = file["config"], file["vocab"], file.get("special_tokens") or []
     if not isinstance(config, dict) or not isinstance(vocab, list) or not isinstance(listed, list):
-        raise TypeError("no Tekken vocabulary")
+        raise TypeError("not a Tekken vocabulary")
     special, pattern = int(config["default_num_special_tokens"]), config["pattern"]
     size = int(config["default_vocab_size"]) - special
     if not isinstance(pattern, str) or not 0 <= special <= len(vocab) or not 0 < size <= len(vocab):
-        raise ValueError("no Tekken vocabulary")
+        raise ValueError("not a Tekken vocabulary")
     if [entry["rank"] for entry in vocab[:size]] != list(range(size)):
-        raise ValueError("no Tekken vocabulary")
+        raise ValueError("not a Tekken vocabulary")
     tokens = [b64decode(entry["token_bytes"], validate=True) for entry in vocab[:size]]
     return _json(tokens, _special({int(entry["rank"]): str(entry["token_str"]) for entry in listed}, special), pattern)
 
@@ -99,5 +99,5 @@ def _json(tokens: Sequence[bytes], special: Sequence[str], pattern: str) -> byte
     """Special tokens have the first ids. Mistral's servers begin a prompt with <s>."""
     ranks = {token: len(special) + rank for rank, token in enumerate(tokens)}
     if len(ranks) != len(tokens) or "<s>" not in special:
-        raise ValueError("no Tekken vocabulary")
+        raise ValueError("not a Tekken vocabulary")
     return tokenizer_json(ranks, {text: rank for rank, text in enumerate(special)}, pattern=pattern, begin="<s>")

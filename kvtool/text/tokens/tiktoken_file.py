@@ -69,8 +69,8 @@ def tiktoken_kind(name: str, data: bytes) -> TiktokenKind:
     count = data.count(b"\n") + (not data.endswith(b"\n"))
     if count not in _KINDS:
         raise KvtoolError(
-            f"tokenizer `{name}` is a list of {count:,} ranks, and neither how it cuts words nor its special tokens are known",
-            hint="-t ./tokenizer.json of the same model; known are r50k, p50k, cl100k and o200k_base, Llama 3 and Qwen",
+            f"tokenizer `{name}` has {count:,} ranks, and kvtool knows neither its word rules nor its special tokens",
+            hint="pass -t ./tokenizer.json of this model; known rank files: r50k, p50k, cl100k, o200k_base, Llama 3, Qwen",
         )
     return _KINDS[count]
 
@@ -86,5 +86,5 @@ def tiktoken_json(name: str, data: bytes, kind: TiktokenKind) -> bytes:
             ranks[b64decode(token, validate=True)] = int(rank)
         except (Error, ValueError) as error:
             number = len(ranks) + 1
-            raise KvtoolError(f"tokenizer `{name}`: line {number} is not a token in Base64 and its rank") from error
+            raise KvtoolError(f"tokenizer `{name}`: line {number} is not a Base64 token with its rank") from error
     return tokenizer_json(ranks, kind.special, pattern=kind.pattern, begin=kind.begin)

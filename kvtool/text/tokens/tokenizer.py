@@ -210,8 +210,8 @@ class Tokenizer:
         for piece in pieces:
             if len(piece) > _PIECE_CHARACTERS:
                 raise KvtoolError(
-                    f"{len(piece):,} characters without a place where tokenizer `{self.name}` must split",
-                    hint=f"at most {_PIECE_CHARACTERS:,} such characters can be tokenized; is this text at all?",
+                    f"{len(piece):,} characters that tokenizer `{self.name}` cannot split",
+                    hint=f"the most is {_PIECE_CHARACTERS:,}; check whether this is text",
                 )
             batch.append(piece)
             waiting += len(piece)

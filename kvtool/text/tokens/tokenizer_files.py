@@ -26,8 +26,8 @@ from kvtool.text.tokens.tiktoken_file import is_tiktoken, tiktoken_json, tiktoke
 
 T = TypeVar("T")
 BUILT_IN = "tekken"
-_HINT = "-t ./tokenizer.json, or leave -t out for the built-in tokenizer"
-_HUB_HINT = "-t ./tokenizer.json, or a folder with one; the path that a server names may be on its own machine"
+_HINT = "pass -t ./tokenizer.json, or leave -t out for the built-in tokenizer"
+_HUB_HINT = "pass -t ./tokenizer.json or its folder; the server's path may exist only on its machine"
 _HUB_TIMEOUT = 5.0
 """Seconds for the hub's first answer."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?", re.ASCII)
@@ -108,8 +108,8 @@ def built_in_files() -> tuple[Path, Path]:
     """
     if not BUILT_IN_FILE.is_file():
         raise NotAvailableError(
-            f"the built-in tokenizer is missing: there is no {BUILT_IN_FILE.name} in what is installed of kvtool",
-            hint="reinstall kvtool, or -t ./tokenizer.json",
+            f"the built-in tokenizer is missing: the installation has no {BUILT_IN_FILE.name}",
+            hint="reinstall kvtool, or pass -t ./tokenizer.json",
         )
     return BUILT_IN_FILE, _conversion(BUILT_IN_DIGEST)
 
@@ -186,7 +186,7 @@ def _from_hub(name: str, *, offline: bool) -> TokenizerFiles:
     except KvtoolError:
         raise
     except Exception as error:  # whatever the hub client raises: no network, no such repository, no permission
-        said = f"tokenizer `{name}` is no folder here, and cannot be downloaded: {_hub_trouble(error)}"
+        said = f"tokenizer `{name}` is not a local folder, and cannot be downloaded: {_hub_trouble(error)}"
         raise NotAvailableError(said, hint=_HUB_HINT) from None
 
 
@@ -224,7 +224,7 @@ def _hub_trouble(error: Exception) -> str:
     )
 
     if isinstance(error, HFValidationError):
-        return "no repository of the Hugging Face hub has such a name"
+        return "a Hugging Face repository cannot have this name"
     if isinstance(error, GatedRepoError):
         return "its repository needs an accepted license and HF_TOKEN"
     if isinstance(error, RepositoryNotFoundError):
@@ -277,10 +277,10 @@ def _parsed(data: bytes) -> Mapping[str, object] | None:
 
 
 def read_kept(path: Path) -> bytes:
-    """Read a file of the cache; OSError, too, for what is no ordinary file: a pipe or a device may have no end."""
+    """Read a file of the cache; OSError, too, for what is not a regular file: a pipe or a device may have no end."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(EINVAL, "no ordinary file")
+            raise OSError(EINVAL, "not a regular file")
         return file.read()
 
 
@@ -355,7 +355,7 @@ def made_json(name: str, folder: Path) -> bytes:
         missing = isinstance(error, ModuleNotFoundError) and error.name == "transformers"
         why = "is not installed" if missing else f"cannot be imported ({_first_line(error)})"
         raise NotAvailableError(
-            f"tokenizer `{name}` has no tokenizer.json, and transformers, which could make one, {why}",
+            f"tokenizer `{name}` has no tokenizer.json, and transformers {why}",
             hint=INSTALL_ENGINE,
         ) from error
     try:
@@ -366,7 +366,7 @@ def made_json(name: str, folder: Path) -> bytes:
     except Exception as error:  # whatever transformers raises: of its own, of a library that it lacks, of a broken file
         raise KvtoolError(
             f"tokenizer `{name}` has no tokenizer.json, and transformers cannot make one: {_first_line(error)}",
-            hint="-t ./tokenizer.json, or leave -t out for the built-in tokenizer",
+            hint="pass -t ./tokenizer.json, or leave -t out for the built-in tokenizer",
         ) from error
 
 

@@ -323,8 +323,8 @@ class _Ahead:
             code = self._child.wait()
             how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
             raise KvtoolError(
-                f"the process that reads the log was ended {how}",
-                hint="it may have needed more memory than there is; --jobs 1 reads it without another process",
+                f"the process that reads the log ended {how}",
+                hint="it may have run out of memory; --jobs 1 uses no other process",
             ) from None
 
     def _write(self, stream: BinaryIO) -> None:

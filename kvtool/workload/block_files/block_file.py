@@ -54,9 +54,7 @@ def need_parquet() -> Any:
     try:
         return import_module("pyarrow")
     except ImportError:
-        raise NotAvailableError(
-            "block traces are Parquet files, and pyarrow is not here", hint=INSTALL_PARQUET
-        ) from None
+        raise NotAvailableError("block traces are Parquet files, which need pyarrow", hint=INSTALL_PARQUET) from None
 
 
 class BlockWriter:
@@ -181,7 +179,9 @@ def block_facts(metadata: Mapping[bytes, bytes] | None, path: str) -> BlockFacts
         facts = None
     if facts is None or facts.schema != BLOCKS or type(facts.block_size) is not int or facts.block_size < 1:
         raise KvtoolError(
-            "a block trace of another version of kvtool", hint="make it anew with kvtool trace", place=Place(path)
+            "another version of kvtool wrote this block trace",
+            hint="make it again with kvtool trace",
+            place=Place(path),
         )
     return facts
 

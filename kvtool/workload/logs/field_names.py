@@ -44,7 +44,7 @@ def fields_shown(what: str, paths: Collection[str], most: int) -> str:
 def _constants(package: str) -> Iterator[str]:
     spec = find_spec(package)
     if spec is None or spec.submodule_search_locations is None:
-        raise KvtoolError(f"kvtool is not whole: {package} is missing")
+        raise KvtoolError(f"the installation of kvtool is incomplete: {package} is missing")
     for module in iter_modules(spec.submodule_search_locations, f"{package}."):
         if module.ispkg:
             yield from _constants(module.name)

@@ -199,11 +199,11 @@ class PromptCounts:
                 why if len(self.incomplete) == 1 else f"{number:,}: {why}"
                 for why, number in sorted(self.incomplete.items(), key=lambda item: (-item[1], item[0]))
             )
-            told.append(f"{count:,} of {plural(self.requests, 'prompt')} are not whole in the log ({why})")
+            told.append(f"{count:,} of {plural(self.requests, 'prompt')} are incomplete in the log ({why})")
         told += self.not_followed_notes()
         if self.shared:
             told.append(
-                f"{plural(self.shared, 'call')} with several prompts or answers: each is a request of the engine, "
+                f"{plural(self.shared, 'call')} with several prompts or answers: each is an engine request, "
                 "usage reports the cached tokens of one"
             )
         return told
@@ -213,7 +213,7 @@ class PromptCounts:
         if not self.unread:
             return []
         keys = ", ".join(f"{name} of {plural(count, 'request')}" for name, count in sorted(self.unread.items()))
-        return [f"left unread, but looks like the answer: {keys}; read it with output=KEY in --map"]
+        return [f"unread, but probably the answer: {keys}; read it with --map output=KEY"]
 
     def not_followed_notes(self) -> list[str]:
         """Return notes on fields of requests that change what a server does and not what is predicted."""
@@ -248,13 +248,15 @@ class PassState:
         told = [] if order is None else [order]
         if arrivals.late:
             records = plural(arrivals.late, "record")
-            told.append(f"{records} earlier than the one before in the same file, left in that order")
+            told.append(f"{records} earlier than the previous one in the file, order kept")
         if arrivals.untimed:
-            told.append(f"{plural(arrivals.untimed, 'record')} without a time, taken right after the one before")
+            told.append(f"{plural(arrivals.untimed, 'record')} without a time, placed after the previous one")
         times = self._sorted()
         told += times
         if self.doubles:
-            told.append(f"{plural(self.doubles, 'request')} with an id that another file has, too: named FILE:ID")
+            told.append(
+                f"{plural(self.doubles, 'request')} with an id that another file also contains: renamed FILE:ID"
+            )
         told += [
             *self.left_out.notes(),
             *repeated_notes(self.repeated),
@@ -263,9 +265,9 @@ class PassState:
         ]
         told += [] if self.tenants is None else self.tenants.notes()
         errors = list(self.failed.values())
-        told += [f"not read to its end: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]
+        told += [f"not read completely: {error.place or ''}: {error.message}" for error in errors[:_MOST_ERRORS]]
         if len(errors) > _MOST_ERRORS:
-            told.append(f"nor were {len(errors) - _MOST_ERRORS:,} more")
+            told.append(f"and {len(errors) - _MOST_ERRORS:,} more")
         groups = self.division.notes()
         return LogOutcome([*told, *groups], dict(self.failed), tuple(self.left_out.stored), groups, times)
 
@@ -273,7 +275,7 @@ class PassState:
         """Return notes on files that go back in time; of many, only the first ones."""
         files = list(self.sorted.items())
         told = [
-            f"{path}:{order.line}: time goes back; put in order: {plural(order.late, 'request')} earlier than one before"
+            f"{path}:{order.line}: sorted by time: {plural(order.late, 'request')} earlier than a previous one"
             for path, order in files[:_MOST_ERRORS]
         ]
-        return [*told, f"so it does in {len(files) - _MOST_ERRORS:,} more"] if len(files) > _MOST_ERRORS else told
+        return [*told, f"and {len(files) - _MOST_ERRORS:,} more files"] if len(files) > _MOST_ERRORS else told

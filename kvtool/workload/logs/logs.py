@@ -133,6 +133,8 @@ class LogSource:
         """Whether prompts are read as vLLM's server reads them, and `each_answer` whether a request for several answers is as many
         requests, as it is to an engine."""
         self.each_answer = False
+        self.scope_of: Callable[[Turn], str | None] | None = None
+        """Returns the cache of its own that a request has in an engine, as another model's has; None for the cache of all."""
         self.hear: Callable[[Turn], None] | None = None
         """Who hears of calls whose prompt is not in the log, from the next pass on; else they are left out."""
 
@@ -174,6 +176,8 @@ class LogSource:
             placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
             if tenants is not None:
                 placed = _of_tenant(tenants.tenant_of(found.value), placed)
+            if self.scope_of is not None:
+                placed = _scoped(placed, self.scope_of)
             yield found, Growing(placed) if isinstance(turns, Dialogue) else Recorded(self._as_served(placed))
             if requests == self.options.limit:
                 break
@@ -186,11 +190,11 @@ class LogSource:
                 raise first_error
             named = self._paths[0] if self._paths else "the list of files"
             if state.left_out.counts:
-                there = f"there is no request of a model in it; {state.left_out.notes()[0]}"
+                there = f"it contains no model request; {state.left_out.notes()[0]}"
                 raise KvtoolError(there, hint=state.left_out.hint, place=Place(named))
             if state.records:
-                raise KvtoolError("there is no request of a model in it", place=Place(named))
-            raise KvtoolError("there is no request in it: the file is empty", place=Place(named))
+                raise KvtoolError("it contains no model request", place=Place(named))
+            raise KvtoolError("the file is empty", place=Place(named))
 
     def _as_served(self, turns: Iterator[Turn]) -> Iterator[Turn]:
         """Return the engine's requests for calls that do not depend on its answers."""
@@ -301,8 +305,8 @@ class LogSource:
                 clocks.setdefault(last[0] >= FIRST_DATE, Place(path, last[1]))
         if len(clocks) > 1:
             raise KvtoolError(
-                f"two clocks: the times here are dates, and those of {clocks[False]} count from a start of their own",
-                hint="give logs of one clock; the others by themselves",
+                f"this file has dates, but {clocks[False]} has relative times",
+                hint="pass files with one kind of times",
                 place=clocks[True],
             )
 
@@ -318,11 +322,11 @@ class LogSource:
         files = plural(len(self._paths), "file")
         untimed = [path for path, first in zip(self._paths, self._first_arrivals(), strict=True) if first is None]
         if not untimed:
-            return f"{files}, one stream by arrival"
+            return f"{files}, as one stream by arrival"
         if len(untimed) == len(self._paths):
             return f"{files} without arrival times, one after another"
         return f"{files}, one after another: {untimed[0]} has no arrival times" + (
-            f", nor have {len(untimed) - 1:,} others" if len(untimed) > 1 else ""
+            f", and {len(untimed) - 1:,} others have none" if len(untimed) > 1 else ""
         )
 
     def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
@@ -537,6 +541,13 @@ def _placed(
             turn.id = f"{own}:{turn.id}"
         told.add(turn)
         yield turn
+
+
+def _scoped(turns: Iterator[Turn], scope_of: Callable[[Turn], str | None]) -> Iterator[Turn]:
+    """Return the turns with the cache of its own, where one has any, as a part of the salt."""
+    for turn in turns:
+        scope = scope_of(turn)
+        yield turn if scope is None else replace(turn, salt=f"{turn.salt or ''}\x1e{scope}")
 
 
 def _of_tenant(tenant: str | None, turns: Iterator[Turn]) -> Iterator[Turn]:

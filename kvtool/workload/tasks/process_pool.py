@@ -76,7 +76,7 @@ class _Worker:
         self.pipe.close()
         code = self._process.exitcode or 0
         self._process.close()
-        return f"its process was ended by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
+        return f"signal {-code} ended its process" if code < 0 else f"its process ended with exit code {code}"
 
 
 class _Team:
@@ -103,7 +103,7 @@ class _Team:
                 self.members.append(self._begun())
             except OSError as error:
                 if self._ever and not self.members:
-                    raise KvtoolError(f"there is no room for another process: {error.strerror}") from error
+                    raise KvtoolError(f"cannot start another process: {error.strerror}") from error
                 self._size = len(self.members)
             self._ever = True
 
@@ -142,7 +142,7 @@ class _Team:
                 self._stillborn += 1
                 if self._stillborn > _STILLBORN * self._size:
                     raise KvtoolError(
-                        f"processes that are to work do not begin: {how}", hint="--jobs 1 does all in one process"
+                        f"worker processes do not start: {how}", hint="use --jobs 1 for one process"
                     ) from None
                 continue
             if said is None:

@@ -191,7 +191,7 @@ class _Cluster:
                 else:
                     queue.put(seat.task, Came.LOST, _how(ray, error))
                 if self._stillborn > _STILLBORN * self.size:
-                    raise _ClusterLostError("its workers do not begin; each node needs the same kvtool") from error
+                    raise _ClusterLostError("its workers do not start; install the same kvtool on each node") from error
                 self._seat()
                 continue
             if seat.task is not None:
@@ -209,7 +209,7 @@ class _Cluster:
     def _look(self) -> None:
         """Raise _ClusterLostError where nobody has been at work for long, and nobody could be."""
         if all(seat.task is None for seat in self._asked.values()) and time.monotonic() - self._answered > _NO_CORES:
-            raise _ClusterLostError(f"none of its actors began within {_NO_CORES:.0f} s")
+            raise _ClusterLostError(f"none of its actors started within {_NO_CORES:.0f} s")
 
     def _cores(self) -> int:
         return int(self._ray.cluster_resources().get("CPU", 1))
@@ -218,7 +218,7 @@ class _Cluster:
 def _how(ray: Any, error: Exception) -> str:
     if isinstance(error, ray.exceptions.OutOfMemoryError):
         return "its node ran out of memory"
-    return "its worker, or the node that it ran on, was lost"
+    return "its worker or node was lost"
 
 
 def _drive(
@@ -284,8 +284,8 @@ def _reach(pipe: Connection) -> None:
                 return
             why = str(value)
     raise ClusterGoneError(
-        f"no Ray cluster could be used: {why}",
-        hint="ray status says what there is; RAY_AUTH_TOKEN is that of the cluster, where it has one",
+        f"cannot use a Ray cluster: {why}",
+        hint="check with ray status; set RAY_AUTH_TOKEN if the cluster has a token",
     )
 
 
@@ -294,7 +294,7 @@ def _next(pipe: Connection, done: int, count: int) -> object:
     try:
         said, value = pipe.recv()
     except (EOFError, OSError):
-        said, value = DriverMessage.GONE, "its driver was ended"
+        said, value = DriverMessage.GONE, "its driver ended"
     if said is DriverMessage.RESULT:
         return value
     if said is DriverMessage.ERROR:

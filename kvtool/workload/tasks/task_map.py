@@ -60,7 +60,7 @@ def attempt(work: Callable[[Item], object], item: Item) -> tuple[Came, object]:
     try:
         return Came.DONE, work(item)
     except MemoryError:
-        return Came.LOST, "it needed more memory than there is"
+        return Came.LOST, "it ran out of memory"
     except Exception as error:  # of whatever kind: it is raised where the results are taken
         return Came.FAILED, sendable(error)
 

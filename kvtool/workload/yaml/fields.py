@@ -135,7 +135,7 @@ def _unquote(value: object, *kinds: str) -> str | None:
     quoted = isinstance(value, Scalar) and value.style in ("'", '"')
     text = value.value if isinstance(value, Scalar) and quoted else value
     if isinstance(text, str) and text.isascii() and text.replace(".", "", 1).isdigit() and kinds:
-        return f"leave the quotes out: {text}"
+        return f"remove the quotes: {text}"
     return None
 
 
@@ -157,7 +157,7 @@ def _number_text(value: object) -> str:
 
 def _as_version(value: object) -> Literal[1]:
     if as_int(value) != 1:
-        raise fail(f"{described(value)} is not known", "this kvtool reads `version: 1`")
+        raise fail(f"{described(value)} is unknown", "write `version: 1`")
     return 1
 
 
@@ -187,15 +187,15 @@ def _as_tools(value: object) -> Tools:
     for number, item in enumerate(value):
         if not isinstance(item, Mapping):
             raise fail(f"tools[{number}]: expected a function schema (a mapping), got {described(item)}")
-    return Tools(schemas=[_as_json(item) for item in value])
+    return Tools(schemas=[as_json(item) for item in value])
 
 
-def _as_json(value: object) -> Json:
+def as_json(value: object) -> Json:
     """Return a YAML tree as JSON data; texts keep their places."""
     if isinstance(value, Mapping):
-        return {str(key): _as_json(item) for key, item in value.items()}
+        return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_as_json(item) for item in value]
+        return [as_json(item) for item in value]
     if isinstance(value, Scalar):
         if value.kind == "null":
             return None
@@ -238,11 +238,11 @@ def _code(text: str, others: str, known: KnownCodes | None) -> str:
     code = text.upper()
     if known is None:
         if not _CODE.fullmatch(code):
-            raise fail(f"unknown code {described(text)}", f"a code begins with {_PREFIX}{others}")
+            raise fail(f"unknown code {described(text)}", f"codes begin with {_PREFIX}{others}")
     elif not code.startswith(_PREFIX) or not any(each.startswith(code) for each in known.codes()):
         close = known.similar_code(text)
         first = next(each for each in known.codes() if each.startswith(_FAMILY))
-        hint = f"a code is {first}, {_FAMILY} means all that begin so{others}"
+        hint = f"write a code like {first}, or {_FAMILY} for a whole family{others}"
         raise fail(f"unknown code {described(text)}", f"did you mean {close}?" if close else hint)
     return text
 

@@ -15,7 +15,20 @@ Data = dict[str, object]
 TEXTS = ("text", "file", "glob")
 CONTENTS = ("messages", "segments", *TEXTS, "generate", "import")
 LOGS = ("jsonl", "json", "txt", "mooncake")
-VARIABLES = ("datetime", "uuid", "counter", "choice", "file", "range", "text")
+VARIABLES = (
+    "datetime",
+    "uuid",
+    "counter",
+    "choice",
+    "file",
+    "range",
+    "text",
+    "bool",
+    "object",
+    "list",
+    "items",
+    "function",
+)
 _COMPANIONS = {
     "start": ("datetime",),
     "format": ("datetime",),
@@ -23,6 +36,7 @@ _COMPANIONS = {
     "weights": ("choice",),
     "key": ("file",),
     "pick": ("choice", "file", "range"),
+    "count": ("list",),
 }
 _BELONGS = {
     "requests": ("messages", "segments", *TEXTS),
@@ -37,9 +51,9 @@ _BELONGS = {
 }
 _ELSEWHERE = {
     ("output_tokens", "generate"): "write it inside `generate`",
-    ("requests", "generate"): "there are `prefixes` times `per_prefix` of them",
+    ("requests", "generate"): "there are `prefixes` times `per_prefix` requests",
     ("requests", "import"): "use `limit`",
-    ("arrival", "import"): "a log brings its own timestamps",
+    ("arrival", "import"): "a log has its own timestamps",
     ("raw", "messages"): "write it in the message",
     ("raw", "segments"): "write it in the segment",
 }
@@ -58,8 +72,8 @@ def check(data: Data) -> Iterator[Problem]:
     engine = data.get("engine")
     sizes = [name for name in SIZES if name in engine] if isinstance(engine, dict) else []
     if len(sizes) > 1:
-        message = f"`{sizes[0]}` and `{sizes[1]}` both say how large the cache is"
-        yield Problem(("engine", sizes[1]), message, "keep one of them", True)
+        message = f"`{sizes[0]}` and `{sizes[1]}` both set the size of the cache"
+        yield Problem(("engine", sizes[1]), message, "remove one", True)
     groups = data.get("groups")
     yield from _unique_names(groups)
     for number, group in enumerate(groups if isinstance(groups, list) else []):
@@ -76,7 +90,7 @@ def _unique_names(groups: object) -> Iterator[Problem]:
         name = group.get("name") if isinstance(group, dict) else None
         if isinstance(name, Scalar):
             if name.value in seen:
-                hint = f"groups[{seen[name.value]}] has it already"
+                hint = f"groups[{seen[name.value]}] has the same name"
                 yield Problem(("groups", number, "name"), f"two groups are named `{name.value}`", hint)
             seen.setdefault(name.value, number)
 
@@ -88,7 +102,7 @@ def _one_content(group: Data, path: Path) -> Iterator[Problem]:
         yield Problem(
             (*path, "sessions"),
             f"`sessions` in {name} needs `messages`",
-            "its last user message is asked in every turn",
+            "every turn sends its last user message",
             True,
         )
     elif not present:
@@ -100,7 +114,7 @@ def _one_content(group: Data, path: Path) -> Iterator[Problem]:
     for key, contents in _BELONGS.items():
         if key in group and present[0] not in contents:
             hint = _ELSEWHERE.get((key, present[0]), f"it goes with {', '.join(contents)}")
-            yield Problem((*path, key), f"`{key}` has no meaning beside `{present[0]}` in {name}", hint, True)
+            yield Problem((*path, key), f"`{key}` has no effect with `{present[0]}` in {name}", hint, True)
 
 
 def _parts(group: Data, path: Path) -> Iterator[Problem]:
@@ -120,7 +134,7 @@ def _parts(group: Data, path: Path) -> Iterator[Problem]:
             if "pick" in part and "glob" not in part:
                 yield Problem((*where, "pick"), f"`pick` in {name} needs `glob`", None, True)
             if _true(part.get("stable")) and _true(part.get("volatile")):
-                yield Problem((*where, "volatile"), f"{name} cannot be both stable and volatile", None, True)
+                yield Problem((*where, "volatile"), f"{name} cannot be both `stable` and `volatile`", None, True)
             identity = part.get("id")
             if isinstance(identity, Scalar):
                 if identity.value in seen:
@@ -142,16 +156,14 @@ def _sessions(group: Data, path: Path) -> Iterator[Problem]:
     if "output_tokens" in group:
         yield Problem(
             (*path, "output_tokens"),
-            "with `sessions`, the length of answers is said there",
+            "with `sessions`, set the length of answers there",
             "move it into `sessions`",
             True,
         )
     if "output" in group and "output_tokens" in sessions:
-        yield Problem(
-            (*path, "sessions", "output_tokens"), "`output` already says how long the answers are", None, True
-        )
+        yield Problem((*path, "sessions", "output_tokens"), "`output` already sets the length of answers", None, True)
     if "arrival" in group and "order" in sessions:
-        yield Problem((*path, "sessions", "order"), "`arrival` already says in which order sessions come", None, True)
+        yield Problem((*path, "sessions", "order"), "`arrival` already sets the order of sessions", None, True)
     messages = group.get("messages")
     if isinstance(messages, list) and messages and isinstance(messages[-1], dict):
         role = messages[-1].get("role")
@@ -160,7 +172,7 @@ def _sessions(group: Data, path: Path) -> Iterator[Problem]:
             yield Problem(
                 where,
                 "with `sessions`, the last message must be the user's",
-                "it is the one that is asked in every turn",
+                "every turn sends it",
             )
 
 
@@ -172,7 +184,7 @@ def _arrival(group: Data, path: Path) -> Iterator[Problem]:
             if process.value == "burst" and "burst" not in arrival:
                 yield Problem(
                     (*path, "arrival"),
-                    "process `burst` needs `burst`, the number of requests that come at once",
+                    "process `burst` needs `burst`, the number of requests at once",
                     None,
                     True,
                 )
@@ -198,7 +210,7 @@ def _import(group: Data, path: Path) -> Iterator[Problem]:
             yield Problem(
                 (*path, "import", key),
                 f"`{present[0]}` and `{key}` exclude each other",
-                "make two groups of them",
+                "make two groups",
                 True,
             )
 
@@ -208,29 +220,43 @@ def _variables(variables: object, path: Path) -> Iterator[Problem]:
         where: Path = (*path, name)
         if not name.isidentifier():
             yield Problem(
-                where, f"`{name}` cannot be a variable name", "letters, digits and `_`, not a digit first", True
+                where,
+                f"`{name}` cannot be a variable name",
+                "use letters, digits and `_`; do not begin with a digit",
+                True,
             )
-        if not isinstance(variable, dict):
-            continue
-        present = [key for key in variable if key in VARIABLES]
-        if not present:
-            yield Problem(where, f"variable `{name}` has no values", f"give it one of {', '.join(VARIABLES)}", True)
-        for key in present[1:]:
-            yield Problem(
-                (*where, key), f"`{present[0]}` and `{key}` of variable `{name}` exclude each other", None, True
-            )
-        for key, owners in _COMPANIONS.items():
-            if key in variable and present and present[0] not in owners:
-                yield Problem(
-                    (*where, key), f"`{key}` of variable `{name}` goes with {' or '.join(owners)}", None, True
-                )
-        choice, weights = variable.get("choice"), variable.get("weights")
-        if isinstance(choice, list) and isinstance(weights, list) and len(choice) != len(weights):
-            yield Problem((*where, "weights"), f"{len(choice)} choices but {len(weights)} weights", None, True)
-        if "weights" in variable and "pick" in variable:
-            yield Problem(
-                (*where, "pick"), "`weights` and `pick` exclude each other", "weights are for a random pick", True
-            )
+        yield from _variable(variable, where, name)
+
+
+def _variable(variable: object, where: Path, name: str, *, nested: bool = False) -> Iterator[Problem]:
+    if not isinstance(variable, dict):
+        return
+    present = [key for key in variable if key in VARIABLES]
+    if not present:
+        yield Problem(where, f"variable `{name}` has no values", f"give it one of {', '.join(VARIABLES)}", True)
+    for key in present[1:]:
+        yield Problem((*where, key), f"`{present[0]}` and `{key}` of variable `{name}` exclude each other", None, True)
+    for key, owners in _COMPANIONS.items():
+        if key in variable and present and present[0] not in owners:
+            yield Problem((*where, key), f"`{key}` of variable `{name}` goes with {' or '.join(owners)}", None, True)
+    choice, weights = variable.get("choice"), variable.get("weights")
+    if isinstance(choice, list) and isinstance(weights, list) and len(choice) != len(weights):
+        yield Problem((*where, "weights"), f"{len(choice)} choices but {len(weights)} weights", None, True)
+    if "weights" in variable and "pick" in variable:
+        yield Problem(
+            (*where, "pick"), "`weights` and `pick` exclude each other", "weights are for a random pick", True
+        )
+    if nested and "per" in variable:
+        hint = "write it at the variable that contains this one"
+        yield Problem((*where, "per"), f"`per` of `{name}` has no meaning here", hint, True)
+    fields, items = variable.get("object"), variable.get("items")
+    below: list[tuple[Path, str, object]] = [((key,), name, variable.get(key)) for key in ("list", "function")]
+    below += (
+        [(("object", key), f"{name}.{key}", one) for key, one in fields.items()] if isinstance(fields, dict) else []
+    )
+    below += [(("items", at), f"{name}[{at}]", one) for at, one in enumerate(items)] if isinstance(items, list) else []
+    for path, inner, one in below:
+        yield from _variable(one, (*where, *path), inner, nested=True)
 
 
 def _true(value: object) -> bool:

@@ -92,6 +92,9 @@ class Loading:
     """Texts to read in place of files."""
     allow_outside: bool = False
     """Whether it may name files outside of its repository or folder."""
+    filters: frozenset[str] = frozenset()
+    tests: frozenset[str] = frozenset()
+    """Filters and tests of the application."""
     root: RootFolder = field(init=False)
 
     def __post_init__(self) -> None:

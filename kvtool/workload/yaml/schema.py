@@ -5,7 +5,7 @@ The text under a field is its description in the JSON Schema, which editors show
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Union
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -45,6 +45,7 @@ from kvtool.workload.yaml.fields import (
     as_int,
     as_str,
 )
+from kvtool.workload.yaml.variable_fields import CountField, DataField, FunctionName
 
 DEFAULT_SESSION_OUTPUT = 64
 """Tokens of an answer in a session, where nothing is said: it becomes part of the next prompt, so it must not be tiny."""
@@ -205,8 +206,16 @@ class GateOptions(SpecModel):
     """What it does when one of these demands is not met: fail (error), be told (warn), nothing (off)."""
 
 
+def _variable(value: object) -> object:
+    return {"text": value} if isinstance(value, Scalar | str) else value
+
+
+VariableField = Annotated["Variable", BeforeValidator(_variable, json_schema_input_type=Union["Variable", Value])]
+Variables = dict[str, VariableField]
+
+
 class Variable(SpecModel):
-    """A template variable; exactly one of `datetime` to `text` says what it is."""
+    """A template variable; exactly one of `datetime` to `function` says what it is."""
 
     datetime: Duration | None = None
     """A clock that goes on by this much with each request."""
@@ -214,18 +223,30 @@ class Variable(SpecModel):
     """A random UUID: 4 (with dashes) or hex."""
     counter: Integer | None = None
     """Whole numbers from this one on."""
-    choice: Annotated[list[Value], Field(min_length=1)] | None = None
-    """One of these texts."""
+    choice: Annotated[list[DataField], Field(min_length=1)] | None = None
+    """One of these texts, lists or mappings."""
     file: Text | None = None
-    """A line of this file."""
+    """A line of this file; a record, where it is JSON lines and there is no `key`."""
     range: Annotated[list[Integer], Field(min_length=2, max_length=2)] | None = None
     """A whole number from the first to the second, both included."""
     text: Value | None = None
     """Always this text."""
+    bool_: Annotated[Share | None, Field(alias="bool")] = None
+    """true or false; the number is the share of true."""
+    object_: Annotated[Variables | None, Field(alias="object", min_length=1)] = None
+    """An object or a mapping with these fields, each of them a variable; the field "*" is any other key."""
+    list_: Annotated[VariableField | None, Field(alias="list")] = None
+    """A list whose items are values of this variable."""
+    items: Annotated[list[VariableField], Field(min_length=1)] | None = None
+    """A list with these items, each of them a variable."""
+    function: VariableField | None = None
+    """A function that returns a value of this variable, whatever its arguments are."""
+    count: CountField | None = None
+    """Items of `list`: 3, or at least 1 and at most 5: [1, 5]."""
     start: Str | None = None
     """Where the clock of `datetime` begins."""
     format: Str | None = None
-    """How `datetime` is written, in strftime's notation."""
+    """How `datetime` is written, in strftime's notation. With `object` it is a date, which templates format."""
     step: Integer | None = None
     """By how much `counter` goes on."""
     weights: list[Weight] | None = None
@@ -236,13 +257,6 @@ class Variable(SpecModel):
     """How an entry is chosen: cycle, random, zipf or {zipf: 1.1}."""
     per: Scope = "request"
     """How long a value stays: for a request, a session, or the whole workload."""
-
-
-def _variable(value: object) -> object:
-    return {"text": value} if isinstance(value, Scalar | str) else value
-
-
-Variables = dict[str, Annotated[Variable, BeforeValidator(_variable, json_schema_input_type=Variable | Value)]]
 
 
 class TextSource(SpecModel):
@@ -407,5 +421,9 @@ class Workload(SpecModel):
     """Variables of all templates."""
     tools: ToolsField | None = None
     """Function schemas of all chats, or {file: tools.json}."""
+    filters: list[FunctionName] = Field(default_factory=list)
+    """Jinja filters of your application. Here each gives its value unchanged."""
+    tests: list[FunctionName] = Field(default_factory=list)
+    """Jinja tests of your application. Here each is true of a value that is not empty."""
     groups: Annotated[list[GroupSpec], Field(min_length=1)]
     """The requests."""

@@ -150,7 +150,7 @@ def _unknown_key(path: Path, model: type[BaseModel]) -> Problem:
     key = str(path[-1])
     hint = did_you_mean(key[:_LONGEST_KEY], _known_keys(path[:-1], model))
     if key == "<<":
-        hint = "merge keys are not part of YAML 1.2; name a whole value with `&name` and repeat it with `*name`"
+        hint = "write `&name` at a value and repeat it with `*name`; YAML 1.2 has no merge keys"
     shown = key if len(key) <= _LONGEST_KEY else f"{key[:_LONGEST_KEY]}…"
     return Problem(path, f"unknown key `{shown}`{_within(path[:-1])}", hint, at_key=True)
 

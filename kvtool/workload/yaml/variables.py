@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.yaml_document import Path
+from kvtool.text.templates.application import Fields, FixedFunction
 from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.yaml.fields import Pick
-from kvtool.workload.yaml.load_state import MOST_ENTRIES, Key, Loading, Picker, Weighted, bits
+from kvtool.workload.yaml.load_state import MOST_ENTRIES, Key, Loading, Picker, Weighted, below, bits, fraction
 from kvtool.workload.yaml.schema import Scope, Variable
 
 CLOCK_START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 _FORMATS = ("iso", "date", "time", "unix")
 
-Draw = Callable[[int], str | int]
+_USUAL_ITEMS = (1, 3)
+"""The least and the most items of a list that does not say it."""
+
+Draw = Callable[[int], object]
+_MOST_VALUES = 100_000
+"""Values in one value of a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +45,7 @@ class Drawn:
     per: Scope
     in_group: bool
 
-    def value(self, moment: Moment) -> str | int:
+    def value(self, moment: Moment) -> object:
         if self.per == "workload":
             return self.draw(0)
         if self.per == "session":
@@ -77,6 +83,19 @@ def load_variables(
 
 
 def _drawn(variable: Variable, loading: Loading, at: Path, key: tuple[Key, ...]) -> Draw:
+    if variable.object_ is not None:
+        return _object(variable.object_, loading, (*at, "object"), key)
+    if variable.items is not None:
+        each = [_drawn(one, loading, (*at, "items", n), (*key, n)) for n, one in enumerate(variable.items)]
+        return lambda number: [draw(number) for draw in each]
+    if variable.list_ is not None:
+        return _list(variable, variable.list_, loading, at, key)
+    if variable.function is not None:
+        returned = _drawn(variable.function, loading, (*at, "function"), key)
+        return lambda number: FixedFunction(returned(number))
+    if variable.bool_ is not None:
+        share = variable.bool_
+        return lambda number: fraction(*key, number) < share
     if variable.datetime is not None:
         return _clock(variable, variable.datetime, loading, at)
     if variable.uuid is not None:
@@ -92,7 +111,7 @@ def _drawn(variable: Variable, loading: Loading, at: Path, key: tuple[Key, ...])
     if variable.range is not None:
         low, high = variable.range
         if low > high:
-            raise loading.error(f"the range begins at {low} and ends before it, at {high}", (*at, "range"))
+            raise loading.error(f"the range ends at {high}, before its start {low}", (*at, "range"))
         picker = _picker(high - low + 1, variable.pick or Pick("random"), loading, at, key)
         return lambda number: low + picker.index(number)
     text = variable.text
@@ -100,27 +119,62 @@ def _drawn(variable: Variable, loading: Loading, at: Path, key: tuple[Key, ...])
     return lambda _: text
 
 
+def _object(fields: Mapping[str, Variable], loading: Loading, at: Path, key: tuple[Key, ...]) -> Draw:
+    drawn = {name: _drawn(one, loading, (*at, name), (*key, name)) for name, one in fields.items()}
+    return lambda number: Fields({name: draw(number) for name, draw in drawn.items()})
+
+
+def _list(variable: Variable, item: Variable, loading: Loading, at: Path, key: tuple[Key, ...]) -> Draw:
+    """Return lists whose items are the values of so many numbers in a row, so that no two lists are alike by accident."""
+    if _most_values(variable) > _MOST_VALUES:
+        raise loading.error(f"a value has more than {_MOST_VALUES:,} values in it", at, "lower a `count`")
+    low, high = variable.count or _USUAL_ITEMS
+    draw = _drawn(item, loading, (*at, "list"), (*key, "item"))
+
+    def values(number: int) -> list[object]:
+        count = low + below(high - low + 1, *key, "count", number)
+        return [draw(number * max(high, 1) + at) for at in range(count)]
+
+    return values
+
+
+def _most_values(variable: Variable) -> int:
+    """Return how many values one value of a variable contains at most."""
+    if variable.list_ is not None:
+        return 1 + (variable.count or _USUAL_ITEMS)[1] * _most_values(variable.list_)
+    inner = [*(variable.items or ()), *(variable.object_ or {}).values()]
+    inner += [] if variable.function is None else [variable.function]
+    return 1 + sum(map(_most_values, inner))
+
+
 def _uuid(number: int, *key: Key) -> UUID:
     return UUID(bytes=bits(16, *key, number), version=4)
 
 
-def _choice(variable: Variable, choices: list[str], loading: Loading, at: Path, key: tuple[Key, ...]) -> Draw:
+def _choice(variable: Variable, choices: list[object], loading: Loading, at: Path, key: tuple[Key, ...]) -> Draw:
     if variable.weights is None:
         return _of(choices, variable.pick or Pick("random"), loading, at, key)
     if not sum(variable.weights) > 0:
         raise loading.error("the weights are all zero", (*at, "weights"))
     weighted = Weighted(variable.weights)
-    return lambda number: choices[weighted.index(*key, number)]
+    return lambda number: _value_of(choices[weighted.index(*key, number)])
 
 
-def _of(entries: list[str], pick: Pick, loading: Loading, at: Path, key: tuple[Key, ...]) -> Draw:
+def _of(entries: Sequence[object], pick: Pick, loading: Loading, at: Path, key: tuple[Key, ...]) -> Draw:
     picker = _picker(len(entries), pick, loading, at, key)
-    return lambda number: entries[picker.index(number)]
+    return lambda number: _value_of(entries[picker.index(number)])
+
+
+def _value_of(data: object) -> object:
+    """Return data as a template gets it, made anew: fields of a mapping are attributes, too."""
+    if isinstance(data, dict):
+        return Fields({key: _value_of(value) for key, value in data.items()})
+    return [_value_of(item) for item in data] if isinstance(data, list) else data
 
 
 def _picker(count: int, pick: Pick, loading: Loading, at: Path, key: tuple[Key, ...]) -> Picker:
     if pick.how == "zipf" and count > MOST_ENTRIES:
-        raise loading.error(f"zipf picks from at most {MOST_ENTRIES:,} entries, here are {count:,}", (*at, "pick"))
+        raise loading.error(f"zipf picks from at most {MOST_ENTRIES:,} entries, not {count:,}", (*at, "pick"))
     return Picker(count, pick, *key)
 
 
@@ -134,9 +188,11 @@ def _clock(variable: Variable, step: float, loading: Loading, at: Path) -> Draw:
             raise loading.error(f"`{variable.start}` is not a date and time", (*at, "start"), hint) from None
         start = start if start.tzinfo else start.replace(tzinfo=UTC)
     form = variable.format or "iso"
+    if form == "object":
+        return _moments(start, step, loading, at)
     if form not in _FORMATS and "%" not in form:
-        hint = f"one of {', '.join(_FORMATS)}, or a strftime format such as `%d %B %Y`"
-        raise loading.error(f"`{form}` is not a format of dates", (*at, "format"), hint)
+        hint = f"one of {', '.join(_FORMATS)}, object, or a strftime format such as `%d %B %Y`"
+        raise loading.error(f"`{form}` is not a date format", (*at, "format"), hint)
     fine = step % 1 > 0 or start.microsecond > 0
 
     def show(number: int) -> str:
@@ -144,14 +200,25 @@ def _clock(variable: Variable, step: float, loading: Loading, at: Path) -> Draw:
             return _formatted(start + timedelta(seconds=step * number), form, fine)
         except OverflowError:
             raise loading.error(
-                f"the clock leaves the calendar at request {number:,}", at, "take a smaller step"
+                f"the clock exceeds the calendar at request {number:,}", at, "take a smaller step"
             ) from None
 
     try:
         show(0)
     except (ValueError, UnicodeError):
-        raise loading.error(f"`{form}` is not a format of dates", (*at, "format")) from None
+        raise loading.error(f"`{form}` is not a date format", (*at, "format")) from None
     return show
+
+
+def _moments(start: datetime, step: float, loading: Loading, at: Path) -> Draw:
+    def moment(number: int) -> datetime:
+        try:
+            return start + timedelta(seconds=step * number)
+        except OverflowError:
+            message = f"the clock leaves the calendar at request {number:,}"
+            raise loading.error(message, at, "take a smaller step") from None
+
+    return moment
 
 
 def _formatted(time: datetime, form: str, fine: bool) -> str:
@@ -167,8 +234,8 @@ def _formatted(time: datetime, form: str, fine: bool) -> str:
     return time.strftime(form)
 
 
-def _entries(variable: Variable, loading: Loading, at: Path) -> list[str]:
-    """Return the non-empty lines of a text file, or one value of every record of a `.jsonl` file."""
+def _entries(variable: Variable, loading: Loading, at: Path) -> list[object]:
+    """Return the non-empty lines of a text file, or every record of a `.jsonl` file, or one value of each."""
     assert variable.file is not None
     shown, text = loading.read(variable.file, (*at, "file"))
     lines = [(number, line.removesuffix("\r")) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
@@ -179,18 +246,16 @@ def _entries(variable: Variable, loading: Loading, at: Path) -> list[str]:
     return [_value(line, variable.key, Place(shown, number, 1, line[:200])) for number, line in lines]
 
 
-def _value(line: str, key: str | None, place: Place) -> str:
+def _value(line: str, key: str | None, place: Place) -> object:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         column = error.colno if isinstance(error, json.JSONDecodeError) else 1
         raise KvtoolError("not JSON", place=Place(place.path, place.line, column, place.excerpt)) from None
     if key is None:
-        if isinstance(record, str):
+        if isinstance(record, str | dict | list):
             return record
-        raise KvtoolError(
-            "this line is not a string", hint="say with `key:` which value of a record is meant", place=place
-        )
+        raise KvtoolError("this line is neither text nor a record", hint="put it in quotes", place=place)
     if not isinstance(record, dict) or key not in record:
         known = fields_shown("key", record, 8) if isinstance(record, dict) and record else None
         raise KvtoolError(f"this record has no `{key}`", hint=known, place=place)

@@ -8,16 +8,17 @@ from pathlib import Path as FilePath
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.file_patterns import is_pattern, literal_start, matching
-from kvtool.text.files.text_files import check_file
+from kvtool.text.files.text_files import check_file, read_text
 from kvtool.text.files.yaml_document import Path, YamlDocument
+from kvtool.text.templates.application import Application, IncludedSource, find_included
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.traced import Mark, Origin, Traced
 from kvtool.workload.yaml.fields import Pick
 from kvtool.workload.yaml.load_state import MOST_ENTRIES, Key, Loading, Picker
 from kvtool.workload.yaml.schema import TextSource
 
-_UNDEFINED_HINT = "define it under `vars`, of the workload or of the group"
-_SYNTAX_HINT = "`raw: true` keeps a text as it is"
+_UNDEFINED_HINT = "define it under `vars` of the workload or the group"
+_SYNTAX_HINT = "set `raw: true` to keep the text unchanged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,11 @@ class Template:
     @property
     def variables(self) -> frozenset[str]:
         return frozenset() if isinstance(self.compiled, Traced) else self.compiled.variables
+
+    @property
+    def any_variable(self) -> bool:
+        """Return whether only a rendering knows which variables it uses."""
+        return not isinstance(self.compiled, Traced) and self.compiled.any_variable
 
     def render(self, values: Mapping[str, object]) -> Traced:
         if isinstance(self.compiled, Traced):
@@ -65,7 +71,7 @@ def load_texts(
     """
 
     def template(text: Traced) -> Template:
-        return load_template(_named(text, part, stable), loading, raw=source.raw)
+        return load_template(_named(text, part, stable), loading, raw=source.raw, part=part, stable=stable)
 
     if source.text is not None:
         return Texts([template(source.text)], None)
@@ -85,12 +91,25 @@ def load_texts(
     return Texts(choices, Picker(len(choices), pick, *key))
 
 
-def load_template(text: Traced, loading: Loading, *, raw: bool = False) -> Template:
-    """Return a text of the workload as a template; `raw` ones are taken as they are."""
+def load_template(
+    text: Traced, loading: Loading, *, raw: bool = False, part: str = "", stable: bool | None = None
+) -> Template:
+    """Return a text of the workload as a template; `raw` ones are taken as they are. What it includes belongs to its part."""
     if raw or not any(mark in text for mark in ("{{", "{%", "{#")):
         return Template(loading.document, text)
+    origin = text.marks[0].origin if text.marks else None
+    main = origin.path if origin is not None else loading.document.path
+
+    def find(name: str, includer: str | None) -> IncludedSource | None:
+        path = find_included(name, includer or main, loading.root, loading.overlay)
+        if path is None:
+            return None
+        content = read_text(FilePath(path), shown=path, overlay=loading.overlay, may_be_empty=True)
+        return IncludedSource(path, Traced.of(content, Origin(path, text=content, part=part, stable=stable)))
+
     try:
-        return Template(loading.document, compile_template(text, chat=False))
+        application = Application(find, loading.filters, loading.tests)
+        return Template(loading.document, compile_template(text, chat=False, application=application))
     except KvtoolError as error:
         raise _relocated(error, loading.document, _SYNTAX_HINT) from error
 
@@ -115,7 +134,7 @@ def find_files(pattern: Traced, loading: Loading, at: Path) -> list[str]:
     for name in files:
         loading.check(loading.resolve(name), at)
     if not files:
-        hint = "paths count from the folder of the workload file"
+        hint = "write paths relative to the folder of the workload file"
         raise loading.error(f"no file matches `{loading.resolve(written)}`", at, hint)
     return files
 

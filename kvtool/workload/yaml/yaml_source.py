@@ -119,6 +119,8 @@ class GroupLoader:
         for template in templates:
             with self._loading.guard():
                 template.render(known)
+        if any(template.any_variable for template in templates):
+            return frozenset(known)
         return frozenset[str]().union(*(template.variables for template in templates))
 
     def _load_tools(self, tools: Tools | None, at: Path) -> list[object] | None:
@@ -247,7 +249,14 @@ def load_yaml_workload(
     spec = validate(document, codes)
     if seed is None:
         seed = spec.seed if default_seed is None or "seed" in spec.model_fields_set else default_seed
-    loading = Loading(document, seed, overlay=overlay, allow_outside=allow_outside)
+    loading = Loading(
+        document,
+        seed,
+        overlay=overlay,
+        allow_outside=allow_outside,
+        filters=frozenset(spec.filters),
+        tests=frozenset(spec.tests),
+    )
     shared = load_variables(spec.vars, loading, ("vars",))
     loader = GroupLoader(loading, spec, shared, untimed=0.0 if _timed(spec) else None, on_bad_line=on_bad_line)
     groups: list[GroupSource] = []

@@ -41,7 +41,7 @@ def test_closed_and_full_streams(folder: Path, bytes_json: str) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
 @pytest.mark.parametrize(
-    "command", ["--help", "profile w.yaml --dry-run -t TOKENIZER --json", "diff-prompts w.yaml w.yaml"]
+    "command", ["--help", "profile w.yaml --dry-run -t TOKENIZER --json", "diff-prompts w.yaml w.yaml -t TOKENIZER"]
 )
 def test_a_full_disk(command: str, folder: Path, bytes_json: str) -> None:
     done = shell(folder, f"kvtool {command.replace('TOKENIZER', bytes_json)} >/dev/full")
@@ -54,7 +54,7 @@ def test_a_full_disk(command: str, folder: Path, bytes_json: str) -> None:
 def test_too_little_memory_to_import_anything(kilobytes: int, folder: Path) -> None:
     """With the second of these numpy's import never comes back."""
     done = shell(folder, f"ulimit -v {kilobytes}; kvtool profile w.yaml --dry-run")
-    told = f"error: the limit of memory (ulimit -v) is {kilobytes >> 10} MiB; kvtool needs 384 MiB\n"
+    told = f"error: the memory limit (ulimit -v) is {kilobytes >> 10} MiB; kvtool needs 384 MiB\n"
     assert (done.returncode, done.stderr) == (2, told)
 
 

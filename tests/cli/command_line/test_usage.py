@@ -10,27 +10,12 @@ from pathlib import Path
 import pytest
 
 from kvtool.cli.app import run
-from tests.cli.command_line.conftest import RunKvtool, clean_environment
+from tests.cli.command_line.conftest import clean_environment
 
 
-def test_bare_kvtool_prints_help(kvtool: RunKvtool) -> None:
-    done = kvtool()
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "Usage: kvtool" in done.stdout
-    assert "diff-prompts" in done.stdout
-
-
-def test_version(kvtool: RunKvtool) -> None:
-    done = kvtool("--version")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(r"kvtool \d+\.\d+\.\d+\S*\n", done.stdout)
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["profile", "--help"], ["diff-prompts", "-h"]])
+@pytest.mark.parametrize("arguments", [["profile", "--help"], ["diff-prompts", "-h"]])
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     heavy = ["torch", "transformers", "tokenizers", "mistral_common", "numpy", "orjson"]
-    if len(arguments) == 1:  # typer itself may import pydantic to check options
-        heavy.append("pydantic")
     program = (
         f"import sys\nfrom kvtool.cli.app import run\nrun({arguments})\nprint([m for m in {heavy} if m in sys.modules])"
     )

@@ -44,9 +44,12 @@ def test_size_of_a_folder(checkpoint: Path, capsys: Capture) -> None:
         (["size", "llama-9"], "unknown model `llama-9`"),
         (["size", "llama-3.1-8b", "--kv-cache-dtype", "int3"], f"one of {', '.join(KV_CACHE_DTYPES)}"),
         (["size", "llama-3.1-8b", "--accelerator", "h1000"], "unknown accelerator `h1000`"),
-        (["size", "llama-3.1-8b", "--gpu-memory-utilization", "2"], "--gpu-memory-utilization is in (0, 1], not 2.0"),
+        (
+            ["size", "llama-3.1-8b", "--gpu-memory-utilization", "2"],
+            "--gpu-memory-utilization must be in (0, 1], not 2.0",
+        ),
         (["size", "llama-3.1-8b", "--block-size", "0"], "--block-size must be at least 1, not 0"),
-        (["size", "llama-3.1-8b", "--tensor-parallel", "3"], "cannot be cut for 3 accelerators"),
+        (["size", "llama-3.1-8b", "--tensor-parallel", "3"], "cannot be split over 3 accelerators"),
     ],
 )
 def test_sizes_that_cannot_be(arguments: list[str], said: str, folder: Path, capsys: Capture) -> None:

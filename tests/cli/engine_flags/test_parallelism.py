@@ -18,7 +18,9 @@ def test_tensor_parallelism(shown: Shown, document: Document) -> None:
     assert two["config"]["capacity_blocks"] > 2 * one["config"]["capacity_blocks"]
     assert two["ttft"]["predicted"]["off"]["p50"] != one["ttft"]["predicted"]["off"]["p50"]
     assert two["totals"] == one["totals"]
-    assert "predicted for llama-3.1-8b on 2 x h100, a roofline estimate" in shown(*flags, "--tensor-parallel", "2")
+    assert "predicted for llama-3.1-8b (assumed) on 2 x h100, a roofline estimate" in shown(
+        *flags, "--tensor-parallel", "2"
+    )
 
 
 def test_a_smaller_cache_is_read_faster(document: Document) -> None:

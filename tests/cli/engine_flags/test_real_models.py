@@ -37,7 +37,7 @@ def test_random_weights_need_a_config_only(folder: Path, shown: Shown, document:
         *MEASURED, "--load-format", "dummy"
     )
     assert document("--model", "tiny", "--dry-run")["ttft"]["measured"] is None
-    assert "--load-format dummy needs no weights" in refused(["profile", "w.yaml", *MEASURED], capsys)
+    assert "--load-format dummy, which needs no weights" in refused(["profile", "w.yaml", *MEASURED], capsys)
 
 
 def test_a_model_of_the_workload_file(folder: Path, document: Document, capsys: Capture) -> None:
@@ -97,7 +97,7 @@ def test_a_folder_without_a_forward_pass(folder: Path, document: Document, capsy
     for flags in (MEASURED, ["--model", "tiny", "--audit"], ["--model", "tiny", "--load-format", "dummy"]):
         said = refused(["profile", "w.yaml", *flags], capsys)
         assert "which is not supported: the model is for accounting only" in said
-        assert "profile --dry-run needs no forward pass" in said
+        assert "profile --dry-run, which needs no forward pass" in said
 
 
 def test_a_model_larger_than_memory(checkpoint: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_a_model_larger_than_memory(checkpoint: Path, capsys: Capture, monkeypat
         (["--hash-algo", "md5"], "'native', 'sha256', 'sha256_cbor', 'xxhash', 'xxhash_cbor'"),
         (["--load-format", "gguf"], "'auto', 'dummy'"),
         (["--tensor-parallel", "0"], "--tensor-parallel must be at least 1, not 0"),
-        (["--tensor-parallel", "3"], "cannot be cut for 3 accelerators"),
+        (["--tensor-parallel", "3"], "cannot be split over 3 accelerators"),
         (["--accelerator", "l4", "--tensor-parallel", "x"], "--tensor-parallel"),
         (["--model", "nothing/at-all"], "unknown model `nothing/at-all`"),
     ],

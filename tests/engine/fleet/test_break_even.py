@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.fleet.break_even import break_even_tokens, load_seconds, recompute_seconds
@@ -42,7 +42,6 @@ def test_worked_by_hand() -> None:
     assert break_even(0.3, 0.004, most=51) == 51
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.floats(0, 2), st.floats(0, 0.02), st.integers(1, 64), st.integers(1, 5000))
 def test_it_is_the_first_of_all_multiples(latency: float, token_seconds: float, step: int, most: int) -> None:
     gains = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.blocks.block_keys import BlockHash
@@ -132,7 +132,6 @@ def workloads(draw: st.DrawFn) -> list[RuleRequest]:
     return asked
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     workloads(),
     st.sampled_from([4, 8]),

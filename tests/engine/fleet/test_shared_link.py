@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.engine_error import EngineError
@@ -79,7 +79,7 @@ def test_what_a_transfer_would_take_now() -> None:
 
 @pytest.mark.parametrize("bandwidth", [0.0, -1.0, float("nan")])
 def test_a_link_that_moves_nothing_is_refused(bandwidth: float) -> None:
-    with pytest.raises(EngineError, match="a link moves more than"):
+    with pytest.raises(EngineError, match="the bandwidth of a link must be above"):
         SharedLink(bandwidth)
 
 
@@ -92,7 +92,6 @@ def test_a_latency_without_an_end_is_refused(latency: float) -> None:
 transfers = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60)), min_size=1, max_size=8)
 
 
-@settings(deadline=None, max_examples=60)
 @given(transfers, st.sampled_from([1.0, 7.0, 30.0]), st.sampled_from([0.0, 0.25, 3.0]))
 def test_like_a_simulation_in_tiny_steps(asked: list[tuple[int, int]], bandwidth: float, latency: float) -> None:
     step = 1 / 512
@@ -105,7 +104,6 @@ def test_like_a_simulation_in_tiny_steps(asked: list[tuple[int, int]], bandwidth
     assert link.num_bytes == sum(size for _, size in asked)
 
 
-@settings(deadline=None, max_examples=60)
 @given(transfers, st.sampled_from([1.0, 7.0, 30.0]), st.sampled_from([0.0, 0.25]), st.integers(1, 60))
 def test_what_is_told_of_the_next_is_what_it_takes(
     asked: list[tuple[int, int]], bandwidth: float, latency: float, size: int

@@ -9,7 +9,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.config import EngineConfig
@@ -123,7 +123,6 @@ def test_what_never_fits_the_decode_pool_is_refused() -> None:
         split([request(0, [0, 0, 0], outputs=5)], decode=replace(CONFIG, num_blocks=4))
 
 
-@settings(deadline=None, max_examples=60)
 @given(bursts((1, 2, 9, 30)), st.sampled_from([4, 8192]), st.sampled_from([1, 3, 256]))
 def test_decode_of_nothing_and_an_infinite_link_is_a_mixed_replica(
     requests: list[FleetRequest], budget: int, running: int
@@ -138,7 +137,6 @@ def test_decode_of_nothing_and_an_infinite_link_is_a_mixed_replica(
     assert split(requests, config=config).run.first_token.tolist() == mixed.first_token.tolist()
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     bursts((1, 2, 9, 30)),
     st.tuples(st.integers(1, 3), st.integers(1, 3)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.engine.fleet.tier import Tier, TierRun, TierStack, TierWrites
@@ -94,7 +94,6 @@ def one_cache(capacity: int, requests: list[list[int]]) -> list[int]:
     return [gpu.serve(blocks) for blocks in requests]
 
 
-@settings(deadline=None, max_examples=80)
 @given(paths, st.integers(4, 9), st.integers(0, 9), st.integers(0, 9))
 def test_what_is_evicted_kept_below_makes_one_cache_of_all_sizes(
     requests: list[list[int]], gpu: int, host: int, disk: int
@@ -103,7 +102,6 @@ def test_what_is_evicted_kept_below_makes_one_cache_of_all_sizes(
     assert [tiered.serve(blocks) for blocks in requests] == one_cache(gpu + host + disk, requests)
 
 
-@settings(deadline=None, max_examples=80)
 @given(paths, st.integers(4, 9), st.integers(0, 9), st.integers(0, 9))
 def test_what_is_stored_kept_below_makes_one_cache_of_the_sizes_below(
     requests: list[list[int]], gpu: int, host: int, disk: int

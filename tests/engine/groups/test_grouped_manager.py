@@ -176,7 +176,7 @@ def test_images_and_embeddings_part_what_tokens_do_not() -> None:
         ({"prefix_cache_retention_interval": -4}, "must not be negative"),
         ({"prefill_schedule_interval": 0}, "at least 1"),
         ({"max_num_active_seqs": 999}, "from 1 to max_num_seqs"),
-        ({"block_size": 8}, "hashed by 4 tokens"),
+        ({"block_size": 8}, "hashes blocks of 4 tokens"),
     ],
 )
 def test_options_that_a_plan_cannot_have_are_refused(options: dict[str, Any], said: str) -> None:

@@ -158,11 +158,11 @@ RERANKER = {
     ("config", "reason"),
     [
         (MAMBA, "no attention"),
-        (BERT, "looks both ways"),
-        ({**BERT, "model_type": "whisper"}, "an encoder and a decoder"),
-        ({**RERANKER, "is_causal": False}, "looks both ways"),
-        ({**RERANKER, "architectures": ["LlamaBidirectionalModel"]}, "looks both ways"),
-        ({**RERANKER, "model_type": "llama", "use_bidirectional_attention": True}, "looks both ways"),
+        (BERT, "is bidirectional"),
+        ({**BERT, "model_type": "whisper"}, "an encoder-decoder"),
+        ({**RERANKER, "is_causal": False}, "is bidirectional"),
+        ({**RERANKER, "architectures": ["LlamaBidirectionalModel"]}, "is bidirectional"),
+        ({**RERANKER, "model_type": "llama", "use_bidirectional_attention": True}, "is bidirectional"),
         ({**RERANKER, "architectures": ["Qwen2ForProcessRewardModel"]}, "each step of a text"),
         ({**RERANKER, "rswa_window": 128}, "a window of the answer"),
     ],
@@ -194,7 +194,7 @@ def test_several_modules_of_mtp_read_further_ahead() -> None:
 
 
 def test_drafts_of_a_model_that_has_none() -> None:
-    with pytest.raises(EngineError, match="has no layers that predict further tokens"):
+    with pytest.raises(EngineError, match="has no MTP layers"):
         planned("qwen3-8b", speculation=Speculation(method="mtp", tokens=2))
 
 

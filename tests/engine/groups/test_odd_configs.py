@@ -43,7 +43,7 @@ def written(folder: Path, config: dict[str, Any]) -> Path:
 @pytest.mark.parametrize(
     ("config", "key", "message"),
     [
-        ({**LLAMA, "model_type": "rwkv"}, "model_type", "family 'rwkv' (`model_type`) is not known"),
+        ({**LLAMA, "model_type": "rwkv"}, "model_type", "unknown model family 'rwkv' (`model_type`)"),
         ({**LLAMA, "layer_types": ["full_attention"] * 3 + ["wavelet"]}, "layer_types", "entry 4 is 'wavelet'"),
         (
             {**LLAMA, "layer_types": ["full_attention"] * 5},
@@ -52,16 +52,16 @@ def written(folder: Path, config: dict[str, Any]) -> Path:
         ),
         ({**LLAMA, "num_attention_heads": 0}, "num_attention_heads", "must be at least 1, not 0"),
         ({**LLAMA, "num_key_value_heads": 3}, "num_attention_heads", "cannot share 3 K/V heads evenly"),
-        ({**LLAMA, "num_hidden_layers": 0}, "num_hidden_layers", "is from 1 to 10,000, not 0"),
-        ({**LLAMA, "num_hidden_layers": 10**9}, "num_hidden_layers", "is from 1 to 10,000"),
+        ({**LLAMA, "num_hidden_layers": 0}, "num_hidden_layers", "must be from 1 to 10,000, not 0"),
+        ({**LLAMA, "num_hidden_layers": 10**9}, "num_hidden_layers", "must be from 1 to 10,000"),
         ({**LLAMA, "vocab_size": 10**400}, "vocab_size", "must be a whole number of at most"),
-        ({**LLAMA, "hidden_size": 0}, "hidden_size", "no multiple of"),
+        ({**LLAMA, "hidden_size": 0}, "hidden_size", "not a multiple of"),
         ({**LLAMA, "num_hidden_layers": "4"}, "num_hidden_layers", "must be a whole number"),
         ({**LLAMA, "max_position_embeddings": -1}, "max_position_embeddings", "must be at least 1, not -1"),
         ({**GEMMA, "sliding_window": 0}, "sliding_window", "must be at least 1, not 0"),
         ({**GEMMA, "sliding_window": None}, "sliding_window", "is missing"),
         ({**GEMMA, "sliding_window_pattern": 0}, "sliding_window_pattern", "must be at least 1, not 0"),
-        ({**GEMMA, "sliding_window_pattern": 50}, "sliding_window_pattern", "is 50, longer than the"),
+        ({**GEMMA, "sliding_window_pattern": 50}, "sliding_window_pattern", "is 50, longer than its"),
         (
             {**LLAMA, "model_type": "qwen2", "layer_types": ["sliding_attention"] * 4},
             "layer_types",

@@ -7,7 +7,7 @@ from itertools import accumulate
 from math import inf
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
@@ -129,7 +129,6 @@ def test_metrics_of_something_else_are_refused() -> None:
         _scrape("http_requests_total 3\n")
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.floats(0, 30), min_size=1, max_size=40), st.floats(0, 1))
 def test_a_quantile_lies_in_the_bucket_of_the_value_it_stands_for(values: list[float], part: float) -> None:
     bounds = (0.1, 0.5, 1.0, 5.0, inf)
@@ -156,7 +155,6 @@ def test_a_quantile_in_the_first_bucket_is_no_more_than_the_sum_allows() -> None
 ABSURD = ("-1e300", "-1", "NaN", "+Inf", "-Inf", "1e999", "9" * 5000, "1e17")
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_values_that_cannot_be_are_left_out_and_counted(data: st.DataObject) -> None:
     lines = vllm_metrics(prompt=100, cached=40, usage=0.5).splitlines()

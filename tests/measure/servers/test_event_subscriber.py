@@ -155,7 +155,7 @@ def test_a_message_of_100_megabytes_is_a_sentence(silent: FakePublisher) -> None
         silent.publish(0, bytes(100 << 20))
         silent.publish(1, block(1))
         found = take(subscriber, 2)
-    assert found[0].problems == ("a message of 104,857,610 bytes was not read: 2,097,152 bytes are the most",)
+    assert found[0].problems == ("a message of 104,857,610 bytes is too large: 2,097,152 bytes are the most",)
     assert (found[1].seq, found[1].lost) == (1, False)
 
 
@@ -218,7 +218,7 @@ def test_an_interrupt_closes_the_connections(publisher: FakePublisher, monkeypat
     ],
 )
 def test_an_endpoint_that_is_none_is_a_sentence(endpoint: str) -> None:
-    with pytest.raises(KvtoolError, match="no endpoint of KV events"):
+    with pytest.raises(KvtoolError, match="not an endpoint of KV events"):
         EventSource(endpoint)
 
 

@@ -111,7 +111,6 @@ def shown(text: str) -> bool:
     return any(KEY[at : at + 8] in plain for at in range(len(KEY) - 7))
 
 
-@settings(max_examples=100, deadline=None)
 @given(data=st.data(), before=st.text(max_size=20), after=st.text(max_size=20))
 def test_no_piece_of_a_key_is_left(data: st.DataObject, before: str, after: str) -> None:
     form = data.draw(

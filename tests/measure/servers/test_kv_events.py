@@ -98,7 +98,7 @@ def test_a_wrong_event_is_a_sentence_and_the_others_are_read(event: object) -> N
     assert [type(each) for each in batch.events] == [RemovedBlocks, ClearedBlocks]
     assert batch.lost
     (said,) = batch.problems
-    assert said.startswith("an event was not read: ")
+    assert said.startswith("cannot read an event: ")
     assert SECRET not in said
     assert len(said) < 200
 
@@ -123,23 +123,23 @@ def test_a_wrong_event_is_a_sentence_and_the_others_are_read(event: object) -> N
 def test_a_payload_that_is_no_batch_is_a_sentence(data: bytes) -> None:
     batch = read_payload(data, 9)
     assert (batch.events, batch.seq, batch.lost) == ((), 9, True)
-    assert batch.problems[0].startswith("a batch was not read: ")
+    assert batch.problems[0].startswith("cannot read a batch: ")
     assert "secret" not in batch.problems[0]
 
 
 def test_a_payload_of_100_megabytes_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kv_events, "_batch", None)
     batch = read_payload(memoryview(bytes(100 << 20)), 1)
-    assert batch.problems == ("a batch of 104,857,600 bytes was not read: 2,097,152 is the most",)
+    assert batch.problems == ("a batch of 104,857,600 bytes is too large: 2,097,152 is the most",)
     assert batch.lost
 
 
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"\x93\x01\xdd" + (2_000_000).to_bytes(4, "big") + b"\xc0" * 2_000_000, "a batch was not read"),
-        (b"\x93\x01\x91\xdd" + (1_000_000).to_bytes(4, "big") + b"\x91\xc0" * 1_000_000, "an event was not read"),
-        (b"\x93\x01\xdd" + (60_000).to_bytes(4, "big") + b"\xc0" * 60_000, "an event was not read"),
+        (b"\x93\x01\xdd" + (2_000_000).to_bytes(4, "big") + b"\xc0" * 2_000_000, "cannot read a batch"),
+        (b"\x93\x01\x91\xdd" + (1_000_000).to_bytes(4, "big") + b"\x91\xc0" * 1_000_000, "cannot read an event"),
+        (b"\x93\x01\xdd" + (60_000).to_bytes(4, "big") + b"\xc0" * 60_000, "cannot read an event"),
     ],
 )
 def test_what_a_payload_costs_is_bounded(tmp_path: Path, data: bytes, said: str) -> None:
@@ -208,16 +208,16 @@ def test_a_recording_is_read_by_its_folder_and_by_its_file(tmp_path: Path) -> No
     ("line", "said"),
     [
         ("{", "not JSON"),
-        ("[1]", "no KV event"),
-        ('{"type": "hunter2-secret"}', "no KV event"),
+        ("[1]", "not a KV event"),
+        ('{"type": "hunter2-secret"}', "not a KV event"),
         ('{"payload_b64": "!", "seq": 1}', "not base64"),
         ('{"payload_b64": "", "seq": -1}', "`seq`"),
         ('{"payload_b64": "", "seq": true}', "`seq`"),
         ('{"payload_b64": 5, "seq": 1}', "not base64"),
         ('{"x": ' + "[" * 100_000, "nested too deeply"),
-        ("[" * 100_000, "no KV event"),
+        ("[" * 100_000, "not a KV event"),
         ('{"payload_b64": "\udccf", "seq": 1}', "byte 0xcf is not UTF-8"),
-        ('{"type": "\udccf"}', "not JSON|no KV event"),
+        ('{"type": "\udccf"}', "not JSON|not a KV event"),
     ],
 )
 def test_a_line_that_is_none_has_its_place(tmp_path: Path, line: str, said: str) -> None:

@@ -178,7 +178,7 @@ def test_a_server_without_metrics_that_is_not_known_is_assumed_and_said_to_be(
         code, document = sent(capsys, server.url, session, tmp_path, "--record", str(kept))
     assert (code, document["agree"], document["counters_agree"]) == (0, 12, None)
     assert "block size: nobody says it" in document["assumed"]
-    assert any("has no /metrics that is known" in note for note in document["notes"])
+    assert any("has no known /metrics" in note for note in document["notes"])
     assert {body["model"] for path, body in server.asked if path != "/tokenize"} == {"m"}
     assert run(["replay", "--recorded", str(kept), "--json"]) == 0
     again = json.loads(capsys.readouterr().out)

@@ -403,8 +403,11 @@ def test_ctrl_c_before_an_answer_is_no_mistake(session: MadeSession, workload: s
         (["replay", "--server", "http://localhost:1"], "needs what to send"),
         (["replay", "x.yaml", "--server", "http://localhost:1", "--no-text"], "says what --record keeps"),
         (["replay", "--recorded", "x", "--no-text"], "--no-text is about sending"),
-        (["replay", "x.yaml", "--server", "localhost:1"], "begins with http"),
-        (["replay", "x.yaml", "--server", "http://me:secret@localhost:1"], "no user, password or query"),
+        (["replay", "x.yaml", "--server", "localhost:1"], "must begin with http"),
+        (
+            ["replay", "x.yaml", "--server", "http://me:secret@localhost:1"],
+            "must not contain a user, password or query",
+        ),
     ],
 )
 def test_what_does_not_go_together(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

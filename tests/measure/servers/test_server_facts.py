@@ -104,7 +104,7 @@ def test_a_server_is_asked_and_each_fact_has_its_place() -> None:
         "policy": "/server_info",
     }
     assert facts.date is not None
-    assert facts.notes == ("requests are scheduled by priority; kvtool takes them in order of arrival",)
+    assert facts.notes == ("requests are scheduled by priority; kvtool uses the order of arrival",)
 
 
 @pytest.mark.parametrize(
@@ -164,13 +164,13 @@ def test_answers_of_other_shapes_say_nothing(hostile: str) -> None:
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        ((401, {}, b"{}"), r"wants a key \(HTTP 401\)"),
-        ((403, {}, b"{}"), r"does not let us \(HTTP 403\)"),
+        ((401, {}, b"{}"), r"requires an API key \(HTTP 401\)"),
+        ((403, {}, b"{}"), r"denies access \(HTTP 403\)"),
         ((404, {}, b"{}"), r"has no such page \(HTTP 404\)"),
-        ((429, {"Retry-After": "7"}, b""), r"has too much to do \(HTTP 429\)"),
+        ((429, {"Retry-After": "7"}, b""), r"is overloaded \(HTTP 429\)"),
         ((500, {}, b"boom"), r"failed \(HTTP 500\)"),
         ((418, {}, b""), r"refuses \(HTTP 418\)"),
-        ((302, {"Location": "http://other.example/metrics"}, b""), "redirects to another host, which is not followed"),
+        ((302, {"Location": "http://other.example/metrics"}, b""), "redirects to another host; kvtool does not follow"),
         ((302, {"Location": "/metrics"}, b""), "redirects more than 3 times"),
         ((200, {}, b"x" * 10_000_001), "answers with more than 10 MB"),
     ],
@@ -202,7 +202,7 @@ def test_a_server_that_is_not_there_is_said_so() -> None:
 
 
 def test_text_that_is_no_metrics_is_a_sentence() -> None:
-    with pytest.raises(KvtoolError, match="no metric in the Prometheus format"):
+    with pytest.raises(KvtoolError, match="not a metric in the Prometheus format"):
         _asked(pages({"/metrics": "<html>\n"}))
 
 

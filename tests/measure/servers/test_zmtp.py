@@ -7,7 +7,7 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.measure.servers.kv_events.zmtp import FrameReader, ProtocolError, ReceivedMessage
@@ -28,7 +28,6 @@ def written(parts: list[bytes], long: bool) -> bytes:
     return b"".join(frames)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data(), st.lists(st.tuples(SHORT | LARGE, st.booleans()), max_size=6))
 def test_messages_are_whole_or_too_large_however_they_are_cut(
     data: st.DataObject, messages: list[tuple[list[bytes], bool]]
@@ -48,7 +47,6 @@ def test_messages_are_whole_or_too_large_however_they_are_cut(
             assert sum(map(len, message.parts)) <= MOST
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.binary(max_size=40), max_size=8), st.booleans())
 def test_what_is_no_protocol_is_refused_or_waited_for(parts: list[bytes], greeted: bool) -> None:
     reader = FrameReader(most=MOST)

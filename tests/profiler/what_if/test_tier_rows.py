@@ -8,7 +8,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.curves.engine_hits import engine_hits
@@ -108,7 +108,6 @@ def test_an_unlimited_cache_and_one_that_is_off_need_no_tier() -> None:
 paths = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=5), min_size=1, max_size=30)
 
 
-@settings(deadline=None, max_examples=40)
 @given(paths, st.integers(6, 12), st.integers(0, 20))
 def test_without_a_clock_the_gpu_hits_what_the_engine_alone_hits_and_all_is_one_larger_cache(
     asked: list[list[int]], gpu: int, host: int

@@ -87,7 +87,7 @@ def test_embeddings_are_no_requests(tmp_path: Path) -> None:
     other = {"url": "/v1/embeddings", "body": {"model": "text-embedding-3-small", "input": ["one", "two"]}}
     rows, source = read(write(tmp_path / "log.jsonl", [chat(0), other]))
     assert (len(rows), source.left_out.counts) == (1, {"embedding": 1})
-    with pytest.raises(KvtoolError, match="no request of a model in it; left out: 2 embeddings"):
+    with pytest.raises(KvtoolError, match="it contains no model request; left out: 2 embeddings"):
         read(write(tmp_path / "log.jsonl", [other, other]))
 
 
@@ -188,7 +188,7 @@ def test_a_prompt_that_was_cut_is_told(tmp_path: Path, end: str) -> None:
     rows, source = read(write(tmp_path / "log.jsonl", [record, chat(1)]))
     assert rows[0]["incomplete"] == "its text is cut"
     assert "incomplete" not in rows[1]
-    assert "1 of 2 prompts are not whole in the log (its text is cut)" in source.outcome.notes
+    assert "1 of 2 prompts are incomplete in the log (its text is cut)" in source.outcome.notes
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_what_a_user_ends_in_an_ellipsis_is_whole(tmp_path: Path, said: str) -> 
 
 def test_far_more_tokens_than_text_are_told(tmp_path: Path) -> None:
     rows, _ = read(write(tmp_path / "log.jsonl", [chat(0, sent=4_000), chat(1, sent=110)]))
-    assert rows[0]["incomplete"] == "its text is too short for the tokens reported"
+    assert rows[0]["incomplete"] == "its text is too short for the reported tokens"
     assert "incomplete" not in rows[1]
 
 
@@ -250,7 +250,7 @@ def test_a_chain_of_responses_is_one_session_with_all_that_was_said(tmp_path: Pa
 
 def test_a_chain_that_began_before_the_log_is_told(tmp_path: Path) -> None:
     rows, _ = read(write(tmp_path / "log.jsonl", [responses(4, "And now?", "resp_3")]))
-    assert rows[0]["incomplete"] == "an earlier answer of its chain is not in the log"
+    assert rows[0]["incomplete"] == "an earlier answer in its chain is not in the log"
 
 
 def test_items_of_tools_are_messages(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def test_brackets_go_through_all_elements(tmp_path: Path) -> None:
 
 
 def test_a_map_that_matches_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(KvtoolError, match=r"no record of the format map, which has messages at messages=x\.y"):
+    with pytest.raises(KvtoolError, match=r"not a map record: that format has messages at messages=x\.y"):
         read(write(tmp_path / "log.jsonl", [record(MESSAGES)]), format="messages=x.y")
 
 
@@ -48,10 +48,10 @@ def test_a_map_that_matches_nothing_is_refused(tmp_path: Path) -> None:
     ("asked", "says"),
     [
         ("session=a", "--map names no prompt"),
-        ("messages", "`messages` is no NAME=PATH"),
-        ("messages=a,messages=b", "`messages` is there twice"),
-        ("talk=a", "there is no `talk`"),
-        ("messages=a..b", "no path to a field"),
+        ("messages", "`messages` is not NAME=PATH"),
+        ("messages=a,messages=b", "`messages` appears twice"),
+        ("talk=a", "unknown name `talk`"),
+        ("messages=a..b", "is not a path"),
     ],
 )
 def test_what_is_no_map_is_refused(tmp_path: Path, asked: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.workload.logs.records.streamed_answers import answer_in
@@ -118,7 +118,6 @@ _json = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.lists(_json, min_size=1, max_size=4))
 def test_no_events_break_it(events: list[Any]) -> None:
     answer_in(stream(*events))

@@ -89,7 +89,7 @@ def test_it_goes_before_what_the_format_says_and_what_lacks_it_is_nobodys(capsys
     assert [row.get("tenant") for row in _rows(capsys, "log.jsonl")] == ["u1", "u2", None]
     assert [row.get("tenant") for row in _rows(capsys, "log.jsonl", "--tenant", "team")] == ["a", None, "b"]
     assert run(["logs", "log.jsonl", "--tenant", "team"]) == 0
-    assert "1 record without `team`: nobody's" in capsys.readouterr().out
+    assert "1 record without `team`: no tenant" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["logs"], ["profile", "--dry-run", "--json"]])

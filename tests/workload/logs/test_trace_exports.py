@@ -182,12 +182,12 @@ def test_events_of_messages_are_joined_with_their_span_wherever_they_stand(tmp_p
         assert source.left_out.counts == {}
     with pytest.raises(KvtoolError, match="3 events without a span") as raised:
         read(write(tmp_path / "log.jsonl", logged))
-    assert raised.value.hint == "give the traces, too: message events are joined with their span"
+    assert raised.value.hint == "pass the traces too: kvtool joins events with their spans"
 
 
 def test_spans_without_content_are_refused_with_the_way_out(tmp_path: Path) -> None:
     plain = {key: value for key, value in GENAI.items() if "messages" not in key and "instructions" not in key}
-    with pytest.raises(KvtoolError, match="no request of a model in it") as raised:
+    with pytest.raises(KvtoolError, match="no model request") as raised:
         read(write(tmp_path / "log.jsonl", [otlp(span("c", plain))]))
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in str(raised.value.hint)
 

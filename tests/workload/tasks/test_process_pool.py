@@ -49,8 +49,8 @@ def test_a_lost_process_is_replaced_and_its_task_done_by_another(begun: None, tm
 def test_a_task_that_ends_every_process_is_left_out_and_the_others_are_done(begun: None, tmp_path: Path) -> None:
     work = Squares(str(tmp_path), deadly=frozenset((2,)), hungry=frozenset((4,)))
     found = list(ProcessPool(2).map(work, range(6)))
-    assert found[2] == Poisoned(MOST_TRIES, "its process was ended by signal 9")
-    assert found[4] == Poisoned(MOST_TRIES, "it needed more memory than there is")
+    assert found[2] == Poisoned(MOST_TRIES, "signal 9 ended its process")
+    assert found[4] == Poisoned(MOST_TRIES, "it ran out of memory")
     assert [found[at] for at in (0, 1, 3, 5)] == [0, 1, 9, 25]
     assert work.tried(2) == MOST_TRIES
 

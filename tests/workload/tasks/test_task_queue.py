@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.tasks.task_map import MOST_TRIES, Came, Poisoned, TaskQueue
 
 
-@settings(deadline=None, max_examples=200)
 @given(st.integers(0, 30), st.integers(1, 9), st.integers(1, 6), st.randoms(use_true_random=False))
 def test_results_come_in_order_whatever_happens(count: int, ahead: int, workers: int, chance: object) -> None:
     queue = TaskQueue(count, ahead=ahead)

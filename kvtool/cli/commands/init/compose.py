@@ -4,119 +4,176 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from math import floor
 from pathlib import Path
 
+from kvtool.cli.commands.init.made_up import MADE_UP, generator, names_line, variable_lines
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.lint.prompt_copies import CopiedPrompt
 from kvtool.lint.skeleton import style_of
+from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
-from kvtool.text.templates.template import compile_template
+from kvtool.text.templates.application import Find, IncludedSource, find_included
+from kvtool.text.templates.variable_uses import VariableUses
 from kvtool.text.terminal.numbers import percent
-
-PLACEHOLDER = "placeholder"
-"""The word that marks what is to be replaced, in values and in comments: a workload that has it has placeholders."""
-_VALUES = 5
-_RULES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
-    (re.compile(rf"(?:^|_)(?:{words})(?:_|$)"), value, why)
-    for words, value, why in (
-        ("now|date|time|today|timestamp|datetime|clock|at", "{datetime: 1m}", "a clock, one minute a request"),
-        ("uuid|guid|id|nonce|token", "{uuid: 4}", "a random id"),
-        ("n|num|number|count|index|turn|step|i", "{counter: 1}", "1, 2, 3…"),
-        ("company|brand|product|app|agent|assistant|bot|model|team|version", "one", "always the same"),
-    )
-)
-
-
-def generator(variable: str) -> tuple[str, str]:
-    """Return the generator of a workload's variable as YAML, and the comment behind it."""
-    word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", variable).lower()
-    for pattern, value, why in _RULES:
-        if pattern.search(word):
-            value = f"{{text: {_as_json(f'{PLACEHOLDER}: {variable}')}}}" if value == "one" else value
-            return value, f"{PLACEHOLDER}: {why}"
-    values = [f"{PLACEHOLDER}: {variable} {number}" for number in range(1, _VALUES + 1)]
-    return f"{{choice: {_as_json(values)}}}", f"{PLACEHOLDER}: put real ones here"
-
-
-def example(variable: str) -> str:
-    """Return a text that such a generator may give, to try a template with."""
-    value, _ = generator(variable)
-    return "1" if value.startswith(("{counter", "{datetime", "{uuid")) else f"a {variable}"
-
-
-def _as_json(value: str | list[str]) -> str:
-    return json.dumps(value, ensure_ascii=False)
-
+from kvtool.text.traced import Traced
+from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 WORKLOAD = "kvtool-workload.yaml"
 _REQUESTS = 40
 _MESSAGE = "user_message"
-_OF_PLACEHOLDERS = f"of {PLACEHOLDER}s"
 _MOST_GROUPS = 20
 """Groups with a gate of their own, for a first configuration that a person reads."""
+_JINJA = (".j2", ".jinja", ".jinja2")
 
 
 @dataclass(frozen=True, slots=True)
 class FoundPrompt:
-    """A template: its path, the variables that it needs, and whether it is taken as it is."""
+    """A template: its path, the uses of its variables, and whether it is taken as it is.
+
+    `own`: another prompt uses a variable of the same name in another way, so its group has variables of its own.
+    """
 
     path: str
-    variables: frozenset[str]
+    uses: VariableUses = field(default_factory=VariableUses)
     raw: bool = False
+    own: bool = False
+    copied: CopiedPrompt | None = None
+    """The copy of a prompt that is no file of its own."""
 
     @property
     def stem(self) -> str:
         return os.path.basename(self.path).partition(".")[0]  # noqa: PTH119
 
 
-def read_prompts(folder: Path, names: Sequence[str], notes: list[str]) -> list[FoundPrompt]:
-    """Return the templates that a workload can render; `notes` get a line for each of the others."""
-    prompts: list[FoundPrompt] = []
-    for name in names:
-        text = read_text(folder / name, shown=name)
-        plain = not name.lower().endswith((".j2", ".jinja", ".jinja2"))
-        try:
-            template = compile_template(text, chat=False)
-            template.render({variable: example(variable) for variable in template.variables})
-            prompts.append(FoundPrompt(name, template.variables))
-        except KvtoolError as error:
-            if plain:
-                prompts.append(FoundPrompt(name, frozenset(), raw=True))
-            else:
-                notes.append(f"{name} was left out: {error.message}")
-            continue
-        if plain and not template.variables and style_of(text) not in ("", "jinja"):
-            notes.append(f"{name} has placeholders that are not Jinja: they are taken as they stand")
-    return prompts
+@dataclass(frozen=True, slots=True)
+class FoundTemplates:
+    """Prompts that a workload can render, and the uses of the variables that they share."""
+
+    prompts: list[FoundPrompt]
+    shared: VariableUses
 
 
-def compose_workload(prompts: Sequence[FoundPrompt]) -> str:
-    """A workload file with a group for each prompt: as the system message before a placeholder, or what its name says it is."""
-    pairs = _paired(prompts)
-    variables = {name for prompt in prompts for name in prompt.variables}
-    if any(user is None for _, user in pairs):
-        variables.add(_MESSAGE)
-    lines = ["# What your service sends, as kvtool profiles it: the prompts of this folder."]
-    if variables:
+def read_prompts(
+    folder: Path, names: Sequence[str], notes: list[str], copies: Sequence[CopiedPrompt] = ()
+) -> FoundTemplates:
+    """Return the templates that a workload can render; `notes` get a line for each of the others.
+
+    What each variable must be is inferred from its uses. All prompts share one variable of a name, where one value suits all.
+    A template that another one includes is no prompt by itself.
+    """
+    texts = {name: read_text(folder / name, shown=name) for name in names}
+    kept: list[FoundPrompt] = []
+    for name, text in texts.items():
+        plain = not name.lower().endswith(_JINJA)
+        prompt = FoundPrompt(name, _uses(folder, [(name, text)]))
+        error = _error(folder, prompt, prompt.uses)
+        if error is None:
+            kept.append(prompt)
+        elif plain:
+            kept.append(FoundPrompt(name, raw=True))
+        else:
+            notes.append(left_out(name, error))
+        if plain and error is None and not prompt.uses.variables and style_of(text) not in ("", "jinja"):
+            notes.append(f"{name} has placeholders that are not Jinja. They are sent as written.")
+    for copy in copies:
+        prompt = FoundPrompt(copy.path, _uses(folder, [(copy.path, copy.text)]), copied=copy)
+        if (error := _error(folder, prompt, prompt.uses)) is None:
+            kept.append(prompt)
+        else:
+            notes.append(left_out(copy.path, error))
+    parts = {os.path.realpath(path) for prompt in kept for path in prompt.uses.included}
+    kept = [prompt for prompt in kept if prompt.copied or os.path.realpath(folder / prompt.path) not in parts]
+    templates = [prompt for prompt in kept if not prompt.raw]
+    if len(templates) == 1:
+        return FoundTemplates(kept, templates[0].uses)
+
+    def read(prompts: Sequence[FoundPrompt]) -> VariableUses:
+        return _uses(folder, [(one.path, one.copied.text if one.copied else texts[one.path]) for one in prompts])
+
+    shared = read(templates)
+    kept = [replace(prompt, own=not prompt.raw and _error(folder, prompt, shared) is not None) for prompt in kept]
+    if any(prompt.own for prompt in kept):
+        shared = read([prompt for prompt in kept if not prompt.raw and not prompt.own])
+    return FoundTemplates(kept, shared)
+
+
+def left_out(name: str, error: KvtoolError) -> str:
+    """Return a note on a file that cannot be rendered: what is wrong, where, and what to do."""
+    first = error.errors[0] if isinstance(error, ProblemsError) else error
+    place = f" ({first.place})" if first.place is not None else ""
+    hint = f"; {first.hint}" if first.hint else ""
+    return f"{name} was left out: {first.message}{place}{hint}"
+
+
+def _uses(folder: Path, templates: Sequence[tuple[str, str]]) -> VariableUses:
+    """Return the uses of variables in templates, each a path and a text."""
+    uses = VariableUses()
+    for name, text in templates:
+        uses.read(text, _finder(folder, name))
+    return uses
+
+
+def _finder(folder: Path, name: str) -> Find:
+    root = RootFolder.of(str(folder / WORKLOAD))
+
+    def find(wanted: str, includer: str | None) -> IncludedSource | None:
+        path = find_included(wanted, includer or str(folder / name), root)
+        if path is None:
+            return None
+        return IncludedSource(path, Traced(read_text(Path(path), shown=path, may_be_empty=True)))
+
+    return find
+
+
+def _error(folder: Path, prompt: FoundPrompt, uses: VariableUses) -> KvtoolError | None:
+    """Return why a workload cannot render a prompt with the made-up values; None where it can."""
+    workload = compose_workload(FoundTemplates([prompt], uses))
+    path = folder / WORKLOAD
+    try:
+        source = load_yaml_workload(str(path), overlay={os.path.realpath(path): workload})
+        for conversation in source.conversations():
+            conversation.next_turn(None)
+    except KvtoolError as error:
+        return error
+    return None
+
+
+def compose_workload(found: FoundTemplates) -> str:
+    """A workload file with a group for each prompt: as the system message before a question, or what its name says it is."""
+    pairs = _paired(found.prompts)
+    shapes = dict(found.shared.variables)
+    values = [line for name in sorted(shapes) for line in variable_lines(name, shapes[name])]
+    if any(user is None for _, user in pairs) and _MESSAGE not in shapes:
+        value, why = generator(_MESSAGE)
+        values.append(f"  {_MESSAGE}: {value}  # {MADE_UP}: {why}")
+    each = [found.shared, *(prompt.uses for prompt in found.prompts if prompt.own)]
+    declared = names_line("filters", set().union(*(uses.filters for uses in each)))
+    declared += names_line("tests", set().union(*(uses.tests for uses in each)))
+    lines = ["# The requests of your service: the prompts of this folder."]
+    if values or declared:
         lines += [
-            f"# What is marked as a {PLACEHOLDER} is nothing that you were asked: replace the value and its comment.",
-            f"# Until then each hit rate is {_OF_PLACEHOLDERS}. A log of real requests needs none: kvtool profile prod.jsonl",
+            f'# Values marked "{MADE_UP}" are guesses. Replace them.',
+            "# Or profile real requests: kvtool profile prod.jsonl",
         ]
-    lines += ["# How many requests there are is yours to say, too. For an editor: kvtool schema workload", "version: 1"]
-    lines += ["vars:"] if variables else []
-    for name in sorted(variables):
-        value, why = generator(name)
-        lines.append(f"  {name}: {value}  # {why}")
+    lines += ["# Set `requests` to what you send. Schema for editors: kvtool schema workload", "version: 1", *declared]
+    lines += ["vars:", *values] if values else []
     lines.append("groups:")
     names: set[str] = set()
     for system, user in pairs:
-        name = _free(prompts, system or user, names)
-        lines += [f"  - name: {_text(name)}", f"    requests: {_REQUESTS}", "    messages:"]
+        name = _free(found.prompts, system or user, names)
+        lines += [f"  - name: {_text(name)}", f"    requests: {_REQUESTS}"]
+        own = [prompt.uses for prompt in (system, user) if prompt is not None and prompt.own]
+        if own:
+            lines.append("    vars:")
+            own_shapes = {name: shape for uses in own for name, shape in uses.variables.items()}
+            for variable in sorted(own_shapes):
+                lines += [f"    {line}" for line in variable_lines(variable, own_shapes[variable])]
+        lines.append("    messages:")
         if system is not None:
             lines.append(_message("system", system))
         lines.append(
@@ -125,26 +182,29 @@ def compose_workload(prompts: Sequence[FoundPrompt]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def has_placeholders(workload: str) -> bool:
-    """Return whether a workload file, one that was edited since too, has values that stand for real ones."""
-    return any(f"# {PLACEHOLDER}: " in line or f'"{PLACEHOLDER}: ' in line for line in workload.splitlines())
+def copied_places(prompts: Sequence[FoundPrompt]) -> dict[str, str]:
+    """Return where the variables of copied prompts are written."""
+    return {name: place for prompt in prompts if prompt.copied for name, place in prompt.copied.places.items()}
 
 
-def rate_comment(rate: float, *, placeholders: bool) -> str:
+def rate_comment(rate: float, *, made_up: bool) -> str:
     """Return a hit rate as `init` shows it everywhere."""
-    return f"hit rate {percent(rate)}" + (f" {_OF_PLACEHOLDERS}" if placeholders else "")
+    return f"hit rate {percent(rate)}" + (f" with {MADE_UP} values" if made_up else "")
 
 
 def _paired(prompts: Sequence[FoundPrompt]) -> list[tuple[FoundPrompt | None, FoundPrompt | None]]:
     """System and user prompts that belong together by their names, the others alone."""
-    by_path = {prompt.path: prompt for prompt in prompts}
+    by_path = {prompt.path: prompt for prompt in prompts if prompt.copied is None}
     users: dict[str, FoundPrompt] = {}
-    for prompt in prompts:
+    for prompt in by_path.values():
         if "system" in prompt.path and (user := by_path.get(prompt.path.replace("system", "user"))) is not None:
             users[prompt.path] = user
     taken = {user.path for user in users.values()}
     pairs: list[tuple[FoundPrompt | None, FoundPrompt | None]] = []
     for prompt in prompts:
+        if prompt.copied is not None:
+            pairs.append((prompt, None))
+            continue
         if prompt.path in taken:
             continue
         alone_user = prompt.path not in users and "user" in prompt.stem.lower()
@@ -164,6 +224,11 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
 
 
 def _message(role: str, prompt: FoundPrompt) -> str:
+    if prompt.copied is not None:
+        return (
+            f"      # Copied from {_one_line(prompt.path)}. Copy it again after a change there.\n"
+            f"      - {{role: {role}, text: {_text(prompt.copied.text)}}}"
+        )
     raw = ", raw: true" if prompt.raw else ""
     return f"      - {{role: {role}, file: {_text(prompt.path)}{raw}}}"
 
@@ -172,14 +237,16 @@ def compose_config(
     rates: Mapping[str, float],
     *,
     groups: Mapping[str, float],
+    losses: Mapping[str, str],
     engine: Mapping[str, str | int],
-    placeholders: Collection[str] = (),
+    made_up: Collection[str] = (),
     table: str = "",
 ) -> str:
     """Return a configuration: the workloads with their hit rates of today, and gates at those.
 
-    `engine` is what they were measured with. `table` is where it stands, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
-    the lowest where several workloads have a group of that name; `placeholders` are those workloads whose rates are of such.
+    `engine` is what they were measured with. `table` is where it is, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
+    the lowest where several workloads have a group of that name; `losses` name the line of each workload that loses most;
+    `made_up` are workloads with made-up values.
     """
     head = [f"[{table}]"] if table else []
     prefix = f"{table}." if table else ""
@@ -194,37 +261,42 @@ def compose_config(
     return "\n".join(
         [
             *head,
-            "# Settings of kvtool for this folder. `kvtool config` shows all of them, `kvtool schema config` what each may be.",
+            "# Settings of kvtool for this folder. All settings: kvtool config. Their values: kvtool schema config.",
             "workloads = [",
             *(
-                f"  {_text(path)},  # {rate_comment(rate, placeholders=path in placeholders)}"
+                f"  {_text(path)},  # {_one_line(rate_comment(rate, made_up=path in made_up))}"
                 for path, rate in rates.items()
             ),
             "]",
             "",
-            f"[{prefix}engine]  # what your server runs with; flags, KVTOOL_* variables and workload files go first",
+            f"[{prefix}engine]  # of your server; flags, KVTOOL_* variables and workload files override it",
             *said,
             *unsaid,
             "",
-            *_gates(rates, groups, prefix, placeholders),
+            *_gates(rates, groups, losses, prefix, made_up),
             "",
         ]
     )
 
 
 def _gates(
-    rates: Mapping[str, float], groups: Mapping[str, float], prefix: str, placeholders: Collection[str]
+    rates: Mapping[str, float],
+    groups: Mapping[str, float],
+    losses: Mapping[str, str],
+    prefix: str,
+    made_up: Collection[str],
 ) -> list[str]:
     """Today's lowest rate, and today's rate of the groups that reach more; a fall below them fails the build."""
     lowest = _whole(min(rates.values()))
     better = [(name, _whole(rate)) for name, rate in groups.items() if _whole(rate) > lowest]
-    notes = [f"# The rates are {_OF_PLACEHOLDERS}: set them anew once real values stand in their place."]
+    notes = [f"# These rates come from {MADE_UP} values. Run `kvtool init --force` after you replace them."]
     lines = [
-        f"[{prefix}gate]  # what `kvtool check` demands of each workload: today's hit rate, rounded down",
-        "# When prompts have become better, `kvtool check --tighten` raises what is demanded; it never lowers it.",
-        *(notes if any(name in placeholders for name in rates) else []),
-        f'hit_rate = ">={lowest}%"' + ("" if lowest else "  # nothing hits today: `kvtool lint` says why"),
-        'level = "error"  # a lower rate fails the build; "warn" only tells it',
+        f"[{prefix}gate]  # `kvtool check` fails below today's hit rate, rounded down",
+        "# After a fix, raise it: kvtool check --tighten",
+        *(notes if any(name in made_up for name in rates) else []),
+        *(f"# {_one_line(loss)}" for loss in losses.values()),
+        f'hit_rate = ">={lowest}%"' + ("" if lowest else "  # nothing is reused today"),
+        'level = "error"  # a lower rate fails the build; "warn" only reports it',
         f'# findings = {{{KV101.code} = "error", warning = "warn"}}',
     ]
     for name, share in sorted(better, key=lambda pair: -pair[1])[:_MOST_GROUPS]:
@@ -232,6 +304,11 @@ def _gates(
     if not better:
         lines += ["", f"# [{prefix}gate.groups.{_key(next(iter(groups), 'support'))}]", '# hit_rate = ">=80%"']
     return lines
+
+
+def _one_line(text: str) -> str:
+    """Return a text that a comment can contain."""
+    return "".join(character if character.isprintable() else " " for character in text)
 
 
 def _whole(rate: float) -> int:

@@ -1,4 +1,4 @@
-"""Search of a folder for prompts: workload files, templates, logs, and Python that builds prompts.
+"""Search of a folder for prompts: workload files, templates, logs, Python that builds prompts, and data files with prompts.
 
 The search is bounded: a few levels, some thousand files, so many bytes, no folder of tools or installed packages, no links. Nothing
 is executed. What cannot be read is told, and hides nothing else.
@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
+from kvtool.lint.prompt_copies import may_hold_prompts
 from kvtool.lint.python.prompt_calls import PromptCall, prompt_calls
 from kvtool.text.files.text_files import decode
 from kvtool.text.terminal.numbers import plural
@@ -50,6 +51,7 @@ _NOISE = frozenset(
 )
 _LOGS = (".jsonl", ".ndjson", ".jsonl.gz", ".jsonl.zst")
 _JINJA = (".j2", ".jinja", ".jinja2")
+_DATA = (".yaml", ".yml", ".toml", ".prompty")
 _PLAIN = (".md", ".txt", ".prompt")
 _OTHER_TEMPLATES = re.compile(
     r"\.(html?|ya?ml|json|sql|conf|cfg|ini|toml|sh|py|js|ts|css|service|env|xml|tf)$|^chat_template", re.IGNORECASE
@@ -72,6 +74,8 @@ class FoundPrompts:
     templates: list[str] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
     python: list[str] = field(default_factory=list)
+    data: list[str] = field(default_factory=list)
+    """Data files with prompts: YAML, TOML, Prompty."""
     calls: list[PromptCall] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -99,7 +103,7 @@ class _Search:
         for name in self._files():
             if name.isprintable():  # no other name can be written into a file and read again
                 self._sort(name)
-        for each in (found.workloads, found.templates, found.logs, found.python):
+        for each in (found.workloads, found.templates, found.logs, found.python, found.data):
             each.sort(key=_by_folder)
         found.calls.sort(key=lambda call: (_by_folder(call.path), call.line, call.column))
         if self._looked > MAX_FILES:
@@ -151,9 +155,12 @@ class _Search:
         found = self._found
         base = name.rpartition("/")[2]
         stem, suffix = os.path.splitext(base.lower())  # noqa: PTH122 - a name, not a path
-        if suffix in (".yaml", ".yml"):
-            if _WORKLOAD.search(self._text(name)):
-                found.workloads.append(name)
+        if suffix in (".yaml", ".yml") and _WORKLOAD.search(text := self._text(name)):
+            found.workloads.append(name)
+        elif suffix in _DATA:
+            text = text if suffix in (".yaml", ".yml") else self._text(name)
+            if may_hold_prompts(suffix, text, named=_PROMPT_NAME.search(name) is not None):
+                found.data.append(name)
         elif base.lower().endswith(_LOGS):
             self._sort_log(name)
         elif suffix in _JINJA:

@@ -15,17 +15,17 @@ _TABLE = "tool.kvtool"
 
 @dataclass(frozen=True, kw_only=True)
 class InitCommand(InitOptions, Command):
-    """Write a starting configuration: find the prompts, run them, and demand what they reach today.
+    """Write a first configuration: find the prompts, simulate them, and set a gate at today's hit rate.
 
-    Templates, prompts and logs in FOLDER are found by their names; where there is no workload file, one is made of them, with
-    placeholders for what no prompt says. Every workload is run without measuring, and the gate is set to the hit rate of today,
-    rounded down to whole percent; check --tighten raises it later. Prompts in Python are named, and never run.
+    kvtool finds templates, prompts and logs in FOLDER by their names. Without a workload file it writes one, with made-up values
+    for the variables of the templates. It names the line that loses most. The gate is today's hit rate, rounded down to whole
+    percent; check --tighten raises it later. Prompts in Python, YAML and TOML are copied into the workload file. No code is run.
     """
 
     def run(self) -> int:
         """Find prompts, run them, and write a configuration; 0, or 130 where it was interrupted and nothing was written.
 
-        KvtoolError where nothing was found, or something is in the way.
+        KvtoolError where nothing was found, or a file to write already exists.
         """
         from pathlib import Path
 
@@ -33,10 +33,11 @@ class InitCommand(InitOptions, Command):
             WORKLOAD,
             compose_config,
             compose_workload,
-            has_placeholders,
+            copied_places,
             read_prompts,
         )
         from kvtool.cli.commands.init.detect import detect
+        from kvtool.cli.commands.init.made_up import has_made_up
         from kvtool.cli.commands.init.steps import (
             appended,
             engine_settings,
@@ -49,19 +50,24 @@ class InitCommand(InitOptions, Command):
             write_all,
         )
         from kvtool.config.loading import load_config
+        from kvtool.lint.prompt_copies import copy_prompts
 
         folder = Path(self.folder)
         found = detect(folder)
         target = target_file(self, folder)
         check_values(self)
-        prompts = [] if found.workloads else read_prompts(folder, found.templates, found.notes)
-        files = {WORKLOAD: compose_workload(prompts)} if prompts else {}
+        prompts = None
+        if not found.workloads:
+            copies = copy_prompts(folder, [*found.python, *found.data], found.notes)
+            prompts = read_prompts(folder, found.templates, found.notes, copies)
+        files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
-            raise KvtoolError(f"`{folder / WORKLOAD}` is there already", hint="--force overwrites it")
+            raise KvtoolError(f"`{folder / WORKLOAD}` already exists", hint="overwrite it with --force")
         inputs = [*found.workloads, *files, *found.logs]
         if not inputs:
             raise report_nothing_found(self.folder, found)
-        measured = measured_inputs(self, folder, inputs, files, found.notes)
+        places = copied_places(prompts.prompts) if prompts is not None else {}
+        measured = measured_inputs(self, folder, inputs, files, found.notes, places)
         if measured.partial:
             print("kvtool: interrupted; nothing was written", file=sys.stderr)
             return 130
@@ -69,12 +75,13 @@ class InitCommand(InitOptions, Command):
             raise report_nothing_found(self.folder, found)
         engine = engine_settings(self, folder)
         workloads = {*found.workloads, *files} & set(measured.rates)
-        placeholders = {name for name in workloads if has_placeholders(text_of(folder, name, files))}
+        made_up = {name for name in workloads if has_made_up(text_of(folder, name, files))}
         text = compose_config(
             measured.rates,
             groups=measured.groups,
             engine=engine,
-            placeholders=placeholders,
+            losses=measured.losses,
+            made_up=made_up,
             table=_TABLE if self.pyproject else "",
         )
         files[target.name] = appended(target, text) if self.pyproject else text
@@ -82,5 +89,5 @@ class InitCommand(InitOptions, Command):
             write_all(folder, files)
             load_config(str(target))
         outside = names_outside(folder, engine)
-        report_written(self, found, prompts, measured, files, text, placeholders=placeholders, outside=outside)
+        report_written(self, found, prompts, measured, files, text, made_up=made_up, outside=outside)
         return 0

@@ -10,20 +10,22 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvtool.cli.commands.init.compose import FoundPrompt, rate_comment
+from kvtool.cli.commands.init.compose import FoundTemplates, left_out, rate_comment
 from kvtool.cli.commands.init.detect import FoundPrompts
 from kvtool.cli.commands.init.init_options import InitOptions
+from kvtool.cli.commands.init.made_up import MADE_UP
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
+from kvtool.results.report import Report
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.tokens.tokenizer import Tokenizers
 
 _MOST_CALLS = 4
@@ -32,10 +34,11 @@ _MOST_CALLS = 4
 
 @dataclass(slots=True)
 class MeasuredInputs:
-    """Hit rates of workloads and of groups; `partial` where that was interrupted."""
+    """Hit rates of workloads and of groups, and of each workload the line that loses most; `partial` where it was interrupted."""
 
     rates: dict[str, float] = field(default_factory=dict)
     groups: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, str] = field(default_factory=dict)
     partial: bool = False
 
 
@@ -81,7 +84,7 @@ def _line_of_table(project: Path) -> Place | None:
 
 
 def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
-    hint = "templates (.j2), text in a folder `prompts`, logs (.jsonl) and workload files (.yaml) are found"
+    hint = "kvtool finds templates (.j2), texts in a folder `prompts`, Python, YAML, logs (.jsonl) and workload files"
     if found.python:
         hint += f"; {_python(found)}"
     if found.notes:
@@ -90,15 +93,15 @@ def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
 
 
 def _python(found: FoundPrompts) -> str:
-    """Return notes on prompts that are made in Python."""
+    """Return notes on calls in Python that make or send prompts."""
     named = [str(call) for call in found.calls[:_MOST_CALLS]]
     named += [name for name in found.python if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
     more = len(found.calls) - _MOST_CALLS
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
-    reads = f"kvtool lint {shlex.quote(found.python[0])} reads how the text is put together"
+    first = shlex.quote(found.python[0])
     return (
-        f"prompts in Python: {which}; {reads}; what is sent stands in no file, so a workload needs a log of it,"
-        " or kvtool lint --probe MODULE:FUNCTION, which runs your code"
+        f"prompts in Python: {which}. Read them: kvtool lint {first}."
+        " For the prompts that are sent, profile a log, or run your code: kvtool lint --probe MODULE:FUNCTION"
     )
 
 
@@ -108,7 +111,12 @@ def text_of(folder: Path, name: str, files: Mapping[str, str]) -> str:
 
 
 def measured_inputs(
-    command: InitOptions, folder: Path, names: list[str], files: Mapping[str, str], notes: list[str]
+    command: InitOptions,
+    folder: Path,
+    names: list[str],
+    files: Mapping[str, str],
+    notes: list[str],
+    places: Mapping[str, str],
 ) -> MeasuredInputs:
     """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
     overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
@@ -123,17 +131,33 @@ def measured_inputs(
             except KvtoolError as error:
                 if error.exit_code == EXIT_NOT_AVAILABLE:
                     raise
-                first = error.errors[0] if isinstance(error, ProblemsError) else error
-                place = f" ({first.place})" if first.place is not None else ""
-                notes.append(f"{name} was left out: {first.message}{place}")
+                notes.append(left_out(name, error))
                 continue
             if profile.partial:
                 measured.partial = True
                 break
             measured.rates[name] = profile.totals.hit_rate
+            if (loss := largest_loss(profile, places if name in files else {})) is not None:
+                measured.losses[name] = loss
             for group in profile.groups:
                 measured.groups[group.name] = min(group.hit_rate, measured.groups.get(group.name, 1.0))
     return measured
+
+
+def largest_loss(profile: Report, places: Mapping[str, str]) -> str | None:
+    """Return a sentence on the line that keeps most tokens from being reused; None where there is none. `places` are those of the
+    variables of copied prompts, in the files that they are from."""
+    cause = max(profile.causes, key=lambda each: each.blame_tokens, default=None)
+    total = profile.totals.prompt_tokens
+    if cause is None or not cause.blame_tokens or not total:
+        return None
+    place = f"{cause.path}:{cause.line}:{cause.column}" if cause.line else cause.path
+    place = places.get(cause.variable or "", place)
+    what = f" (`{cause.variable}`)" if cause.variable else ""
+    return (
+        f"{cause.code} {place}{what} loses most: {cause.blame_tokens:,} tokens,"
+        f" {percent(cause.blame_tokens / total)} of all prompt tokens."
+    )
 
 
 def engine_settings(command: InitOptions, folder: Path) -> dict[str, str | int]:
@@ -177,24 +201,29 @@ def write_all(folder: Path, files: Mapping[str, str]) -> None:
 def report_written(
     command: InitOptions,
     found: FoundPrompts,
-    prompts: list[FoundPrompt],
+    prompts: FoundTemplates | None,
     measured: MeasuredInputs,
     files: Mapping[str, str],
     config: str,
     *,
-    placeholders: Collection[str],
+    made_up: Collection[str],
     outside: bool,
 ) -> None:
     """Print the files that were found and written, or would be, and the next command."""
     console = command.showing.console()
     plain = ascii_only(console)
     folder = command.folder
-    counts = ((len(found.workloads), "workload file"), (len(prompts), "prompt"), (len(found.logs), "log"))
+    templates = len(prompts.prompts) if prompts is not None else 0
+    counts = ((len(found.workloads), "workload file"), (templates, "prompt"), (len(found.logs), "log"))
     parts = [plural(count, noun) for count, noun in counts if count]
-    say(console, f"found in {sanitize(folder, ascii_only=plain)}: {', '.join(parts)}", indent=0)
+    say(console, f"Found in {sanitize(folder, ascii_only=plain)}: {', '.join(parts)}", indent=0)
     for name, rate in measured.rates.items():
-        told = rate_comment(rate, placeholders=name in placeholders)
-        say(console, f"{sanitize(name, ascii_only=plain)}: {told} today")
+        shown = rate_comment(rate, made_up=name in made_up)
+        say(console, f"{sanitize(name, ascii_only=plain)}: {shown}")
+        if name in measured.losses:
+            say(console, sanitize(measured.losses[name], ascii_only=plain), indent=4, hang=2)
+    if made_up:
+        say(console, f'Values marked "{MADE_UP}" are guesses. Replace them.')
     for note in found.notes:
         say(console, f"note: {sanitize(note, ascii_only=plain)}", hang=2, style="yellow")
     if found.python:
@@ -203,14 +232,14 @@ def report_written(
     for name in files:
         path = sanitize(os.path.normpath(os.path.join(folder, name)), ascii_only=plain)  # noqa: PTH118
         if not command.dry_run:
-            say(console, f"written: {path}", indent=0)
+            say(console, f"Written: {path}", indent=0)
             continue
         put(console, f"--- {path}" + (" (added at the end)" if name == PYPROJECT else ""), "bold")
         for line in (config if name == PYPROJECT else files[name]).splitlines():
             put(console, sanitize(line, ascii_only=plain))
         put(console)
     if command.dry_run:
-        say(console, "Nothing was written: without --dry-run (or --print) it would be", indent=0)
+        say(console, "Nothing was written. Run it without --dry-run to write these files.", indent=0)
         return
     first = next(iter(measured.rates))
     flag = " --allow-outside" if outside else ""

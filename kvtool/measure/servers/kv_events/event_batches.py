@@ -45,7 +45,7 @@ _MOST_FILE_BATCHES, _MOST_FILE_EVENTS = 1 << 21, 1 << 23
 """Of a file: what is made of them stays in memory."""
 _FREE = 64 << 20
 """Bytes that any file may unpack to."""
-_HINT = "kvtool replay --record writes such files, and kvtool profile --events"
+_HINT = "kvtool replay --record and kvtool profile --events write such files"
 
 
 class StoredBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockStored", tag_field="type", omit_defaults=True):
@@ -132,12 +132,12 @@ class EventBatch:
 def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0) -> EventBatch:
     """Return the batch of a message; never an exception, as a publisher may send anything. `rank` where the payload names none."""
     if len(payload) > MAX_PAYLOAD:
-        said = f"a batch of {len(payload):,} bytes was not read: {MAX_PAYLOAD:,} is the most"
+        said = f"a batch of {len(payload):,} bytes is too large: {MAX_PAYLOAD:,} is the most"
         return EventBatch((), seq, rank=rank, problems=(said,), lost=True)
     try:
         read = _batch.decode(payload)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        return EventBatch((), seq, rank=rank, problems=(f"a batch was not read: {_why(error)}",), lost=True)
+        return EventBatch((), seq, rank=rank, problems=(f"cannot read a batch: {_why(error)}",), lost=True)
     events: list[KVEvent] = []
     problems: list[str] = []
     for raw in read.events:
@@ -145,7 +145,7 @@ def read_payload(payload: bytes | memoryview, seq: int | None, *, rank: int = 0)
         if not isinstance(event, str):
             events.append(event)
         elif len(problems) < MOST_PROBLEMS:
-            problems.append(f"an event was not read: {event}")
+            problems.append(f"cannot read an event: {event}")
     at = read.ts if abs(read.ts) < 1e12 else 0.0  # also False for nan
     named = rank if read.data_parallel_rank is None else read.data_parallel_rank
     return EventBatch(tuple(events), seq, at, named, tuple(problems), bool(problems), len(read.events) - len(events))
@@ -215,7 +215,7 @@ def _why(error: Exception) -> str:
         return "nested too deeply"
     said = str(error)
     if "Invalid value" in said:  # names the value
-        return "of no type that is known"
+        return "of unknown type"
     return said.split("\n")[0][:120]
 
 
@@ -265,7 +265,7 @@ def _batch_of_line(line: bytes, place: Place) -> EventBatch:
     try:
         return _received(_message.decode(line), place)
     except msgspec.ValidationError as error:  # most often of a line of another form
-        for name, wanted in (("seq", "no number of a batch"), ("payload_b64", "not base64")):
+        for name, wanted in (("seq", "not a batch number"), ("payload_b64", "not base64")):
             if f"$.{name}`" in str(error):
                 raise KvtoolError(f"`{name}` is {wanted}", hint=_HINT, place=place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
@@ -273,7 +273,7 @@ def _batch_of_line(line: bytes, place: Place) -> EventBatch:
     try:
         event: KVEvent = read_json_event(line)
     except ValueError as error:
-        raise KvtoolError(f"no KV event: {error}", hint=_HINT, place=place) from None
+        raise KvtoolError(f"not a KV event: {error}", hint=_HINT, place=place) from None
     return EventBatch((event,))
 
 
@@ -290,7 +290,7 @@ def _not_json(error: Exception, place: Place) -> KvtoolError:
 def _received(message: _Message, place: Place) -> EventBatch:
     seq, payload = whole_number(message.seq, most=MAX_SEQUENCE), message.payload_b64
     if seq is None:
-        raise KvtoolError("`seq` is no number of a batch", hint=_HINT, place=place)
+        raise KvtoolError("`seq` is not a batch number", hint=_HINT, place=place)
     try:
         data = base64.b64decode(payload, validate=True)
     except ValueError:

@@ -34,7 +34,7 @@ _LONGEST = 10.0
 """Seconds that such a pause is waited for at most."""
 MOST_KEPT = 4_000_000
 """Hashes and tokens of all batches together."""
-_TOO_MUCH = f"the server published more than {MOST_KEPT:,} hashes and tokens: what came after was not kept"
+_TOO_MUCH = f"the server published more than {MOST_KEPT:,} hashes and tokens; later ones are dropped"
 ASKED = "server"
 """In the place of an endpoint: the server says where it publishes."""
 
@@ -66,9 +66,7 @@ def event_sources(connection: ServerConnection, given: str | None) -> NamedSourc
             continue
         endpoint, replay = (_here(text_at(about, key), connection.address) for key in ("endpoint", "replay_endpoint"))
         if len(found) == MOST_RANKS:
-            notes.append(
-                f"the server names more than {MOST_RANKS} publishers of KV events; the others are not listened to"
-            )
+            notes.append(f"the server names more than {MOST_RANKS} publishers of KV events; kvtool ignores the others")
             break
         try:
             if endpoint is not None:
@@ -180,13 +178,13 @@ def publishers(source: str, given: str) -> NamedSources:
     if given != ASKED:
         return NamedSources((EventSource(given),))
     if not is_url(source):
-        raise KvtoolError(f"`{source}` is no server that could say where it publishes", hint="give the endpoint")
+        raise KvtoolError(f"`{source}` is not a server that can list its publishers", hint="pass the endpoint")
     with ServerConnection(server_address(source)) as connection:
         found = event_sources(connection, None)
     if not found.sources:
         raise KvtoolError(
-            found.notes[0] if found.notes else "the server publishes no KV events, or does not say where",
-            hint="start vLLM with --kv-events-config, or give the endpoint: --kv-events tcp://HOST:PORT",
+            found.notes[0] if found.notes else "the server publishes no KV events, or does not list its publishers",
+            hint="start vLLM with --kv-events-config, or pass the endpoint: --kv-events tcp://HOST:PORT",
         )
     return found
 

@@ -63,9 +63,9 @@ class Break:
 
     def __str__(self) -> str:
         if self.restarted:
-            return f"rank {self.rank} began anew at batch {self.seq:,}"
+            return f"rank {self.rank} restarted at batch {self.seq:,}"
         if self.missing is None:
-            return f"batch {self.seq:,} of rank {self.rank} was not read or does not follow the one before"
+            return f"batch {self.seq:,} of rank {self.rank} is unreadable or out of order"
         batches = "1 batch is" if self.missing == 1 else f"{self.missing:,} batches are"
         return f"{batches} missing before number {self.seq:,} of rank {self.rank}"
 

@@ -38,8 +38,8 @@ class EventSource:
         for given in (self.endpoint, self.replay):
             if given is not None and not _is_endpoint(given):
                 raise KvtoolError(
-                    f"{given!r} is no endpoint of KV events",
-                    hint="tcp://HOST:PORT with the host's name where the server says `*`, or ipc://PATH",
+                    f"{given!r} is not an endpoint of KV events",
+                    hint="write tcp://HOST:PORT or ipc://PATH; replace `*` by the host's name",
                 )
 
 
@@ -64,7 +64,7 @@ class _Publisher:
             elif too_large is not None and len(parts) == 2 and len(parts[1]) == 8:
                 yield from self.in_order(_unread(parts[1], too_large, self.source.rank))
             else:
-                said = f"a message of {too_large or f'{len(parts)} parts'} is no batch of KV events"
+                said = f"a message of {too_large or f'{len(parts)} parts'} is not a batch of KV events"
                 yield EventBatch((), rank=self.source.rank, problems=(said,), lost=True)
 
     def in_order(self, batch: EventBatch) -> Iterator[EventBatch]:
@@ -174,7 +174,7 @@ def _batch(number: bytes, payload: bytes, rank: int) -> EventBatch:
 
 
 def _unread(number: bytes, size: str, rank: int) -> EventBatch:
-    said = f"a message of {size} was not read: {MAX_PAYLOAD:,} bytes are the most"
+    said = f"a message of {size} is too large: {MAX_PAYLOAD:,} bytes are the most"
     return EventBatch((), _sequence(number), rank=rank, problems=(said,), lost=True)
 
 

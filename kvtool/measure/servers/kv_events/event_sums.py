@@ -90,7 +90,7 @@ class EventCounter:
             rank.lose()
             self._notes[f"more than {MOST_HELD:,} blocks are held: ages and blocks stored again are incomplete"] = None
         if rank.forgot:
-            self._notes["long evicted blocks are forgotten: blocks stored again after that count as new"] = None
+            self._notes["blocks evicted long ago are forgotten: they count as new when stored again"] = None
 
     def sums(self) -> EventSums:
         """Return the sums of all ranks together."""

@@ -61,9 +61,7 @@ class Scrape:
         """Return notes on what is left out."""
         if not self.left_out:
             return ()
-        return (
-            f"{plural(self.left_out, 'value')} of /metrics cannot be true and is left out: negative, infinite or too large",
-        )
+        return (f"{plural(self.left_out, 'value')} of /metrics are left out: negative, infinite or too large",)
 
     def gauge(self, name: str) -> float | None:
         """Return the gauge over all engines: shares are averaged, counts added up; None where no engine reports it."""
@@ -98,7 +96,7 @@ def scrape_of(exposition: Exposition, *, shown: str, at: float | None = None) ->
     known = ", ".join(kind.server for kind in KINDS)
     raise KvtoolError(
         f"`{shown}` has no metrics of a server that kvtool knows ({known})",
-        hint="SGLang and llama.cpp count with --enable-metrics and --metrics only",
+        hint="start SGLang with --enable-metrics, llama.cpp with --metrics",
     )
 
 
@@ -205,5 +203,5 @@ def looking(source: str, *, what: str) -> Iterator[Callable[[], Scrape]]:
             yield look
         return
     if "://" in source:
-        raise KvtoolError(f"`{source.split('://')[0]}` is no way to reach a server", hint="http:// and https:// are")
+        raise KvtoolError(f"`{source.split('://')[0]}` is not a scheme for servers", hint="use http:// or https://")
     yield lambda: scrape_of(read_exposition(source), shown=source, at=time.time())

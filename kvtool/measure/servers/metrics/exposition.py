@@ -18,7 +18,7 @@ MOST_LINES = 50_000
 """A vLLM writes some 700 for each of its engines."""
 _LONGEST_LINE = 1 << 14  # characters: a bound for hostile servers
 _EXCERPT = 200  # characters of a line that a message quotes
-_HINT = "give what a server answers at /metrics, as it is"
+_HINT = "pass the unchanged answer of a server's /metrics"
 
 Labels = Mapping[str, str]
 
@@ -79,7 +79,7 @@ def parse_exposition(text: str, *, shown: str) -> Exposition:
                 of_name = found.setdefault(name, {})
                 if key in of_name:
                     raise KvtoolError(
-                        f"`{shown}` says `{_short(name)}` twice for the same labels", hint="give one scrape at a time"
+                        f"`{shown}` has `{_short(name)}` twice for the same labels", hint="pass one scrape at a time"
                     )
                 of_name[key] = MetricSample(MappingProxyType(labels), float(value))
     except (ValueError, OverflowError, LookupError, AttributeError) as error:
@@ -102,7 +102,7 @@ class _Lines:
                 raise self.wrong(f"line is longer than {_LONGEST_LINE:,} characters")
             yield line
 
-    def wrong(self, message: str = "line is no metric in the Prometheus format") -> KvtoolError:
+    def wrong(self, message: str = "line is not a metric in the Prometheus format") -> KvtoolError:
         line = self._lines[self._last - 1]
         place = Place(self._shown, self._last, 1, line if len(line) <= _EXCERPT else None)
         return KvtoolError(message, hint=_HINT, place=place)

@@ -60,7 +60,7 @@ class Watching:
         self.state, self.message = "counting", "; ".join(scrape.notes)
         if broken == "several servers":
             self.state = broken
-            self.message = "the counters are those of several servers behind one URL: give the URL of one of them"
+            self.message = "several servers share this URL: pass the URL of one server"
             self._recent = deque([scrape])
             return
         if broken == "restart":
@@ -70,7 +70,7 @@ class Watching:
             self._looked.clear()
             self.restarts += 1
             self.state = "restarted"
-            self.message = "the server was started again: what it counted after it was last asked is lost"
+            self.message = "the server restarted: counts since the last read are lost"
         self._recent.append(scrape)
         self._remember(scrape)
         while len(self._recent) > 2 and _age(self._recent[1], scrape) >= self._window:

@@ -10,6 +10,7 @@ from kvtool.report.html.charts.drawing import area, drawing, label, line, path, 
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
+from kvtool.report.views.memory import blocks_and_memory
 from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
 from kvtool.results.views import Reuse, ReuseBin
@@ -130,7 +131,7 @@ def _curve_keys(report: Report) -> list[Key]:
     ]
     if capacity:
         gate = element("line", x1=9, x2=9, y1=0, y2=12, class_="gate")
-        held = f"{plural(capacity, 'block')}, {size(capacity * report.kv_cache.bytes_per_block)}"
+        held = blocks_and_memory(report, capacity)
         return [*keys, Key(_mark(gate), "configured capacity", held)]
     return [*keys, Key(Markup(""), "configured capacity", "unlimited")]
 
@@ -142,9 +143,11 @@ def _mark(shape: Markup) -> Markup:
 def _curve_table(report: Report, reuse: Reuse) -> Table:
     per_block = report.kv_cache.bytes_per_block
     rows: list[tuple[Cell, ...]] = [
-        (f"{point.blocks:,}", size(point.blocks * per_block), percent(point.hit_rate)) for point in reuse.curve
+        (f"{point.blocks:,}", *([] if per_block is None else [size(point.blocks * per_block)]), percent(point.hit_rate))
+        for point in reuse.curve
     ]
-    columns = (TableColumn("Blocks", "number"), TableColumn("KV memory", "number"), TableColumn("Hit rate", "number"))
+    memory = [] if per_block is None else [TableColumn("KV memory", "number")]
+    columns = (TableColumn("Blocks", "number"), *memory, TableColumn("Hit rate", "number"))
     return Table(_CURVE_TITLE, columns, rows, folded=True)
 
 

@@ -79,13 +79,16 @@ def _notes(report: SizeDocument) -> list[str]:
     per_block = some.bytes_per_block
     one = " on each accelerator" if report.tensor_parallel > 1 else ""
     many = several(report)
-    notes = [] if many else [f"KV cache: {size(per_block / report.block_size)} a token, {size(per_block)} a block{one}"]
-    if many:
-        notes.append(f"KV cache: {size(per_block)} a block{one}, whichever group takes it")
+    each = "" if many else f"{size(per_block / report.block_size)} a token, "
+    notes = [f"KV cache: {each}{size(per_block)} a block{one}" + (", whichever group takes it" if many else "")]
     if report.kv_cache_dtype != report.native_dtype:
         notes[0] += (
             f"; {report.capacity_gain:.2f} times the {'requests' if many else 'blocks'} of {report.native_dtype}"
         )
+    if len(report.accelerators) == 1:
+        estimated = f"{size(some.activation_bytes_estimate)} of activations"
+        notes[0] += f"; {estimated} and {size(some.graph_bytes_estimate)} of CUDA graphs are estimates"
+        return [*notes, *_lacks(report)]
     notes.append("blocks: those that requests can use, as in --capacity; vLLM's own count has its null block, one more")
     if many and report.max_model_len is not None:
         notes.append(
@@ -97,6 +100,24 @@ def _notes(report: SizeDocument) -> list[str]:
         )
     else:
         notes.append("--max-model-len N shows how many requests of that length there is room for at once")
+    notes += _lacks(report)
+    notes.append("memory: the data sheet's; what vLLM finds on the device is up to a tenth less")
+    steps: dict[str, list[str]] = {}
+    for room in report.accelerators:
+        limits = f"{room.max_num_batched_tokens:,} tokens and {room.max_num_seqs:,} requests"
+        steps.setdefault(limits, []).append(room.name)
+    said = "; ".join(f"{limits} on {', '.join(names)}" for limits, names in steps.items())
+    notes.append(f"a step, by {BATCH_LIMITS_SOURCE}: {said}")
+    most = [min, max] if len({room.activation_bytes_estimate for room in report.accelerators}) > 1 else [max]
+    activations = " to ".join(size(of(room.activation_bytes_estimate for room in report.accelerators)) for of in most)
+    estimates = f"{activations} for activations, {size(some.graph_bytes_estimate)} for CUDA graphs"
+    notes.append(f"exact: blocks of the KV cache; from the config: weights; estimates: {estimates}")
+    return notes
+
+
+def _lacks(report: SizeDocument) -> list[str]:
+    """Return where the model does not fit, and how its weights are stored."""
+    notes: list[str] = []
     too_small = [room for room in report.accelerators if room.fits and room.fits_max_model_len is False]
     if too_small:
         longest = ", ".join(f"{room.name} {room.longest_request:,}" for room in too_small)
@@ -109,17 +130,6 @@ def _notes(report: SizeDocument) -> list[str]:
         )
     if report.weights_note is not None:
         notes.append(f"weights: {report.weights_note}")
-    notes.append("memory: the data sheet's; what vLLM finds on the device is up to a tenth less")
-    steps: dict[str, list[str]] = {}
-    for room in report.accelerators:
-        limits = f"{room.max_num_batched_tokens:,} tokens and {room.max_num_seqs:,} requests"
-        steps.setdefault(limits, []).append(room.name)
-    said = "; ".join(f"{limits} on {', '.join(names)}" for limits, names in steps.items())
-    notes.append(f"a step, by {BATCH_LIMITS_SOURCE}: {said}")
-    most = [min, max] if len({room.activation_bytes_estimate for room in report.accelerators}) > 1 else [max]
-    activations = " to ".join(size(of(room.activation_bytes_estimate for room in report.accelerators)) for of in most)
-    estimates = f"{activations} for activations, {size(some.graph_bytes_estimate)} for CUDA graphs"
-    notes.append(f"exact: blocks of the KV cache; from the config: weights; estimates: {estimates}")
     return notes
 
 

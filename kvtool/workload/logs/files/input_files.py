@@ -61,13 +61,13 @@ class InputFiles:
 
     def notes(self, *, name_all: bool = False) -> list[str]:
         """Return notes on what was found and not read, for the head of a report."""
-        told = [f"the file there is {self.paths[0]}"] if self.searched and len(self.paths) == 1 else []
+        told = [f"the only file is {self.paths[0]}"] if self.searched and len(self.paths) == 1 else []
         if self.passed_over and not name_all:
             told.append(
-                f"{plural(len(self.passed_over), 'file')} passed over ({_counts(self.passed_over)}): -v names them"
+                f"{plural(len(self.passed_over), 'file')} skipped ({_counts(self.passed_over)}): list them with -v"
             )
         elif self.passed_over:
-            told += [f"passed over: {each.path} ({each.what})" for each in self.passed_over]
+            told += [f"skipped: {each.path} ({each.what})" for each in self.passed_over]
         return told
 
 
@@ -137,8 +137,8 @@ def _nothing(name: str, passed_over: Sequence[PassedOver]) -> KvtoolError:
     hint = None
     workload = next((each.path for each in passed_over if each.what == _YAML), None)
     if workload is not None:
-        hint = f"a workload file is given by itself: {workload}"
-    return KvtoolError(f"there is no log and no prompt in it{there}", hint=hint, place=Place(name))
+        hint = f"pass the workload file alone: {workload}"
+    return KvtoolError(f"the folder contains no log and no prompt{there}", hint=hint, place=Place(name))
 
 
 def _counts(passed_over: Sequence[PassedOver]) -> str:
@@ -218,8 +218,8 @@ class _Search:
                     self._looked_at += 1
                     if self._looked_at > MOST_FILES:
                         raise KvtoolError(
-                            f"there are more than {MOST_FILES:,} files in it",
-                            hint="give a folder below it",
+                            f"the folder contains more than {MOST_FILES:,} files",
+                            hint="pass a subfolder",
                             place=Place(self._name),
                         )
                     found.append(entry)

@@ -342,7 +342,7 @@ def read_raw(
 ) -> ReadRecord | KvtoolError:
     """Return the contents of a record, or what is wrong with it, with its place in the file."""
     # What is piped in has no name that says what it is, and a prompt is no log.
-    hint = "--format text, if it is a prompt" if where.path == STDIN and not good else None
+    hint = "add --format text if it is a prompt" if where.path == STDIN and not good else None
     so_far = f"{good} {'line' if raw.is_line else 'record'}{'' if good == 1 else 's'} ok"
     text: str | None
     if raw.problem is not None:

@@ -41,7 +41,9 @@ def _spoken(record: Record, items: list[Any], *path: str) -> list[Message]:
         role = _SPEAKERS.get(speaker.lower()) if isinstance(speaker, str) else None
         if role is None:
             known = ", ".join(sorted(_SPEAKERS))
-            raise record.error(f"{label}[{i}] has an unknown speaker", *path, i, "from", hint=f"known are {known}")
+            raise record.error(
+                f"{label}[{i}] has an unknown speaker", *path, i, "from", hint=f"known speakers: {known}"
+            )
         if "value" not in item:
             raise record.error(f"{label}[{i}] has no `value`", *path, i)
         text = record.text(item["value"], *path, i, "value", part=f"{label}[{i}] ({role})")
@@ -84,7 +86,7 @@ def user_turns(record: Record) -> Turns:
 
 def _dialogue(record: Record, turns: list[list[Message]]) -> Dialogue:
     if not turns:
-        raise record.error("there are no turns in it")
+        raise record.error("it contains no turns")
     tools = tools_of(record)
     return Dialogue(
         record.turn(index=i, turns=len(turns), messages=messages, tools=tools) for i, messages in enumerate(turns)

@@ -134,7 +134,7 @@ def format_named(name: str) -> RecordFormat:
         if each.name == name:
             return _declared(number)
     near = get_close_matches(name, FORMAT_NAMES, n=1)
-    hint = f"did you mean `{near[0]}`?" if near else f"the formats are {', '.join(FORMAT_NAMES)}"
+    hint = f"did you mean `{near[0]}`?" if near else f"known formats: {', '.join(FORMAT_NAMES)}"
     raise KvtoolError(f"unknown log format `{name}`", hint=hint)
 
 

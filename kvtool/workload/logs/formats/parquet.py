@@ -52,7 +52,7 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
     except ImportError:
         raise KvtoolError(f"this is {what}", hint=INSTALL_PARQUET, place=Place(path)) from None
     if not is_plain(reader):
-        raise KvtoolError(f"{what} that is compressed as a whole", hint="decompress it first", place=Place(path))
+        raise KvtoolError(f"{what} must not be compressed", hint="decompress it first", place=Place(path))
     try:
         if head.startswith(_PARQUET):
             with _mapped(file) as mapped, import_module("pyarrow.parquet").ParquetFile(mapped) as source:
@@ -63,15 +63,15 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
         for names, rows in _batches(head, file):
             if not holds_prompts(names):
                 raise KvtoolError(
-                    f"{what} without a column that holds prompts: {fields_shown('column', names, _SHOWN)}",
-                    hint="prompts stand in a column `messages`, `prompt`, `request` or `body`",
+                    f"{what} has no column with prompts: {fields_shown('column', names, _SHOWN)}",
+                    hint="name the column `messages`, `prompt`, `request` or `body`",
                     place=Place(path),
                 )
             for row in rows:
                 number += 1
                 yield RawRecord(b"", number, 1, False, value=record_of(names, list(row.values())))
     except (arrow.ArrowException, OSError) as error:
-        raise KvtoolError(f"{what} that is damaged", hint="is it whole?", place=Place(path)) from error
+        raise KvtoolError(f"{what} is damaged", hint="check whether the file is complete", place=Place(path)) from error
 
 
 def _mapped(file: str) -> Any:
@@ -104,8 +104,8 @@ def block_records(source: Any, facts: BlockFacts, path: str) -> Iterator[RawReco
     """Yield the conversations of a Parquet file that is open; the number of their first row stands for a line."""
     if not source.schema_arrow.equals(block_schema(need_parquet())):
         raise KvtoolError(
-            "a block trace with other columns than kvtool writes",
-            hint="make it anew with kvtool trace",
+            "the block trace has other columns than kvtool writes",
+            hint="make it again with kvtool trace",
             place=Place(path),
         )
     held: list[BlockRow] = []
@@ -154,7 +154,7 @@ def _checked(record: Record, cells: list[Any], size: int) -> BlockRow:
     if row.status is not None and row.status >= 400:
         return row._replace(input_length=0, hash_ids=[], answer_ids=[])
     if cells[7] is None or cells[9] is None or row.input_length < 1:
-        raise record.error("a request without a prompt")
+        raise record.error("the request has no prompt")
     tokens, named = row.input_length, len(row.hash_ids)
     if row.answer_ids is None:
         fits = (named - 1) * size < tokens < (named + 1) * size

@@ -82,8 +82,8 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
     names, delimiter = _header(reader.peek(1 << 16))
     if not holds_prompts(names):
         raise KvtoolError(
-            f"a table without a column that holds prompts: {fields_shown('column', names, _SHOWN)}",
-            hint="prompts stand in a column `messages` (JSON), `prompt`, `request` or `body`",
+            f"the table has no column with prompts: {fields_shown('column', names, _SHOWN)}",
+            hint="name the column `messages` (JSON), `prompt`, `request` or `body`",
             place=Place(path, 1, 1),
         )
     # The only way to have longer cells; the limit is the process's, and nothing else here reads tables.
@@ -131,17 +131,15 @@ def _rows(rows: _CsvReader, lines: _Lines, names: list[str], path: str) -> Itera
             hint = "convert the file: iconv -f LATIN1 -t UTF-8"
             raise KvtoolError(message, hint=hint, place=Place(path, line)) from None
         except csv.Error as error:
-            reason = (
-                "a quoted cell does not end" if "unexpected end" in str(error) else "its quotes do not fit together"
-            )
-            yield RawRecord(b"", line, 1, True, f"no row of a table ({reason})", value={})
+            reason = "a quoted cell is never closed" if "unexpected end" in str(error) else "its quotes do not match"
+            yield RawRecord(b"", line, 1, True, f"bad table row ({reason})", value={})
             lines.end_row()
             continue
         lines.end_row()
         if header:
             header = False
         elif len(row) > len(names):
-            problem = f"no row of a table ({len(row)} cells for {len(names)} columns)"
+            problem = f"bad table row ({len(row)} cells for {len(names)} columns)"
             yield RawRecord(b"", line, 1, True, problem, value={})
         elif row and any(row):
             yield RawRecord(b"", line, 1, True, value=record_of(names, row))

@@ -89,7 +89,7 @@ def lmcache_lookups(record: Record) -> Turns:
         try:
             hashes.append(int(value, 16) if isinstance(value, str) else whole_hash(value))
         except ValueError:
-            raise record.error(f"chunk_hashes[{i}] is not a hash but {kind(value)}", "chunk_hashes", i) from None
+            raise record.error(f"chunk_hashes[{i}] must be a hash, not {kind(value)}", "chunk_hashes", i) from None
     size = record.count("chunk_size", least=1)
     prompt = _covered(record, HashedPrompt(hashes, record.count("seq_len", least=1), size), "seq_len", "chunk_hashes")
     return [record.turn(hashed=prompt)]
@@ -101,7 +101,7 @@ def weka(record: Record) -> Turns:
     local = record.fields.get("hash_id_scope", "local") != "global"
     found = _weka_requests(record, record.list_of("requests"), ("requests",), size, local)
     if not found:
-        raise record.error("there are no requests in it", "requests")
+        raise record.error("it contains no requests", "requests")
     start = next((time for time, _, _ in found if time is not None), 0.0)
     found.sort(key=lambda item: start if item[0] is None else item[0])
     turns = [
@@ -126,7 +126,7 @@ def ids_of(record: Record, value: Any, *path: str | int) -> Ids:
         raise record.error(f"`{name}` must be a list of token ids", *path)
     if ids.min() < 0 or ids.max() >= 1 << 31:
         at = int(np.argmax((ids < 0) | (ids >= 1 << 31)))
-        raise record.error(f"`{name}` has {ids[at]}, which is no token id", *path, at)
+        raise record.error(f"`{name}` has {ids[at]}, which is not a token id", *path, at)
     return ids.astype(np.int32)
 
 
@@ -159,7 +159,7 @@ def _covered(record: Record, prompt: HashedPrompt, length: str, hashes: str, *pa
     ratio = prompt.num_tokens / max(len(prompt.hash_ids), 1)
     power = 1 << max(round(ratio) - 1, 0).bit_length()
     hint = (
-        f"if the trace is in blocks of {power}: --trace-block-size {power}"
+        f"add --trace-block-size {power} if the trace has blocks of {power}"
         if prompt.hash_ids and power != size
         else None
     )

@@ -14,7 +14,7 @@ _NAME = r"""[^\s.,\[\]"'$]+"""
 _QUOTED = r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*\'"""
 _STEP = re.compile(rf"""\.?(?P<name>{_NAME})|\[\s*(?P<index>\d{{1,9}})\s*\]|\[\s*(?P<quoted>{_QUOTED})\s*\]""")
 _COMMA = re.compile(rf"""(?:{_QUOTED}|[^,"'])*""")
-_FORM = 'a path is written like service, metadata.service, $.metadata["service"] or tags[0]'
+_FORM = 'write a path like service, metadata.service, $.metadata["service"] or tags[0]'
 _DEPTH = 4
 """To which fields are listed."""
 _MOST_LISTED = 200  # fields of a record that are listed for a hint
@@ -68,7 +68,7 @@ def _parsed(text: str, flag: str) -> FieldPath:
     while at < len(path):
         found = _STEP.match(path, at)
         if found is None or (found["name"] is not None and at and path[at] != "."):
-            raise KvtoolError(f"{flag}: no path to a field: `{text}`, from `{path[at:][:20]}` on", hint=_FORM)
+            raise KvtoolError(f"{flag}: `{text}` is not a path: error at `{path[at:][:20]}`", hint=_FORM)
         if found["index"] is not None:
             steps.append(int(found["index"]))
         elif found["quoted"] is not None:

@@ -35,7 +35,7 @@ _PROMPT_FIELDS = frozenset(
         "output",
     )
 )
-_CHANGE = "--group-by FIELD divides them otherwise"
+_CHANGE = "change with --group-by FIELD"
 FLAG = "--tenant"
 _LISTED = 16
 """Records whose fields are listed where none has the one that was named."""
@@ -91,7 +91,7 @@ class _SingleGroup:
         return PLAIN_GROUP
 
     def notes(self) -> list[str]:
-        return [f"files of one request each are one group; {_CHANGE}"]
+        return [f"files with one request each form one group; {_CHANGE}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +185,7 @@ class _FieldDivision:
         return name_of_value(text)
 
     def notes(self) -> list[str]:
-        how = "groups by" if self._how.found else "groups as asked, by"
-        told = [f"{how} {self._label}: {len(self._names)}" + (f"; {_CHANGE}" if self._how.found else "")]
+        told = [f"groups by {self._label}: {len(self._names)}" + (f"; {_CHANGE}" if self._how.found else "")]
         for path, count in zip(self._how.paths, self._missing, strict=True):
             if count:
                 told.append(
@@ -203,7 +202,7 @@ class _FieldDivision:
         if self._overflow.requests:
             more = f"{len(self._overflow.names):,}" + (" or more" if len(self._overflow.names) >= _MOST_COUNTED else "")
             told.append(
-                f"the first {self._how.most} values are groups; {more} others are group `{OTHER}` "
+                f"the first {self._how.most} values are groups; {more} others form the group `{OTHER}` "
                 f"({plural(self._overflow.requests, 'request')})"
             )
         return told
@@ -246,7 +245,7 @@ class _PromptDivision:
             told.append(f"{plural(self._without, 'request')} without a system prompt: group `(no system prompt)`")
         if self._others:
             told.append(
-                f"the first {self._how.most} are groups; the others are group `{OTHER}` ({plural(self._others, 'request')})"
+                f"the first {self._how.most} are groups; the others form the group `{OTHER}` ({plural(self._others, 'request')})"
             )
         return told
 
@@ -321,7 +320,7 @@ class TenantField:
         """Return notes on records without the field, for the head of a report."""
         if not self._there or not self._without:
             return []
-        return [f"{plural(self._without, 'record')} without `{_shown_field(self.path)}`: nobody's"]
+        return [f"{plural(self._without, 'record')} without `{_shown_field(self.path)}`: no tenant"]
 
 
 def _none_of(records: int) -> str:

@@ -74,7 +74,7 @@ _OF_CALL = frozenset(
 FAILED = LeftOut("failed")
 CACHED = LeftOut("locally cached answer")
 PROMPTLESS = LeftOut(
-    "promptless call", hint="what was said before these answers is not in the file: give the whole session as one file"
+    "promptless call", hint="the file lacks the messages before these answers: pass the whole session as one file"
 )
 _FAIL_STATUSES = ("status_code", "statusCode", "response_status", "http_status", "status")
 _FAILED_WORDS = frozenset(("error", "errored", "failed", "failure", "cancelled", "canceled", "expired", "timeout"))

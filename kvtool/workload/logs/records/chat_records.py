@@ -182,7 +182,7 @@ def message_at(record: Record, item: Any, label: str, *path: str | int) -> list[
         raise record.error(f"{label} has no `role`", *path, *(("role",) if "role" in item else ()))
     content = content_of(record, item.get("content"), (*path, "content"), f"{label} ({role})")
     if not isinstance(item.get("tool_calls", []) or [], list):
-        raise record.error(f"{label} has `tool_calls` that are no list", *path, "tool_calls")
+        raise record.error(f"{label} has `tool_calls` that are not a list", *path, "tool_calls")
     message = {**item, "content": content}
     return without_anthropic_blocks(message) if isinstance(content, list) else [message]
 
@@ -196,12 +196,12 @@ def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: st
     parts: list[Any] = []
     for i, item in enumerate(value):
         if isinstance(item, dict) and not isinstance(item.get("type"), str | None):
-            wrong = f"the content of {part} has a part whose `type` is {kind(item['type'])}, not text"
+            wrong = f"the content of {part} has a part with a `type` that is {kind(item['type'])}, not text"
             raise record.error(wrong, *path, i, "type")
         if isinstance(item, str):
             parts.append({"type": "text", "text": record.text(item, *path, i, part=part)})
         elif not isinstance(item, dict):
-            raise record.error(f"the content of {part} has {kind(item)} in place of a part", *path, i)
+            raise record.error(f"the content of {part} has {kind(item)} instead of a part", *path, i)
         elif "text" in item and item.get("type") in ("text", "input_text", "output_text", None):
             parts.append({**item, "type": "text", "text": record.text(item["text"], *path, i, "text", part=part)})
         elif item.get("type") == "tool_result":

@@ -22,7 +22,7 @@ NAMES = (
     *_PROMPTS,
     *("tools", "session", "tenant", "time", "end", "model", "provider", "usage", "output", "id", "cost"),
 )
-_FORM = "a map is written like messages=payload.req.messages,session=meta.chat,time=ts,usage=payload.res.usage"
+_FORM = "write a map like messages=payload.req.messages,session=meta.chat,time=ts,usage=payload.res.usage"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ def mapped_format(text: str) -> RecordFormat:
     for piece in text.split(","):
         name, sign, path = (part.strip() for part in piece.partition("="))
         if not sign or not path:
-            raise KvtoolError(f"{FLAG}: `{piece.strip()[:60]}` is no NAME=PATH", hint=_FORM)
+            raise KvtoolError(f"{FLAG}: `{piece.strip()[:60]}` is not NAME=PATH", hint=_FORM)
         if name not in NAMES:
-            raise KvtoolError(f"{FLAG}: there is no `{name[:40]}`", hint=f"names are {', '.join(NAMES)}")
+            raise KvtoolError(f"{FLAG}: unknown name `{name[:40]}`", hint=f"known names: {', '.join(NAMES)}")
         if name in ways:
-            raise KvtoolError(f"{FLAG}: `{name}` is there twice", hint=_FORM)
+            raise KvtoolError(f"{FLAG}: `{name}` appears twice", hint=_FORM)
         ways[name] = way_of(path)
     prompt = next((name for name in _PROMPTS if name in ways), None)
     if prompt is None:
@@ -86,7 +86,7 @@ def mapped_format(text: str) -> RecordFormat:
 def way_of(path: str, flag: str = FLAG) -> Way:
     """Return the way that a path describes; KvtoolError, which names `flag`, for what is none."""
     if not path.replace("[]", "").strip("."):
-        raise KvtoolError(f"{flag} names no field: `{path}`", hint="a path is written like meta.customer or tags[0]")
+        raise KvtoolError(f"{flag} names no field: `{path}`", hint="write a path like meta.customer or tags[0]")
     parts = [part.strip(".") for part in path.split("[]")]
     return Way(tuple(parse_fields(part, flag)[0] if part else None for part in parts))
 
@@ -116,7 +116,7 @@ def _read(record: Record, ways: Mapping[str, Way]) -> Reading:
     tools = _object(at("tools"))
     found = call_from(record, at(name), around, answer=at("output"), beside={"tools": tools} if tools else None)
     if found is None:
-        raise record.error(f"{FLAG}: `{name}` holds no messages and no text", hint=_FORM)
+        raise record.error(f"{FLAG}: `{name}` contains neither messages nor text", hint=_FORM)
     return found
 
 

@@ -84,7 +84,7 @@ def _note_unread(record: Record, item: FoundCall) -> None:
     if any(each is not None for each in (turn.output_text, turn.output_ids, turn.output_tokens)):
         return
     if (key := unread_answer(record)) is not None:
-        shown = f"`{key}`" if is_answer_name(key) or is_field_name(key) else "a key that no format knows"
+        shown = f"`{key}`" if is_answer_name(key) or is_field_name(key) else "an unknown key"
         turn.call = replace(turn.call, unread=shown)
 
 
@@ -197,8 +197,8 @@ def _prompt_objects(record: Record, format_: RecordFormat | None) -> list[tuple[
                 return [each for each in held if each is not None]
     if format_ is not None:
         mapped = format_.name not in FORMAT_NAMES
-        hint = "--format NAME, if it is of a known format; --on-bad-line skip, if not" if mapped else None
-        raise record.error(f"this is no record of the format {format_.name}, which has {format_.shape}", hint=hint)
+        hint = "add --format NAME for a known format, or --on-bad-line skip" if mapped else None
+        raise record.error(f"not a {format_.name} record: that format has {format_.shape}", hint=hint)
     raise _unknown(record)
 
 
@@ -228,5 +228,5 @@ def _unknown(record: Record) -> RecordError:
         if near:
             return record.error(message, hint=f"did you mean `{near[0]}` for `{key}`?")
     return record.error(
-        message, hint="say where it is: --map messages=a.b (or prompt=a.b); the formats stand in docs/inputs.md"
+        message, hint="say where it is: --map messages=a.b (or prompt=a.b); docs/inputs.md lists the formats"
     )

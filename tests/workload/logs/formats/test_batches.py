@@ -103,7 +103,7 @@ def test_answers_alone_are_told_and_no_workload(tmp_path: Path) -> None:
         ("c-0", 10, None, None),
         ("c-1", 11, None, None),
     ]
-    with pytest.raises(KvtoolError, match="there is no request of a model in it"):
+    with pytest.raises(KvtoolError, match="it contains no model request"):
         list(source.conversations())
 
 

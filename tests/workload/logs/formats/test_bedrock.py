@@ -112,7 +112,7 @@ def test_what_is_no_call_is_told(tmp_path: Path) -> None:
     assert read.of("messages") == [[["user", "fine"]]]
     assert read.left_out == {
         "failed": 1,
-        "request whose body lies in S3": 1,
+        "request with its body in S3": 1,
         "request without its body": 1,
         "embedding": 1,
     }

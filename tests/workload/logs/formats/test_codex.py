@@ -166,13 +166,12 @@ def test_a_type_that_is_no_text_is_an_error(tmp_path: Path) -> None:
     path = lines(tmp_path / "r.jsonl", [meta(), line("response_item", {"type": ["message"], "role": "user"})])
     assert refusal(path).message == "an item has a `type` that is a list"
     path = lines(tmp_path / "r.jsonl", [{"input": [{"type": ["message"], "content": "SECRET"}], "model": "m"}])
-    assert refusal(path).message == "input[0] has a `type` that is no text"
+    assert refusal(path).message == "input[0] has a `type` that is not text"
     path = lines(tmp_path / "r.jsonl", [{"type": {}, "payload": {}}])
     assert refusal(path).message.startswith("no prompt found")
 
 
 def test_a_session_in_which_nothing_was_answered_yet_is_not_called_empty(tmp_path: Path) -> None:
     assert (
-        refusal(lines(tmp_path / "r.jsonl", [meta(), message("user", "a")])).message
-        == "there is no request of a model in it"
+        refusal(lines(tmp_path / "r.jsonl", [meta(), message("user", "a")])).message == "it contains no model request"
     )

@@ -74,7 +74,7 @@ def test_texts_and_messages_that_stand_beside_the_events_are_put_in(tmp_path: Pa
 def test_a_text_that_is_not_there_is_told(tmp_path: Path) -> None:
     path = lines(tmp_path / "s.jsonl", [sample(model_event(SYSTEM, OPEN), model_event(OPEN))])
     (first, second), _ = rows(path)
-    assert (first["incomplete"], "incomplete" in second) == ("texts of it are not in the file", False)
+    assert (first["incomplete"], "incomplete" in second) == ("its texts are not in the file", False)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_archive_in_zstd_is_read(tmp_path: Path) -> None:
 def test_refs_out_of_the_pool_are_an_error_without_prompt_text(tmp_path: Path) -> None:
     path = lines(tmp_path / "s.jsonl", [sample(model_event(input_refs=[[0, 9]]), message_pool=[OPEN])])
     error = refusal(path)
-    assert error.message == "`input_refs` leads out of the pool of messages"
+    assert error.message == "`input_refs` points outside the pool of messages"
     assert error.place is not None
     assert error.place.line == 1
 

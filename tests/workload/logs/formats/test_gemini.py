@@ -110,7 +110,7 @@ def test_an_explicit_cache_is_not_in_the_log(tmp_path: Path) -> None:
     ("body", "message"),
     [
         ({"contents": [{"role": "user", "parts": [{"text": 5}]}]}, "must be text"),
-        ({"contents": [{"role": "user", "parts": [7]}]}, "in place of a part"),
+        ({"contents": [{"role": "user", "parts": [7]}]}, "instead of a part"),
         ({"contents": []}, "the list of messages is empty"),
         (
             {"request": asked("secret"), "response": answered("b", promptTokenCount=5, cachedContentTokenCount=6)},

@@ -120,7 +120,7 @@ def test_lines_without_any_request_are_no_workload(tmp_path: Path) -> None:
     path = tmp_path / "app.log"
     path.write_text(docker(STARTED, 0) + docker("ready", 1))
     error = refusal(path)
-    assert error.message == "there is no request of a model in it; left out: 2 other lines"
+    assert error.message == "it contains no model request; left out: 2 other lines"
     assert "--map" in (error.hint or "")
 
 

@@ -30,8 +30,8 @@ def log_begins(head: bytes, path: str) -> bool:
 def no_prompts(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
     """Raise: a chat is not what was sent."""
     del reader, file
-    hint = "run aider with --llm-history-file FILE, and give that file"
-    raise KvtoolError("a chat history of aider: it holds no prompt as it was sent", hint=hint, place=Place(path))
+    hint = "run aider with --llm-history-file FILE, and pass that file"
+    raise KvtoolError("a chat history of aider does not contain the sent prompts", hint=hint, place=Place(path))
 
 
 def log_records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:

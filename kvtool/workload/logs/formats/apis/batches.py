@@ -19,7 +19,7 @@ from kvtool.workload.logs.records.streamed_answers import answer_in
 _BODIES = ("body", "params", "request")
 _ASKED, _ANSWERED = "batch request", "batch answer"
 _NOT_DONE = frozenset(("errored", "expired", "canceled", "cancelled", "failed"))
-_GIVE_BOTH = "give the batch's input file, too; they are joined by `custom_id` or `key`"
+_GIVE_BOTH = "pass the batch's input file too: kvtool joins them by `custom_id` or `key`"
 
 
 def is_request(fields: Fields) -> bool:

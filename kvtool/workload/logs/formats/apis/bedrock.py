@@ -16,7 +16,7 @@ from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading,
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_of
 
-IN_S3 = LeftOut("request whose body lies in S3")
+IN_S3 = LeftOut("request with its body in S3")
 NO_BODY = LeftOut("request without its body")
 _MESSAGES = ("message", "@message")
 _OPERATIONS = ("InvokeModel", "Converse")

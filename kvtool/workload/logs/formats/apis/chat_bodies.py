@@ -72,8 +72,8 @@ def read_stored(record: Record) -> Reading:
 def refuse(record: Record) -> NoReturn:
     """Return an answer that says nothing of what was asked."""
     raise record.error(
-        "an answer of the chat API without its request: it holds no prompt",
-        hint="of stored completions fetch the messages, too (GET /v1/chat/completions/ID/messages), into `messages` of each",
+        "an answer of the chat API without its request contains no prompt",
+        hint="for stored completions, add `messages` to each (GET /v1/chat/completions/ID/messages)",
     )
 
 

@@ -125,7 +125,7 @@ class _Blocks:
 
     def _add(self, block: Any, label: str, *path: str | int) -> None:
         if not isinstance(block, dict):
-            raise self._record.error(f"the content of {label} has {kind(block)} in place of a block", *path)
+            raise self._record.error(f"the content of {label} has {kind(block)} instead of a block", *path)
         if block.get("text") is not None:
             text = self._record.text(block["text"], *path, "text", part=label)
             self._parts.append({"type": "text", "text": text})

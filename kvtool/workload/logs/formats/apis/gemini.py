@@ -162,7 +162,7 @@ class _Parts:
             message["content"].append({"type": "text", "text": self.record.text(part, *path, part=label)})
             return
         if not isinstance(part, dict):
-            raise self.record.error(f"{label} has {kind(part)} in place of a part", *path)
+            raise self.record.error(f"{label} has {kind(part)} instead of a part", *path)
         if part.get("thought"):
             return  # it is not sent again
         if part.get("text") is not None:

@@ -17,7 +17,7 @@ from kvtool.workload.logs.records.record_format import Fields, FoundCall, Readin
 
 ANSWERS, CONTINUED = "response", "continued response"
 """What records are joined by: the id of their answer, and that of the answer before it."""
-MISSING = "an earlier answer of its chain is not in the log"
+MISSING = "an earlier answer in its chain is not in the log"
 _LONGEST_CHAIN = 1_000  # answers in a chain: a bound for hostile logs
 _CALLS = {
     "function_call": "arguments",
@@ -39,7 +39,7 @@ def responses_api(record: Record) -> Reading:
     incomplete, root = _add_chain(record, items)
     items.add_input()
     if incomplete is None and _keeps_items(record):
-        incomplete = "its conversation is kept by the server"
+        incomplete = "the server keeps its conversation"
     turns = requests_of(record, items.messages, uncounted=items.uncounted, incomplete=incomplete)
     for index in range(len(turns)):
         turn = turns[index]
@@ -96,7 +96,7 @@ class ResponseItems:
         type_ = item.get("type") if isinstance(item, dict) else None
         label = f"{path[-2]}[{path[-1]}]" if len(path) > 1 else "".join(map(str, path)) or "item"
         if not isinstance(type_, str | None):
-            raise record.error(f"{label} has a `type` that is no text", *path, "type")
+            raise record.error(f"{label} has a `type` that is not text", *path, "type")
         if type_ in _CALLS:
             said = item.get(_CALLS[type_])
             said = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)

@@ -54,7 +54,7 @@ def read_inputs(record: Record) -> Reading:
 def refuse_numbers(record: Record) -> Reading:
     """Return an export of figures is no log of prompts."""
     raise record.error(
-        "AIPerf's export of figures, which holds no prompts", hint="run it with --export-level raw, and give that file"
+        "AIPerf's export of figures contains no prompts", hint="run AIPerf with --export-level raw, and pass that file"
     )
 
 

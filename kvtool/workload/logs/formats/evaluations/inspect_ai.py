@@ -31,7 +31,7 @@ _DEEPEST = 40  # references inside references: a bound for hostile logs
 _MESSAGE_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name")
 _ZSTD = 93  # the number of the method in ZIP's specification
 _LOCAL_HEADER = struct.Struct("<26xHH")
-_CUT_OUT = "texts of it are not in the file"
+_CUT_OUT = "its texts are not in the file"
 
 
 def read(record: Record) -> Reading:
@@ -174,7 +174,7 @@ class _Sample:
             if not isinstance(each, list) and isinstance(each, int):
                 last = each + 1
             if not (isinstance(first, int) and isinstance(last, int) and 0 <= first <= last <= len(self._pool)):
-                raise self._record.error("`input_refs` leads out of the pool of messages", *path, "input_refs")
+                raise self._record.error("`input_refs` points outside the pool of messages", *path, "input_refs")
             yield first, last
 
     def _usage(self, told: Any, path: tuple[str | int, ...]) -> Usage | None:
@@ -205,7 +205,7 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
             header = _entry(archive, headers[0], path) if headers else None
             around = object_of(header)
             if not names:
-                raise KvtoolError("an evaluation without samples", place=Place(path))
+                raise KvtoolError("the evaluation has no samples", place=Place(path))
             for number, name in enumerate(names, 1):
                 yield RawRecord(b"", number, 1, False, None, number, around, _entry(archive, name, path))
     except (zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError) as error:
@@ -226,7 +226,7 @@ def _entry(archive: zipfile.ZipFile, name: str, path: str) -> Any:
     try:
         return parse(data)
     except NotJSONError as error:
-        raise KvtoolError(f"an entry of it is not JSON ({error.reason})", place=Place(path)) from error
+        raise KvtoolError(f"an entry is not JSON ({error.reason})", place=Place(path)) from error
 
 
 def _zstd(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: str) -> bytes:

@@ -24,8 +24,8 @@ def is_sonnet(head: bytes, path: str) -> bool:
 def refuse_sonnet(_reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRecord]:
     """Refuse a text that is no prompt itself."""
     raise KvtoolError(
-        "lines from which vLLM's benchmark draws its prompts, and no prompt itself",
-        hint="log the benchmark's requests; --format text, if it is one prompt",
+        "this file is the source text of vLLM's benchmark, not a prompt",
+        hint="log the benchmark's requests, or add --format text if it is one prompt",
         place=Place(path),
     )
 

@@ -16,7 +16,7 @@ from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading,
 from kvtool.workload.logs.records.streamed_answers import answer_in
 
 OTHER = LeftOut("other request")
-NO_BODY = LeftOut("request without its body", hint="save the archive with its contents: what was posted is not in it")
+NO_BODY = LeftOut("request without its body", hint="save the archive with its contents: the bodies are missing")
 _ENDPOINT = re.compile(
     r"/(?:chat/completions|completions|responses|messages|converse(?:-stream)?|invoke(?:-with-response-stream)?"
     r"|api/chat|api/generate|generate|v[12]/chat)/?$|:(?:streamG|g)enerateContent$|:(?:raw|streamRaw)Predict$"

@@ -20,9 +20,7 @@ _WRITTEN = (
     *("cache_creation_input_tokens", "input_cache_creation", "input_cache_write", "input_cache_creation_5m"),
     "cache_write_tokens",
 )
-_WITHOUT = LeftOut(
-    "call without a prompt", hint="Langfuse has no input of it: it may be masked, or the export leaves it out"
-)
+_WITHOUT = LeftOut("call without a prompt", hint="Langfuse has no input: it is masked, or the export leaves it out")
 
 
 def read(record: Record) -> FoundCall | LeftOut:

@@ -13,7 +13,7 @@ from kvtool.workload.logs.records.usage import usage_of
 _SESSIONS = ("thread_id", "session_id", "conversation_id")
 _TENANTS = ("user_id", "tenant_id", "customer_id", "user")
 _KINDS = frozenset(("chain", "tool", "retriever", "embedding", "prompt", "parser"))
-_WITHOUT = LeftOut("call without a prompt", hint="LangSmith has no inputs of it: LANGSMITH_HIDE_INPUTS hides them")
+_WITHOUT = LeftOut("call without a prompt", hint="LangSmith has no inputs: LANGSMITH_HIDE_INPUTS hides them")
 
 
 def read(record: Record) -> Several:

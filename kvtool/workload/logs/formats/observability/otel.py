@@ -24,9 +24,9 @@ _CHOICE = "gen_ai.choice"
 DETAILS = "gen_ai.client.inference.operation.details"
 _WITHOUT = LeftOut(
     "call without a prompt",
-    hint="set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT (or TRACELOOP_TRACE_CONTENT) where these spans are made",
+    hint="set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT (or TRACELOOP_TRACE_CONTENT) in the traced program",
 )
-_ALONE = LeftOut("event without a span", hint="give the traces, too: message events are joined with their span")
+_ALONE = LeftOut("event without a span", hint="pass the traces too: kvtool joins events with their spans")
 _OPERATIONS = {
     "embeddings": "embedding",
     "embedding": "embedding",
@@ -145,7 +145,7 @@ def _read(record: Record, span: Span) -> FoundCall | LeftOut | None:
     found = call_of_span(record, span, span.events)
     if found is None and joins is not None and identity is not None:
         if span.name != DETAILS and joins.has(_DETAILS, identity):
-            return LeftOut("span whose call is in an event")
+            return LeftOut("span with its call in an event")
         found = call_of_span(record, span, _events(joins.find(_EVENT, identity), identity))
     if found is None and joins is None:  # it may be joined with its events, and keeps its place until then
         return prompt(record, "", FieldsAround(time=span.start, identity=identity))

@@ -82,9 +82,9 @@ def read(record: Record) -> Reading:
         if "text" in asked or "input_embeds" in asked:
             return LeftOut("request of embeddings")
         raise record.error(
-            "a request of SGLang without its text: the log is of a level that leaves it out",
+            "this SGLang log has no prompts at its log level",
             "obj",
-            hint="run it with --log-requests-level 3",
+            hint="run SGLang with --log-requests-level 3",
         )
     at = record.pointer if record.in_text else (*record.pointer, "out", "meta_info")
     usage = usage_of({name: told[name] for name in _COUNTS if name in told}, at)

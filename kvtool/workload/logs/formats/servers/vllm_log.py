@@ -66,8 +66,8 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
         yield _raw(line, said)
     if not found:
         raise KvtoolError(
-            "a log of vLLM without prompts: those are not written at this level",
-            hint="run it with VLLM_LOGGING_LEVEL=DEBUG and --enable-log-requests",
+            "this vLLM log has no prompts at its log level",
+            hint="run vLLM with VLLM_LOGGING_LEVEL=DEBUG and --enable-log-requests",
             place=Place(path, 1 if first is None else first.number, 1),
         )
 

@@ -41,7 +41,7 @@ _ABOUT = frozenset(
 )
 """What collectors of logs say of a line in objects of their own."""
 OTHER_LINE = LeftOut(
-    "other line", hint="lines of a server that hold no request; --map messages=a.b (or prompt=a.b) says where one is"
+    "other line", hint="server lines without a request; if they contain one, add --map messages=a.b (or prompt=a.b)"
 )
 
 
@@ -239,7 +239,7 @@ FORMAT = RecordFormat(
 FILE_KINDS = (
     FileKind(
         "written-lines",
-        "lines with Docker's, Kubernetes' or a logger's front",
+        "lines with the prefix of Docker, Kubernetes or a logger",
         begins,
         records,
         example=(

@@ -1,0 +1,157 @@
+"""Values that `init` makes up for the variables of prompts, as YAML of a workload."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from math import ceil, floor
+
+from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
+
+MADE_UP = "made up"
+"""Marks a guess, in values and in comments."""
+_MARK = f"# {MADE_UP}"
+_VALUES = 5
+_DEEPEST = 8
+_KEYS = 2
+"""Keys of a mapping that a template runs over."""
+_PLAIN_KEY = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_WORDS_OF_YAML = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
+_RULES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
+    (re.compile(rf"(?:^|_)(?:{words})(?:_|$)"), value, why)
+    for words, value, why in (
+        ("now|date|time|today|timestamp|datetime|clock|at", "{datetime: 1m}", "a clock, one minute a request"),
+        ("uuid|guid|id|nonce|token", "{uuid: 4}", "a random id"),
+        ("n|num|number|count|index|turn|step|i", "{counter: 1}", "1, 2, 3…"),
+        ("company|brand|product|app|agent|assistant|bot|model|team|version", "one", "always the same"),
+    )
+)
+
+
+def variable_lines(name: str, shape: ValueShape) -> list[str]:
+    """Return the lines of a variable under `vars:`."""
+    return list(_Writer().lines(name, shape, name, 1))
+
+
+class _Writer:
+    """Writes one variable; a shape that contains itself ends with an empty list."""
+
+    def __init__(self) -> None:
+        self._open: list[ValueShape] = []
+
+    def lines(self, key: str, shape: ValueShape, path: str, depth: int, *, item: bool = False) -> Iterator[str]:
+        """Yield the lines of an entry of a mapping or, with `item`, of a list."""
+        root = shape.root
+        pad = "  " * depth
+        head = f"{pad}-" if item else f"{pad}{key}:"
+        kind = root.kind()
+        if root in self._open or len(self._open) > _DEEPEST:
+            empty = '{list: "", count: 0}' if kind in ("list", "tuple") else '{text: ""}'
+            yield f"{head} {empty}  {_MARK}: empty, as it contains itself"
+            return
+        if kind not in ("function", "object", "list", "tuple"):
+            value, why = _scalar(root, kind, path)
+            yield f"{head} {value}  {_MARK}: {why}"
+            return
+        self._open.append(root)
+        yield head
+        if item:
+            depth += 1
+            pad = "  " * depth
+        yield from self._parts(root, kind, path, depth, pad)
+        self._open.pop()
+
+    def _parts(self, root: ValueShape, kind: str, path: str, depth: int, pad: str) -> Iterator[str]:
+        if kind == "function":
+            yield from self.lines("function", root.returned(), path, depth + 1)
+        elif kind == "list" and root.element().root in self._open:
+            yield f'{pad}  list: ""'
+            yield f"{pad}  count: 0  {_MARK}: empty, as an item contains it"
+        elif kind == "list":
+            yield from self.lines("list", root.element(), _one_of(path), depth + 1)
+            yield f"{pad}  count: {_count(root)}  {_MARK}: the least and the most"
+        elif kind == "tuple":
+            yield f"{pad}  items:"
+            for number in range(max(root.positions) + 1):
+                yield from self.lines("", root.position(number), f"{path}.{number}", depth + 2, item=True)
+        else:
+            yield f"{pad}  object:"
+            for name, field in self._fields(root, path).items():
+                yield from self.lines(_key(name), field, f"{path}.{name}", depth + 2)
+
+    def _fields(self, root: ValueShape, path: str) -> dict[str, ValueShape]:
+        """Return the fields of an object; keys are made up where a template runs over them."""
+        fields = {name: field for name, field in root.fields.items() if name not in root.called & MAPPING_METHODS}
+        value = root.value
+        iterated = "iterated" in root.hints or (root.item is not None and not root.item.is_structured())
+        if value is None and not fields:
+            value = ValueShape("maybe text")
+        if value is not None and iterated and fields:
+            unify(value, *fields.values())
+        if value is not None and iterated and not fields:
+            name = path.rpartition(".")[2]
+            fields = {f"{name} {number}": value for number in range(1, _KEYS + 1)}
+        if value is not None and ("keyed" in root.hints or not fields):
+            fields["*"] = value
+        return fields
+
+
+def _one_of(path: str) -> str:
+    """Return a name for an item: `doc` of `docs`."""
+    return path[:-1] if path.endswith("s") and not path.endswith("ss") and len(path) > 2 else path
+
+
+def _count(root: ValueShape) -> str:
+    low, high = 1, 3
+    if root.lengths:
+        low, high = max(floor(min(root.lengths)) - 1, 0), max(ceil(max(root.lengths)), 0) + 1
+    low = max(low, root.least)
+    return f"[{min(low, 1000)}, {min(max(high, low), 1000)}]"
+
+
+def _scalar(root: ValueShape, kind: str, path: str) -> tuple[str, str]:
+    """Return the generator of a value as YAML, and what it is."""
+    if kind == "date":
+        return "{datetime: 1m, format: object}", "a clock, one minute a request"
+    if kind == "bool":
+        return "{bool: 0.5}", "true or false"
+    if kind == "number":
+        if not root.numbers:
+            return "{range: [1, 9]}", "a whole number"
+        low, high = floor(min(root.numbers)), ceil(max(root.numbers))
+        return f"{{range: [{low - 1 if low < 0 else max(low - 1, 0)}, {high + 1}]}}", "a whole number"
+    if root.texts:
+        texts = list(dict.fromkeys(root.texts))
+        texts += [] if len(texts) > 1 or root.literal else [f"{MADE_UP}: {path}"]
+        return f"{{choice: {_as_json(texts)}}}", "the values that the templates compare it with"
+    is_text = bool(root.fields) or bool(root.hints & {"text", "added"})
+    return generator(path, is_text=is_text)
+
+
+def generator(path: str, *, is_text: bool = False) -> tuple[str, str]:
+    """Return the generator of a plain value as YAML, and what it is."""
+    word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", path.rpartition(".")[2]).lower()
+    for pattern, value, why in _RULES:
+        if pattern.search(word) and not (is_text and "counter" in value):
+            return (f"{{text: {_as_json(f'{MADE_UP}: {path}')}}}" if value == "one" else value), why
+    return f"{{choice: {_as_json([f'{MADE_UP}: {path} {number}' for number in range(1, _VALUES + 1)])}}}", "any text"
+
+
+def has_made_up(workload: str) -> bool:
+    """Return whether a workload file, one that was edited since too, has made-up values."""
+    return any(_MARK in line or f'"{MADE_UP}: ' in line for line in workload.splitlines())
+
+
+def names_line(key: str, names: set[str]) -> list[str]:
+    """Return the line that declares filters or tests of the application."""
+    what = "each gives its value unchanged" if key == "filters" else "each is true of a value that is not empty"
+    return [f"{key}: [{', '.join(sorted(names))}]  {_MARK}: {what}"] if names else []
+
+
+def _key(name: str) -> str:
+    return name if _PLAIN_KEY.fullmatch(name) and name.lower() not in _WORDS_OF_YAML else _as_json(name)
+
+
+def _as_json(value: str | list[str]) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,87 @@
+"""Content that a template inserts: free text of users and documents. No unit moves into it or past it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from kvtool.diagnose.values.classify import OTHER, classify
+from kvtool.fixes.fix_thresholds import THRESHOLDS
+from kvtool.text.structure.masking import Span
+from kvtool.text.structure.sentences import words_in
+from kvtool.text.traced import Traced
+
+LABEL = re.compile(r"(?:\S[^\n]{0,120}[:\uff1a]|#{1,6}[ \t][^\n]{1,120}|\*\*[^\n]{1,120}\*\*|<[\w -]{1,60}>)[ \t]*")
+"""All of a line that introduces the value below it or after it."""
+QUOTES = " \t\"'`"
+CLOSED = re.compile(r"[ \t\"'`]*(?:\r?\n[ \t\"'`]*)*(?:</[\w -]{1,60}>[ \t]*)?\s*\Z")
+"""What may follow the value that a text ends with."""
+REST_OF_LINE = re.compile(r"[ \t\"'`]*(?:</[\w -]{1,60}>[ \t]*)?\r?(?=\n|\Z)")
+
+
+def inserted_begin(text: str, after: int, moving: Sequence[Span]) -> int | None:
+    """Return where the first inserted content after a place begins; None without any. What moves itself is none."""
+    return min((begin for begin, _ in inserted_content(text, moving, after)), default=None)
+
+
+def inserted_content(text: str, moving: Sequence[Span] = (), after: int = 0) -> Iterator[Span]:
+    """Yield inserted content with the line that introduces it, the last first.
+
+    A value is inserted content where nothing but a label is on its line and it is free text; or nothing but inserted content
+    follows it, and it is no clock, id or number.
+    """
+    if not isinstance(text, Traced):
+        return
+    plain = str.__str__(text)
+    end = len(plain)
+    for start, stop in reversed(list(_values(text))):
+        if start < after or any(low < stop and start < high for low, high in moving):
+            continue
+        begin = _begin_of(plain, start)
+        if begin is None or REST_OF_LINE.match(plain, stop) is None:
+            continue
+        value = plain[start:stop]
+        if _is_free(value) or (CLOSED.match(plain, stop, end) is not None and not _is_detected(value)):
+            end = len(plain[:begin].rstrip("\r\n"))
+            yield end, stop
+
+
+def begin_of_introduced(text: str, start: int) -> int | None:
+    """Return where the label of a value begins, on its line or on the one above; None where there is none."""
+    line = text.rfind("\n", 0, start) + 1
+    if not text[line:start].strip(QUOTES):
+        start = len(text[:line].rstrip(QUOTES + "\r\n"))
+        line = text.rfind("\n", 0, start) + 1
+    return line if LABEL.fullmatch(text, line, start) is not None else None
+
+
+def _begin_of(text: str, start: int) -> int | None:
+    """Return where a value begins with its label; without one, its line where it is alone there."""
+    begin = begin_of_introduced(text, start)
+    line = text.rfind("\n", 0, start) + 1
+    return line if begin is None and not text[line:start].strip(QUOTES) else begin
+
+
+def _values(text: Traced) -> Iterator[Span]:
+    """Yield what variables wrote, neighbours of one variable as one."""
+    at = 0
+    start, variable = 0, None
+    for length, origin, _ in text.marks:
+        name = None if origin is None or origin.variable is None else (origin.path, origin.line, origin.column)
+        if name != variable:
+            if variable is not None:
+                yield start, at
+            start, variable = at, name
+        at += length
+    if variable is not None:
+        yield start, at
+
+
+def _is_free(value: str) -> bool:
+    """Return whether a value is free text: several lines, or more words than a name or a date has."""
+    return "\n" in value.strip() or words_in(value) >= THRESHOLDS.content_words
+
+
+def _is_detected(value: str) -> bool:
+    """Return whether a value is a clock, an id or a number."""
+    return not value.strip("0123456789.,:%+- \n") or classify(value.strip()) is not OTHER
