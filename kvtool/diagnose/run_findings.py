@@ -57,20 +57,21 @@ def run_findings(
     block_size: int,
     rules: CacheRules | None = None,
     boundaries: BoundaryBook | None = None,
+    knows_marks: bool = True,
     tenants: int = 0,
     several_models: bool = False,
 ) -> list[Finding]:
     """Return the findings of each group; `path` is for the workload, as none of them is about a line of text.
 
     `tenants` is how many salts were left out, as the engine whose rules are followed knows none. `several_models`: the requests
-    name several, each of which has a cache of its own.
+    name several, each of which has a cache of its own. Without `knows_marks` no mark is said to be missing.
     """
     found: list[Finding] = []
     if rules is not None and rules.engine is not None:
         groups = list(groups)
         found += engine_findings(groups, rules.engine, path=path, tenants=tenants)
     for group in groups:
-        found += _fate_findings(group, path, rules, several_models)
+        found += _fate_findings(group, path, rules, several_models, knows_marks=knows_marks)
         found += _off_prefix(group, path)
         shape = boundaries.get(group.name) if boundaries is not None else None
         if rules is None or not (rules.hosted or rules.engine):  # a provider has no blocks that anybody could choose
@@ -78,9 +79,13 @@ def run_findings(
     return found
 
 
-def _fate_findings(group: GroupTotals, path: str, rules: CacheRules | None, several_models: bool) -> list[Finding]:
+def _fate_findings(
+    group: GroupTotals, path: str, rules: CacheRules | None, several_models: bool, *, knows_marks: bool
+) -> list[Finding]:
     found: list[Finding] = []
     told = _messages(rules)
+    if not knows_marks:
+        told.pop("unmarked", None)
     if several_models and not (rules is not None and rules.hosted):
         told["isolated"] = (
             "another model has a cache of its own with this prefix",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.ledger.sums import SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.quantiles import quantiles
 from kvtool.accounting.views.collector import ViewBook
@@ -67,6 +68,7 @@ def made_report(
     Its findings have their lines as they were sent.
     """
     total, counts, left_out = TokenTotals.of(groups), result.counts, result.left_out
+    misses = result.find(MissBook)
     times, counters, rows = result.book(TimeBook), result.book(CounterBook), result.find(RowBook)
     decode = result.find(DecodeBook)
     sizes = ModelSizes.of(times.models, plan)
@@ -116,6 +118,7 @@ def made_report(
         predicted=told.predicted,
         difference=told.difference,
         money=told.money,
+        misses=None if misses is None else misses.misses(),
     )
 
 

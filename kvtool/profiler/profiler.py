@@ -12,6 +12,7 @@ from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.event_writer import EventWriter
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.metrics import Metrics
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
@@ -161,7 +162,9 @@ class Profiler:
             saved = hour * Decimal(str(round(seconds, 9))) / 3600
             gpu = GpuMoney(hour=str(hour), saved_seconds=seconds, saved=format(saved, "f"))
         marks = fixed = None
-        if book is not None and book.known:
+        misses = result.find(MissBook)
+        predicts = misses is None or (misses.knows_prompts and misses.rules_hold)
+        if book is not None and book.known and predicts:
             from kvtool.profiler.reported.mark_trials import MarkTrials
 
             again = partial(self.runs.priced, "pricing the fixes")
@@ -173,7 +176,7 @@ class Profiler:
                 result.partial = True
             elif run is not None and (fixed_book := money_of(run)) is not None:
                 fixed = FixedRun(run, MarkTrials(run, fixed_book, again, kept))
-        return make_money_sections(result, marks, fixed, gpu, reads)
+        return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:
         """Compare servers' reports with the engine's reads, request by request."""
@@ -234,7 +237,8 @@ class Profiler:
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
         findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
-        if self.wanted.advice and not result.partial:
+        misses = result.find(MissBook)
+        if self.wanted.advice and not result.partial and (misses is None or misses.rules_hold):
             from kvtool.profiler.advice.trial_findings import Teller, drop_repeated_findings
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
@@ -341,6 +345,7 @@ class Profiler:
             block_size=size,
             rules=plan.cache,
             boundaries=result.book(BoundaryBook),
+            knows_marks=(book := result.find(MissBook)) is None or book.knows_marks,
             tenants=0 if salts is None else len(salts.salts),
             several_models=len(result.book(TimeBook).models) > 1 and plan.models is not None,
         )

@@ -18,6 +18,7 @@ from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
+_HEALTHY = "nothing: all that had been cached was read"
 _SEVERAL = 2
 _FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
 _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
@@ -51,6 +52,14 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
     """Return the three lines of a report. `command` made it, `optimize` edits its workload; the default is made of its name."""
     finding = worst_finding(report)
     rate, lost = _rate(report), _lost(report, finding)
+    misses = report.misses
+    if misses is not None:
+        from kvtool.report.reported_answer import advised_change, reported_loss, reported_rate
+
+        rate, lost = reported_rate(report, misses), reported_loss(report, misses)
+        if not any(each.rerun is not None for each in report.findings):
+            return Answer(rate, lost or _HEALTHY, None, advised_change(misses) if lost else "")
+        lost = lost or _lost(report, finding)
     if report.partial:
         return Answer(rate, lost, finding)
     line = CommandLine(command or ("profile", report.workload)).without_output()

@@ -160,6 +160,15 @@ class MoneyBook:
             costs.paid.add(bill)
             costs.predicted.add(bill)
 
+    def rates_of(self, call: Call, prompt: int, moment: datetime | None) -> Rates | None:
+        """Return the rates of a request's model on its day, without counting it; None without a price."""
+        row = None if call.model is None else self.prices.row(call.model, call.provider, moment and moment.date())
+        settings = call.settings
+        way = "batch" if settings.batch else settings.service_tier
+        if row is None or (way is not None and not row.tells(way)):
+            return None
+        return self.prices.rates(row, prompt, moment, batch=settings.batch, tier=settings.service_tier)
+
     def _rates(self, call: Call, prompt: int, moment: datetime | None) -> Rates | None:
         """Return the rates of a request's model on its day; None without a price."""
         day = None if moment is None else moment.date()

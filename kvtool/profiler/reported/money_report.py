@@ -44,9 +44,11 @@ def make_money_sections(
     fixed: FixedRun | None,
     gpu: GpuMoney | None,
     reads: MoneySections | None = None,
+    *,
+    predicts: bool = True,
 ) -> MoneySections:
     """Return the sums of a run, of runs with other marks and, with kept fixes, of the run with them; `reads` are the reports of
-    the user's own servers."""
+    the user's own servers. `predicts`: the log holds what the rules need; else nothing predicted is reported."""
     book = money_of(result)
     if book is None or not book.known:
         money = None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests)
@@ -62,9 +64,9 @@ def make_money_sections(
         )
     return MoneySections(
         reported=reported,
-        predicted=_predicted(book, side, result),
-        difference=dict(side.difference) if reported is not None else None,
-        money=_money(book, side, marks, fixed, gpu),
+        predicted=_predicted(book, side, result) if predicts else None,
+        difference=dict(side.difference) if reported is not None and predicts else None,
+        money=_money(book, side, marks, fixed, gpu, predicts=predicts),
         groups={name: _group_read(sides[True]) for name, sides in book.groups.items() if sides[True].reported.requests},
     )
 
@@ -84,7 +86,13 @@ def _predicted(book: MoneyBook, side: MoneySide, result: RunResult) -> Predicted
 
 
 def _money(
-    book: MoneyBook, side: MoneySide, marks: MarkTrials | None, fixed: FixedRun | None, gpu: GpuMoney | None
+    book: MoneyBook,
+    side: MoneySide,
+    marks: MarkTrials | None,
+    fixed: FixedRun | None,
+    gpu: GpuMoney | None,
+    *,
+    predicts: bool,
 ) -> Money:
     costs = side.costs
     priced = costs.requests > 0
@@ -103,7 +111,7 @@ def _money(
         priced_requests=costs.requests,
         paid=_text(paid),
         paid_parts=_parts(costs.paid) if paid is not None else None,
-        predicted=_text(costs.predicted.total) if priced else None,
+        predicted=_text(costs.predicted.total) if priced and predicts else None,
         with_fixes=_text(best),
         without_cache=_text(costs.without.total) if priced else None,
         logged=_text(book.logged) if book.logged_requests else None,
@@ -111,7 +119,7 @@ def _money(
         month=_text(month),
         per_1k_requests=_text(base * 1000 / costs.requests) if priced else None,
         by_group={name: _group(sides[book.told], told=book.told) for name, sides in book.groups.items()},
-        by_cause=_causes(side),
+        by_cause=_causes(side) if predicts else {},
         prefixes=prefixes,
         unpriced=dict(book.unpriced),
         notices=_notices(book),

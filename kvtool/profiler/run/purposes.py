@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.boundary import BoundaryBook
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.servers.server import ServerTraits
 from kvtool.accounting.views.collector import ViewBook
@@ -53,6 +54,7 @@ def explained_run(
     keep: KeptTrace | KeptRequests | None = None,
     events: EventWriter | None = None,
     sample: RequestSample | None = None,
+    reports_usage: bool = False,
 ) -> RunLoop:
     """Make the run of a report: every token gets its fate, and every loss its cause.
 
@@ -61,6 +63,7 @@ def explained_run(
     session, tenant or line. `views` collects the data of charts, `decode` the reads of decode steps, `money` the costs of
     requests. `beside` compares with the KV events of a server, `keep` keeps the requests for later runs, `events` gets the
     engine's KV events, and `sample` draws requests for a measured run.
+    `reports_usage`: misses are found in reported usage, where requests have it.
     """
     from kvtool.profiler.reported.server_reads import ServerReadBook
 
@@ -81,6 +84,7 @@ def explained_run(
         views,
         beside,
         sample,
+        MissBook(money, None if plan.cache is None else plan.cache.epoch, plan.hosted) if reports_usage else None,
         RowBook() if per_request else None,
         setup.time_book(traits),
     ]

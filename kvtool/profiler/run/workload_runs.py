@@ -141,6 +141,7 @@ class WorkloadRuns:
                 keep=keep,
                 events=events,
                 sample=sample,
+                reports_usage=isinstance(self.source, LogSource),
             )
 
         result = self.run("accounting", plan, purpose, by_number=traced)

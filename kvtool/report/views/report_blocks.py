@@ -33,10 +33,14 @@ def sections(blocks: Iterable[ReportBlock], report: Report, form: Only) -> Itera
             yield section
 
 
-CAUSES = ReportBlock("causes", lambda report: bool(report.causes))
+CAUSES = ReportBlock(
+    "causes",
+    lambda report: bool(report.causes) and (report.misses is None or not report.misses.rule_contradictions),
+)
 """It is below the findings."""
 COST = (
     ReportBlock("money", lambda report: report.money is not None or report.reported is not None),
+    ReportBlock("misses", lambda report: report.misses is not None),
     ReportBlock("kv_events", lambda report: report.kv_events is not None),
 )
 """Blocks below the answer; in a comment on a pull request as well."""

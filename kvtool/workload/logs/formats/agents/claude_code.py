@@ -1,7 +1,8 @@
 """Sessions of Claude Code: a line for each message, which names the one before it by `parentUuid`.
 
 An answer is written in parts, one line each, that share `message.id` and repeat its `usage`; what its tools gave may be between
-them. A compacted conversation begins again at a line without a parent. The system prompt and the tools are in no line.
+them. A compacted conversation begins again at a line without a parent, or at its summary (`isCompactSummary`). The system prompt
+and the tools are in no line.
 """
 
 from __future__ import annotations
@@ -114,6 +115,8 @@ class ClaudeCodeSession:
         held, ended = self._session(str(fields.get("sessionId") or ""))
         parent = self._parent(fields)
         thread = self._thread(fields, parent)
+        if fields.get("isCompactSummary") is True:
+            parent = None  # what was before is not sent any more
         node = parent or _Node(None, thread)
         message = fields.get("message")
         uuid = fields.get("uuid")

@@ -1,0 +1,1 @@
+"""Misses of a log with reported usage: prompt tokens that were cached and not read, each with its cause."""

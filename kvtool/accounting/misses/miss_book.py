@@ -1,0 +1,309 @@
+"""Write down every miss that reported usage shows: tokens that an earlier request had cached and this one did not read."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from kvtool.accounting.book import Book
+from kvtool.accounting.caches.providers import Provider
+from kvtool.accounting.ledger.ledger import LedgerEntry
+from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.misses.miss_causes import FoundCause, MissEvidence, find_cause, find_unstored
+from kvtool.accounting.misses.prompt_states import (
+    CacheKey,
+    Earlier,
+    PromptState,
+    PromptStates,
+    chunk_names,
+    message_forms,
+)
+from kvtool.accounting.prices.money_book import MoneyBook
+from kvtool.accounting.prices.price_row import MILLION
+from kvtool.accounting.servers.server import ServedRequest
+from kvtool.results.misses import MissCause, Misses, MissEvent, MissSum
+from kvtool.text.terminal.numbers import plural
+from kvtool.workload.call import Usage
+from kvtool.workload.jobs import Job
+from kvtool.workload.logs.records.incomplete_prompts import FEWER
+
+_MOST_EVENTS = 10_000
+"""Events that are kept, the largest ones, a bound on memory; the sums are of all."""
+_MOST_CONTRADICTED = 0.1
+"""Of the compared requests: above it the documented rules are not those that the provider follows, and advise nothing."""
+_MOST_FEWER = 1.5
+"""Reported tokens for each of ours up to which a text is whole: tokenizers of the same text differ by less."""
+_LEAST_TOKENS = 64
+_ROUNDING = 64
+"""A miss is more than the step of the cache, this many tokens, and one in so many of the prompt: tokenizers differ by less."""
+
+
+@dataclass(slots=True)
+class _CauseSum:
+    events: int = 0
+    tokens: int = 0
+    written: int = 0
+    cost: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A part of a request's misses, before it has a price."""
+
+    tokens: int
+    found: FoundCause
+    gap: float | None
+
+
+@dataclass(slots=True)
+class MissBook(Book):
+    """Compare each request's reported read with what the requests before it left in the cache."""
+
+    money: MoneyBook | None
+    epoch: float | None
+    hosted: bool
+    """Whether a provider serves the requests, not an engine of the user."""
+    takes_batches = False
+    requests: int = 0
+    prompt_tokens: int = 0
+    promised: int = 0
+    read: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)
+    compared: int = 0
+    """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
+    contradicted: int = 0
+    marked: int = 0
+    """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
+    _states: PromptStates = field(default_factory=PromptStates)
+    _sums: dict[MissCause, _CauseSum] = field(default_factory=dict)
+    _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
+    """A heap of the largest ones: tokens, number, event."""
+    _count: int = 0
+
+    def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
+        usage = job.turn.call.usage
+        if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
+            return
+        self.requests += 1
+        self.prompt_tokens += usage.prompt
+        if (lack := _lack(job, usage.prompt)) is not None:
+            self.unknown[lack] = self.unknown.get(lack, 0) + 1
+        rules = None if served.prediction is None else served.prediction.rules
+        if lack is None and served.prediction is not None:
+            self.compared += 1
+            self.contradicted += usage.cached - served.prediction.cached > _least(rules, usage.prompt)
+        self.marked += lack is None and rules is not None and rules.keeps == "breakpoints"
+        names, key = chunk_names(job.ids), _key_of(job)
+        now = job.turn.arrival
+        earlier = self._states.find(names, key, job.turn.session)
+        rows = self._rows(job, usage.prompt, usage.cached, earlier, entry, served, now, key)
+        missed = sum(row.tokens for row in rows)
+        self.promised += usage.cached + missed
+        self.read += usage.cached
+        for row in rows:
+            self._enter(job, usage, row, now)
+        self._states.add(self._state(job, usage, usage.prompt, usage.cached, served, now, key, names))
+
+    def _rows(
+        self,
+        job: Job,
+        prompt: int,
+        read: int,
+        earlier: Earlier,
+        entry: LedgerEntry | None,
+        served: ServedRequest,
+        now: float | None,
+        key: CacheKey,
+    ) -> list[_Row]:
+        """Return the request's misses by cause: what was stored and not read, what was never stored, what a change blocks."""
+        call, own = job.turn.call, len(job.ids)
+        whole = _lack(job, prompt) is None and not call.uncounted
+        before = earlier.session
+        if before is None or (whole and earlier.shared_same_cache > earlier.shared_session):
+            before = earlier.same_cache if earlier.shared_same_cache >= earlier.shared else earlier.any
+        if before is None or (not whole and before is not earlier.session):
+            return []  # a prompt that is not whole and of no session: what it shares is not in the log
+        least = _least(None if served.prediction is None else served.prediction.rules, prompt)
+        rewritten = before is earlier.session and earlier.shared_session < before.own_tokens - _LEAST_TOKENS
+        evidence = MissEvidence(
+            key,
+            call.settings,
+            before,
+            read,
+            now,
+            whole,
+            rewritten=rewritten and not whole,
+            shorter=own < before.own_tokens,
+            forms=message_forms(job.turn.messages),
+            prediction=served.prediction,
+            hosted=self.hosted,
+        )
+        if not whole:
+            missed = min(before.stored, prompt) - read
+            if missed <= least:
+                return []
+            return [_Row(missed, find_cause(evidence), evidence.gap)]
+        known = entry.known if entry is not None else earlier.shared
+        shared = min(known * prompt // max(own, 1), prompt)
+        stored = min(before.stored, shared)
+        rows = []
+        if stored - read > least:
+            rows.append(_Row(stored - read, find_cause(evidence), evidence.gap))
+        if (unstored := shared - max(stored, read)) > least and before.stored < shared:
+            found = find_unstored(served.prediction, after_prompt=before.stored >= before.prompt - least)
+            rows += [] if found is None else [_Row(unstored, found, evidence.gap)]
+        runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
+        blocked = min(min(runs, own - known) * prompt // max(own, 1), before.stored - shared, prompt - shared)
+        if (changed := blocked - max(read - shared, 0)) > least:
+            found = FoundCause("prompt_changed", "proven", f"text differs after token {shared:,}")
+            rows.append(_Row(changed, found, evidence.gap))
+        return rows
+
+    def _enter(self, job: Job, usage: Usage, row: _Row, now: float | None) -> None:
+        cost = self._cost(job, usage, row.tokens, now)
+        written = usage.written
+        found = row.found
+        total = self._sums.setdefault(found.cause, _CauseSum())
+        total.events += 1
+        total.tokens += row.tokens
+        total.written += written or 0
+        if cost is not None:
+            total.cost = (total.cost or Decimal(0)) + cost
+        self._count += 1
+        event = MissEvent(
+            request=job.request.id,
+            session=job.turn.session,
+            time=now,
+            gap=row.gap,
+            cause=found.cause,
+            certainty=found.certainty,
+            tokens=row.tokens,
+            written=written,
+            cost=None if cost is None else format(cost.normalize(), "f"),
+            detail=found.detail,
+        )
+        keep = heapq.heappush if len(self._events) < _MOST_EVENTS else heapq.heappushpop
+        keep(self._events, (row.tokens, -self._count, event))
+
+    def _cost(self, job: Job, usage: Usage, tokens: int, now: float | None) -> Decimal | None:
+        """Return what the tokens cost above a read: by the rate of what the request wrote, else as input."""
+        if self.money is None or usage.prompt is None:
+            return None
+        moment = None if now is None else moment_of(self.epoch, now)
+        rates = self.money.rates_of(job.turn.call, usage.prompt, moment)
+        if rates is None:
+            return None
+        rate = rates.write_1h if usage.written_1h else rates.write if usage.written else rates.input
+        return tokens * (rate - rates.read) / MILLION
+
+    def _state(
+        self,
+        job: Job,
+        usage: Usage,
+        prompt: int,
+        read: int,
+        served: ServedRequest,
+        now: float | None,
+        key: CacheKey,
+        names: tuple[int, ...],
+    ) -> PromptState:
+        """Return what the request left in the cache: what it read and wrote or, where writes are free, all of it in whole steps."""
+        call = job.turn.call
+        rules = None if served.prediction is None else served.prediction.rules
+        wrote = usage.written if usage.written is not None else None
+        if wrote is None and (usage.written_5m is not None or usage.written_1h is not None):
+            wrote = (usage.written_5m or 0) + (usage.written_1h or 0)
+        if wrote is not None or (rules is not None and rules.keeps == "breakpoints"):
+            stored = min(read + (wrote or 0), prompt)
+        else:
+            step = 1 if rules is None else rules.step
+            stored = prompt // step * step
+            if rules is not None and stored < rules.minimum:
+                stored = read
+        ttl = 3600.0 if usage.written_1h else 300.0 if usage.written_5m else None
+        if ttl is None and rules is not None:
+            ttl = rules.ttl
+        answered = call.first_answer if call.first_answer is not None else call.end
+        if answered is not None and self.epoch is not None:
+            answered -= self.epoch
+        return PromptState(
+            key,
+            job.turn.session,
+            now,
+            answered,
+            call.settings,
+            stored,
+            prompt,
+            len(job.ids),
+            ttl,
+            names,
+            message_forms(job.turn.messages),
+        )
+
+    @property
+    def knows_prompts(self) -> bool:
+        """Whether the log holds most prompts whole: else what the rules give is no prediction of theirs."""
+        return 2 * sum(self.unknown.values()) <= self.requests
+
+    @property
+    def rules_hold(self) -> bool:
+        """Whether the reports do not contradict the rules: a read of more than they allow shows that they are not followed."""
+        return self.contradicted <= max(_MOST_CONTRADICTED * self.compared, 1)
+
+    @property
+    def knows_marks(self) -> bool:
+        """Whether a mark can be missing: not in most requests of logs without marks, or of providers that need none."""
+        return not self.requests or (2 * self.marked > self.requests and self.rules_hold)
+
+    def misses(self) -> Misses | None:
+        """Return the sums and events; None where no request reports its reads."""
+        if not self.requests:
+            return None
+        events = [event for _, _, event in sorted(self._events, key=lambda kept: -kept[1])]
+        sums = {
+            cause: MissSum(
+                events=total.events,
+                tokens=total.tokens,
+                written=total.written,
+                cost=None if total.cost is None else format(total.cost.normalize(), "f"),
+            )
+            for cause, total in sorted(self._sums.items(), key=lambda item: -item[1].tokens)
+        }
+        assert self.promised - self.read == sum(each.tokens for each in sums.values())
+        return Misses(
+            requests=self.requests,
+            prompt_tokens=self.prompt_tokens,
+            promised=self.promised,
+            read=self.read,
+            by_cause=sums,
+            events=events,
+            left_out=self._count - len(events),
+            unknown_fields=sorted(self.unknown),
+            rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
+        )
+
+
+def _least(rules: Provider | None, prompt: int) -> int:
+    """Return the tokens above which a difference is more than rounding."""
+    return max(1 if rules is None else rules.step, _LEAST_TOKENS, prompt // _ROUNDING)
+
+
+def _lack(job: Job, prompt: int) -> str | None:
+    """Return why the log does not hold the whole prompt; None where nothing says so, or where its tokens agree with the report."""
+    lack = job.turn.call.incomplete
+    return None if lack == FEWER and prompt <= _MOST_FEWER * len(job.ids) else lack
+
+
+def _contradiction(contradicted: int, compared: int) -> str:
+    return (
+        f"{contradicted:,} of {plural(compared, 'request')} read more than the documented rules allow, "
+        "so nothing is predicted or advised by these rules"
+    )
+
+
+def _key_of(job: Job) -> CacheKey:
+    call, scope = job.turn.call, job.turn.call.scope
+    return CacheKey(
+        call.model, scope.key or job.turn.salt, call.provider, (scope.organisation, scope.workspace, scope.region)
+    )

@@ -1,0 +1,200 @@
+"""Causes of a miss: one function each, which names the evidence, or returns None where the log has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from kvtool.accounting.caches.cache_rules import Prediction, lifetime
+from kvtool.accounting.misses.prompt_states import CacheKey, MessageForm, PromptState
+from kvtool.results.misses import Certainty, MissCause
+from kvtool.workload.call import CallSettings
+
+_USUAL = 1.0
+"""Seconds after which a gap counts as longer than a time to live: clocks of logs are whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissEvidence:
+    """A request that read less than `state`, the earlier request with this beginning, left in the cache.
+
+    Tokens are the provider's. `whole`: the log holds all of the prompt. `rewritten`: the conversation does not begin with the
+    earlier one; `shorter`: and it has less text.
+    """
+
+    key: CacheKey
+    settings: CallSettings
+    state: PromptState
+    read: int
+    now: float | None
+    whole: bool
+    rewritten: bool
+    shorter: bool
+    forms: tuple[MessageForm, ...]
+    prediction: Prediction | None
+    hosted: bool
+
+    @property
+    def gap(self) -> float | None:
+        """Seconds since the earlier request."""
+        if self.now is None or self.state.time is None:
+            return None
+        return max(self.now - self.state.time, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCause:
+    cause: MissCause
+    certainty: Certainty
+    detail: str
+
+
+FindCause = Callable[[MissEvidence], FoundCause | None]
+
+
+def model_changed(evidence: MissEvidence) -> FoundCause | None:
+    """Caches of models are apart."""
+    before, now = evidence.state.key.model, evidence.key.model
+    if before is None or now is None or before == now:
+        return None
+    return FoundCause("model_changed", "proven", f"{before} before, {now} now")
+
+
+def host_changed(evidence: MissEvidence) -> FoundCause | None:
+    """Each host that serves a model has a cache of its own."""
+    before, now = evidence.state.key.host, evidence.key.host
+    if before is None or now is None or before == now:
+        return None
+    return FoundCause("host_changed", "consistent", f"{before} before, {now} now")
+
+
+def key_changed(evidence: MissEvidence) -> FoundCause | None:
+    """A cache key, an account, a workspace or a region keeps prompts apart."""
+    if evidence.state.key.key != evidence.key.key:
+        return FoundCause("key_changed", "consistent", "another cache key than the request before")
+    if evidence.state.key.account != evidence.key.account:
+        return FoundCause("key_changed", "consistent", "another account, workspace or region")
+    return None
+
+
+def expired(evidence: MissEvidence) -> FoundCause | None:
+    """The gap is longer than the time to live of the mark, of the provider's rule, or than it usually keeps a prefix."""
+    gap, ttl = evidence.gap, evidence.state.ttl
+    if gap is None:
+        return None
+    if ttl is not None and gap > ttl + _USUAL:
+        return FoundCause("expired", "proven", f"{lifetime(round(gap))} after the last use, kept for {lifetime(ttl)}")
+    rules = None if evidence.prediction is None else evidence.prediction.rules
+    if rules is not None and rules.usual is not None and gap > rules.usual + _USUAL:
+        return FoundCause(
+            "expired",
+            "consistent",
+            f"{lifetime(round(gap))} after the last use, usually kept for {lifetime(rules.usual)}",
+        )
+    return None
+
+
+def compaction(evidence: MissEvidence) -> FoundCause | None:
+    """The conversation begins with other text than at the request before: compacted or cleared where it is shorter, else edited."""
+    if not evidence.rewritten:
+        return None
+    if evidence.shorter:
+        return FoundCause("compaction", "consistent", "the conversation begins anew and is shorter")
+    return FoundCause("history_edited", "consistent", "earlier messages differ from the request before")
+
+
+def setting_changed(evidence: MissEvidence) -> FoundCause | None:
+    """Some settings are part of the cache's key: the provider's rules say which, and reads show the rest."""
+    before, now = evidence.state.settings, evidence.settings
+    changed = [each.name for each in fields(CallSettings) if getattr(before, each.name) != getattr(now, each.name)]
+    if not changed:
+        return None
+    rules = None if evidence.prediction is None else evidence.prediction.rules
+    ruled = () if rules is None else (*rules.fork_system, *rules.fork_messages)
+    certainty: Certainty = "proven" if set(changed) & set(ruled) else "consistent"
+    return FoundCause("setting_changed", certainty, f"changed: {', '.join(changed)}")
+
+
+def system_changed(evidence: MissEvidence) -> FoundCause | None:
+    """A system message in mid-conversation: templates and gateways may move it to the front."""
+    added = evidence.forms[len(evidence.state.forms) :]
+    if evidence.state.forms and any(form.role in ("system", "developer") for form in added):
+        return FoundCause("system_changed", "consistent", "a system message was added in mid-conversation")
+    return None
+
+
+def wire_form(evidence: MissEvidence) -> FoundCause | None:
+    """The same text in another form, a string or a list of parts, is another request for some providers."""
+    for number, (before, now) in enumerate(zip(evidence.state.forms, evidence.forms, strict=False)):
+        if before.role != now.role or (before.parts is None) == (now.parts is None):
+            continue
+        forms = ["a string" if each.parts is None else "a list of parts" for each in (before, now)]
+        lost = " without its cache_control" if before.marks > now.marks else ""
+        return FoundCause(
+            "wire_form",
+            "consistent",
+            f"the content of message {number + 1} ({now.role}) was {forms[0]} and is {forms[1]}{lost}",
+        )
+    return None
+
+
+def unanswered(evidence: MissEvidence) -> FoundCause | None:
+    """A prompt is stored when its answer begins; a request before that cannot read it."""
+    answered = evidence.state.answered
+    if answered is None or evidence.now is None or evidence.now >= answered:
+        return None
+    return FoundCause("first_use", "proven", "sent before the request that stores it was answered")
+
+
+def by_exclusion(evidence: MissEvidence) -> FoundCause:
+    """Nothing in the log explains it: the provider lost it or, where the log lacks what could explain it, it is unknown."""
+    missing = [] if evidence.now is not None and evidence.state.time is not None else ["times"]
+    if not evidence.whole and not evidence.read:
+        missing.append("whole prompts")
+    if not evidence.hosted:
+        return FoundCause("unknown", "unknown", "evicted, or served by another replica: the log does not say")
+    if missing:
+        return FoundCause("unknown", "unknown", f"the log lacks {' and '.join(missing)}")
+    return FoundCause("provider", "excluded", "same text, cache key and settings, within the time to live")
+
+
+CAUSES: tuple[FindCause, ...] = (
+    model_changed,
+    host_changed,
+    key_changed,
+    expired,
+    unanswered,
+    compaction,
+    setting_changed,
+    system_changed,
+    wire_form,
+)
+"""In the order in which they are asked; the first with evidence is the cause."""
+
+
+def find_cause(evidence: MissEvidence) -> FoundCause:
+    """Return the first cause with evidence, or what is left by exclusion."""
+    for find in CAUSES:
+        if (found := find(evidence)) is not None:
+            return found
+    return by_exclusion(evidence)
+
+
+def find_unstored(prediction: Prediction | None, *, after_prompt: bool) -> FoundCause | None:
+    """Return why text that earlier requests had was never stored, by the rules of the provider; None where none promises it.
+
+    `after_prompt`: it is the answer of the request before, which follows a prompt that was stored.
+    """
+    lost = {} if prediction is None else dict(prediction.lost)
+    rules = None if prediction is None else prediction.rules
+    if after_prompt:
+        if rules is not None and rules.keeps == "breakpoints":
+            return None
+        return FoundCause("answer_not_kept", "consistent", "read up to the end of the prompt before its answer")
+    if rules is not None and lost.get("below_minimum"):
+        return FoundCause("below_minimum", "proven", f"below the minimum of {rules.minimum:,} tokens")
+    if rules is not None and lost.get("not_marked"):
+        return FoundCause("not_marked", "proven", "no mark ends this prefix")
+    if lost.get("setting_changed"):
+        return FoundCause("setting_changed", "proven", "stored with other settings")
+    return FoundCause("unknown", "unknown", "the reports show that it was not stored")

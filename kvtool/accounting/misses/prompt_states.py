@@ -1,0 +1,150 @@
+"""What earlier requests left in a cache, as their reports say: by session, and by the beginning of the prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import xxhash
+
+from kvtool.accounting.prefix_tree import Ids
+from kvtool.text.message import Message
+from kvtool.workload.call import CallSettings
+
+_CHUNK = 32
+"""Tokens of a piece of a prompt that has a name."""
+_MOST_NAMES = 400_000
+_MOST_SESSIONS = 20_000
+"""Bounds on memory; the least recently used ones are forgotten."""
+
+
+@dataclass(frozen=True, slots=True)
+class CacheKey:
+    """Everything that must agree so that two requests use the same cache; None: not in the log."""
+
+    model: str | None
+    key: str | None
+    host: str | None
+    account: tuple[str | None, str | None, str | None]
+
+
+class MessageForm(NamedTuple):
+    """How a message is written, apart from its text: the number of its parts (None: a string), and how many have a mark."""
+
+    role: str
+    parts: int | None
+    marks: int
+
+
+@dataclass(frozen=True, slots=True)
+class PromptState:
+    """A request, and the tokens at its front that are cached after it: by its report, in the provider's tokens."""
+
+    key: CacheKey
+    session: str | None
+    time: float | None
+    answered: float | None
+    settings: CallSettings
+    stored: int
+    prompt: int
+    own_tokens: int
+    """Tokens of its text by our tokenizer."""
+    ttl: float | None
+    """Seconds for which its mark or its provider keeps it; None: not known."""
+    names: tuple[int, ...]
+    forms: tuple[MessageForm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The requests with which a prompt is compared, each with the tokens (ours) of the beginning that it shares."""
+
+    session: PromptState | None
+    shared_session: int
+    same_cache: PromptState | None
+    shared_same_cache: int
+    any: PromptState | None
+    shared: int
+
+
+class PromptStates:
+    """Find earlier requests by session and by the longest common beginning; keep a bounded number."""
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, PromptState] = {}
+        self._any: dict[int, PromptState] = {}
+        self._same: dict[tuple[CacheKey, int], PromptState] = {}
+
+    def find(self, names: tuple[int, ...], key: CacheKey, session: str | None) -> Earlier:
+        """Return the latest request of the session, and those with the longest common beginning in this cache and in any."""
+        before = None if session is None else self._sessions.get(session)
+        same = _longest(names, lambda name: self._same.get((key, name)))
+        any_ = _longest(names, self._any.get)
+        shared = 0 if before is None else _common(before.names, names)
+        return Earlier(before, shared * _CHUNK, same[0], same[1] * _CHUNK, any_[0], any_[1] * _CHUNK)
+
+    def add(self, state: PromptState) -> None:
+        """Enter a request as the latest user of all its beginnings."""
+        if state.session is not None:
+            self._sessions.pop(state.session, None)
+            self._sessions[state.session] = state
+        for name in state.names:
+            self._any.pop(name, None)
+            self._any[name] = state
+            self._same.pop((state.key, name), None)
+            self._same[state.key, name] = state
+        _forget(self._sessions, _MOST_SESSIONS)
+        _forget(self._any, _MOST_NAMES)
+        _forget(self._same, _MOST_NAMES)
+
+
+def message_forms(messages: Sequence[Message] | None) -> tuple[MessageForm, ...]:
+    """Return the form of each message; nothing for a prompt without messages."""
+    found = []
+    for message in messages or ():
+        content = message.get("content")
+        parts = content if isinstance(content, list) else None
+        marks = sum(isinstance(part, dict) and "cache_control" in part for part in parts or ())
+        found.append(MessageForm(str(message.get("role")), None if parts is None else len(parts), marks))
+    return tuple(found)
+
+
+def chunk_names(ids: Ids) -> tuple[int, ...]:
+    """Return a name for every beginning of whole pieces: equal names mean equal tokens from the front on."""
+    names, name = [], 0
+    data, size = ids.astype("<i4", copy=False).tobytes(), 4 * _CHUNK
+    for start in range(0, len(data) - size + 1, size):
+        name = xxhash.xxh3_64_intdigest(data[start : start + size], name)
+        names.append(name)
+    return tuple(names)
+
+
+def _longest(names: tuple[int, ...], find: Callable[[int], PromptState | None]) -> tuple[PromptState | None, int]:
+    """Return the state of the longest beginning that has one, and how many pieces it has."""
+    low, high, found = 0, len(names), None
+    while low < high:
+        middle = (low + high + 1) // 2
+        state = find(names[middle - 1])
+        if state is None:
+            high = middle - 1
+        else:
+            low, found = middle, state
+    return found, low
+
+
+def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:
+    low, high = 0, min(len(first), len(second))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[middle - 1] == second[middle - 1]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def _forget(entries: dict[Any, PromptState], most: int) -> None:
+    """Drop the oldest entries where an eighth more than allowed are kept."""
+    for key in list(entries)[: len(entries) - most] if len(entries) > most + most // 8 else ():
+        del entries[key]

@@ -1,0 +1,66 @@
+"""The answer for a log with reported usage: what was reported first, then what was cached and not read, and what to change."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from kvtool.accounting.prices.bill import shown_money
+from kvtool.report.views.misses import causes_in_short
+from kvtool.results.misses import MissCause, Misses
+from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import percent, plural
+
+_NOTICEABLE = 0.0005
+"""A part of the prompt tokens that shows in the one decimal of a rate."""
+_CHANGES: dict[MissCause, str] = {
+    "prompt_changed": "send the same text each time, or put what changes after what is shared",
+    "tools_changed": "send the same tools in the same order in all requests of a session",
+    "system_changed": "send this message with role user, so that it stays at its place",
+    "history_edited": "append to the history instead of editing it",
+    "compaction": "compact less often: each time, the new history is computed",
+    "resumed": "send the same messages after a resume as before it",
+    "wire_form": "send each message in the form in which it was sent first",
+    "expired": 'cache for longer (Anthropic: "ttl": "1h" in cache_control), or send the next request within the time to live',
+    "setting_changed": "keep these settings the same in all requests of a session",
+    "model_changed": "keep one model for a session, or start a new session with the other model",
+    "key_changed": "use one cache key for all prompts that share a prefix",
+    "host_changed": "send a session to one host (OpenRouter: provider.order)",
+    "below_minimum": "put more stable text at the front, until it is long enough to be cached",
+    "lookback": "set a mark at most 20 blocks after the one before",
+    "marks_limit": "set at most 4 marks",
+    "not_marked": "mark the end of the shared text with cache_control",
+    "replicas": "send what shares a prefix to one replica",
+}
+"""What to change, by cause; without an entry nothing in the requests is to blame."""
+
+
+def reported_rate(report: Report, misses: Misses) -> str:
+    """Say the reported hit rate, what was paid, and what caching saved."""
+    rate = percent(min(misses.read / max(misses.prompt_tokens, 1), 1.0))
+    text = f"{rate} reported ({misses.read:,} of {misses.prompt_tokens:,} prompt tokens)"
+    money = report.money
+    if money is not None and money.paid is not None:
+        paid = Decimal(money.paid)
+        text += f"; paid {shown_money(paid, money.currency)}"
+        if money.without_cache is not None and (saved := Decimal(money.without_cache) - paid) > 0:
+            text += f", {shown_money(saved, money.currency)} saved by caching"
+    return text
+
+
+def reported_loss(report: Report, misses: Misses) -> str:
+    """Say which cached tokens were not read, by cause; or that there were none."""
+    missed = misses.promised - misses.read
+    if missed < _NOTICEABLE * misses.prompt_tokens:
+        return ""
+    costs = [Decimal(total.cost) for total in misses.by_cause.values() if total.cost is not None]
+    currency = "USD" if report.money is None else report.money.currency
+    cost = f", {shown_money(sum(costs, Decimal(0)), currency)}" if costs else ""
+    return f"{plural(missed, 'token')} were cached and not read{cost}: {causes_in_short(report)}"
+
+
+def advised_change(misses: Misses) -> str:
+    """Return what to change about the costliest cause that requests can mend."""
+    for cause in misses.by_cause:
+        if cause in _CHANGES:
+            return _CHANGES[cause]
+    return ""

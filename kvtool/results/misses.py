@@ -1,0 +1,108 @@
+"""Misses that a log with reported usage shows: parts of `kvtool.report/1`. Tokens are as the provider or server counts them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from kvtool.results.document_base import Count, Model
+from kvtool.results.money import Amount
+
+MissCause = Literal[
+    "first_use",
+    "prompt_changed",
+    "tools_changed",
+    "system_changed",
+    "history_edited",
+    "compaction",
+    "resumed",
+    "wire_form",
+    "expired",
+    "setting_changed",
+    "model_changed",
+    "key_changed",
+    "host_changed",
+    "below_minimum",
+    "lookback",
+    "marks_limit",
+    "not_marked",
+    "replicas",
+    "answer_not_kept",
+    "provider",
+    "unknown",
+]
+Certainty = Literal["proven", "consistent", "simulated", "excluded", "unknown"]
+"""How a cause is known: by a fact of the log, by facts that fit, by a run that gives the same reads, by exclusion, or not."""
+
+MISS_CAUSES: dict[MissCause, str] = {
+    "first_use": "sent before the answer that stores it",
+    "prompt_changed": "text changed before it",
+    "tools_changed": "tools changed",
+    "system_changed": "system prompt changed",
+    "history_edited": "history edited",
+    "compaction": "conversation compacted",
+    "resumed": "conversation resumed",
+    "wire_form": "same text in another form",
+    "expired": "expired before reuse",
+    "setting_changed": "setting changed",
+    "model_changed": "model changed",
+    "key_changed": "cache key changed",
+    "host_changed": "host changed",
+    "below_minimum": "below the provider's minimum",
+    "lookback": "beyond the look-back of the marks",
+    "marks_limit": "too many marks",
+    "not_marked": "no mark stores it",
+    "replicas": "sent to another replica",
+    "answer_not_kept": "answers are not cached",
+    "provider": "lost by the provider",
+    "unknown": "unknown: the log does not hold the cause",
+}
+"""Labels of the causes."""
+
+
+class MissEvent(Model):
+    """Tokens of one request that an earlier request had cached and that were not read, for one cause.
+
+    `time` is in seconds since the log began, `gap` since the earlier request. `tokens` were promised and not read; the request
+    wrote `written` tokens to the cache again (None: not reported). `cost` is their price above that of a read.
+    """
+
+    request: str
+    session: str | None
+    time: float | None
+    gap: float | None
+    cause: MissCause
+    certainty: Certainty
+    tokens: Count
+    written: Count | None
+    cost: Amount | None
+    detail: str
+    place: str | None = None
+
+
+class MissSum(Model):
+    """Sums of the misses of one cause. `cost` is None where no price is known of any."""
+
+    events: Count
+    tokens: Count
+    written: Count
+    cost: Amount | None
+
+
+class Misses(Model):
+    """All misses of the `requests` with reported reads, which have `prompt_tokens`.
+
+    Of `promised` tokens, which earlier requests had cached, `read` were read; the sums of the causes are the rest.
+
+    `events` has the largest ones, in the order of their requests; `left_out` counts the others.
+    """
+
+    requests: Count
+    prompt_tokens: Count
+    promised: Count
+    read: Count
+    by_cause: dict[MissCause, MissSum]
+    events: list[MissEvent]
+    left_out: Count
+    rule_contradictions: list[str]
+    unknown_fields: list[str]
+    """Parts of requests that this log does not hold: what they were is unknown, not absent."""
