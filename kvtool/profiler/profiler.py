@@ -163,7 +163,7 @@ class Profiler:
             gpu = GpuMoney(hour=str(hour), saved_seconds=seconds, saved=format(saved, "f"))
         marks = fixed = None
         misses = result.find(MissBook)
-        predicts = misses is None or (misses.knows_prompts and misses.rules_hold)
+        predicts = misses is None or misses.predictable
         if book is not None and book.known and predicts:
             from kvtool.profiler.reported.mark_trials import MarkTrials
 
@@ -346,6 +346,7 @@ class Profiler:
             rules=plan.cache,
             boundaries=result.book(BoundaryBook),
             knows_marks=(book := result.find(MissBook)) is None or book.knows_marks,
+            predictable=book is None or book.predictable,
             tenants=0 if salts is None else len(salts.salts),
             several_models=len(result.book(TimeBook).models) > 1 and plan.models is not None,
         )

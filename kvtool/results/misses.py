@@ -104,5 +104,7 @@ class Misses(Model):
     events: list[MissEvent]
     left_out: Count
     rule_contradictions: list[str]
+    predictable: bool
+    """Whether documented rules predict these requests: the log holds what the rules need, and no report contradicts them."""
     unknown_fields: list[str]
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""

@@ -55,6 +55,8 @@ class Reported(Model):
     prompt_tokens: Count
     cached_tokens: Count
     hit_rate: Ratio
+    saved: Amount | None = None
+    """The cost without a cache less what was paid, of priced requests."""
 
 
 class Predicted(Model):

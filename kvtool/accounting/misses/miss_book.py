@@ -252,6 +252,11 @@ class MissBook(Book):
         return self.contradicted <= max(_MOST_CONTRADICTED * self.compared, 1)
 
     @property
+    def predictable(self) -> bool:
+        """Whether rules predict these requests: the log holds the prompts, and the reports do not contradict the rules."""
+        return self.knows_prompts and self.rules_hold
+
+    @property
     def knows_marks(self) -> bool:
         """Whether a mark can be missing: not in most requests of logs without marks, or of providers that need none."""
         return not self.requests or (2 * self.marked > self.requests and self.rules_hold)
@@ -268,7 +273,7 @@ class MissBook(Book):
                 written=total.written,
                 cost=None if total.cost is None else format(total.cost.normalize(), "f"),
             )
-            for cause, total in sorted(self._sums.items(), key=lambda item: -item[1].tokens)
+            for cause, total in sorted(self._sums.items(), key=lambda item: (-(item[1].cost or 0), -item[1].tokens))
         }
         assert self.promised - self.read == sum(each.tokens for each in sums.values())
         return Misses(
@@ -280,6 +285,7 @@ class MissBook(Book):
             events=events,
             left_out=self._count - len(events),
             unknown_fields=sorted(self.unknown),
+            predictable=self.predictable,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
         )
 

@@ -59,8 +59,13 @@ def make_money_sections(
     reported = None
     if side.reported.requests:
         read = side.reported
+        costs = side.costs
         reported = Reported(
-            requests=read.requests, prompt_tokens=read.prompt, cached_tokens=read.cached, hit_rate=min(read.rate, 1.0)
+            requests=read.requests,
+            prompt_tokens=read.prompt,
+            cached_tokens=read.cached,
+            hit_rate=min(read.rate, 1.0),
+            saved=_amount(costs.without.total - costs.paid.total) if costs.requests else None,
         )
     return MoneySections(
         reported=reported,

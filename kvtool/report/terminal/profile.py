@@ -108,7 +108,8 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
                 put(console)
                 print_section(console, section)
         put(console)
-    _print_fates(console, report, plain)
+    if predictable := report.misses is None or report.misses.predictable:
+        _print_fates(console, report, plain)
     for section in sections(TOKENS, report, "terminal"):
         put(console)
         print_section(console, section)
@@ -118,7 +119,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
         for check in report.gates:
             gates.setdefault(check.group, []).append(check)
         print_table(console, groups_table(report, gates, _MOST_GROUPS, hit_rate_lines(console, timelines)))
-    for section in sections([TURNS], report, "terminal"):
+    for section in sections([TURNS], report, "terminal") if predictable else ():
         put(console)
         print_section(console, section)
     if shown.boundaries and report.boundaries:
@@ -216,7 +217,8 @@ def _print_fates(console: Console, report: Report, plain: bool) -> None:
         label = max(map(cell_width, names.values()), default=0)
     room = console.width - 4 - label - 2 - digits - 8 - noted
     size_of_bar = max(min(room - 2, 30), 0) if draws_bars(console) and len(rows) > 1 else 0
-    heading = f"  Token breakdown ({report.totals.prompt_tokens:,})"
+    title = "Token breakdown" if report.misses is None else "Simulated token breakdown"
+    heading = f"  {title} ({report.totals.prompt_tokens:,})"
     if not size_of_bar:  # the figures stand below their titles
         label += max(min(cell_width(heading) - 4 - label, room), 0)
     right = f"{'tokens':>{digits}}   share"

@@ -1,72 +1,76 @@
-"""Misses that reported usage shows: sums by cause, and the largest ones."""
+"""What usage reports of every prompt token: read, missed by cause, or new; and the largest misses."""
 
 from __future__ import annotations
 
 from decimal import Decimal
 
 from kvtool.accounting.prices.bill import shown_money
-from kvtool.report.views.section import Figure, Section, Table, TableColumn
-from kvtool.results.misses import MISS_CAUSES, MissEvent
+from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
+from kvtool.results.misses import MISS_CAUSES, Misses
 from kvtool.results.report import Report
-from kvtool.text.terminal.numbers import duration, plural
+from kvtool.text.terminal.numbers import duration, percent, plural
 
 _MOST_EVENTS = 10
 
 
 def view(report: Report) -> Section | None:
-    """Return a table of the causes and one of the largest misses; None where nothing was missed."""
+    """Return every reported prompt token in one row, and the largest misses; None where nothing was missed."""
     misses = report.misses
-    if misses is None or not (misses.by_cause or misses.rule_contradictions):
+    if misses is None or not (misses.by_cause or misses.rule_contradictions or not misses.predictable):
         return None
     currency = "USD" if report.money is None else report.money.currency
     priced = any(total.cost is not None for total in misses.by_cause.values())
-    cost = (TableColumn("cost", "number"),) if priced else ()
-    causes = Table(
-        "Cached and not read",
-        (TableColumn("Cached and not read"), TableColumn("requests", "number"), TableColumn("tokens", "number"), *cost),
-        [
-            (
-                MISS_CAUSES[cause],
-                f"{total.events:,}",
-                f"{total.tokens:,}",
-                *((_money(total.cost, currency),) if priced else ()),
-            )
-            for cause, total in misses.by_cause.items()
-        ],
+    tables = [_breakdown(misses, currency, priced=priced)]
+    if misses.by_cause:
+        tables.append(_largest(misses, currency, priced=priced))
+    notes = [f"{text}." for text in misses.rule_contradictions]
+    return Section("misses", "Reported token breakdown", tables=tables, notes=tuple(notes))
+
+
+def _breakdown(misses: Misses, currency: str, *, priced: bool) -> Table:
+    """Return a table in which each prompt token is in one row: read, missed for a cause, or sent for the first time."""
+    whole = max(misses.prompt_tokens, 1)
+
+    def row(name: str, tokens: int, events: int | None = None, cost: str | None = None) -> tuple[Cell, ...]:
+        money = (_money(cost, currency),) if priced else ()
+        return name, f"{tokens:,}", percent(tokens / whole), "" if events is None else f"{events:,}", *money
+
+    rows = [row("read from the cache", misses.read)]
+    rows += [row(MISS_CAUSES[cause], each.tokens, each.events, each.cost) for cause, each in misses.by_cause.items()]
+    rows.append(row("first use", max(misses.prompt_tokens - misses.promised, 0)))
+    columns = (
+        TableColumn("Reported token breakdown"),
+        TableColumn("tokens", "number"),
+        TableColumn("share", "number"),
+        TableColumn("requests", "number"),
+        *((TableColumn("extra cost", "number"),) if priced else ()),
     )
+    return Table("Reported token breakdown", columns, rows)
+
+
+def _largest(misses: Misses, currency: str, *, priced: bool) -> Table:
     largest = sorted(misses.events, key=lambda event: -event.tokens)[:_MOST_EVENTS]
     shown = sorted(largest, key=misses.events.index)
-    events = Table(
-        "Largest misses",
+    rows: list[tuple[Cell, ...]] = [
         (
-            TableColumn("Request", cut=True),
-            TableColumn("after", "number", keep=2),
-            TableColumn("tokens", "number"),
-            *cost,
-            TableColumn("cause", "prose"),
-        ),
-        [
-            (
-                event.request,
-                "" if event.gap is None else duration(event.gap),
-                Figure(f"{event.tokens:,}", event.tokens),
-                *((_money(event.cost, currency),) if priced else ()),
-                _cause(event),
-            )
-            for event in shown
-        ],
-        more=len(misses.events) + misses.left_out - len(shown),
+            event.request,
+            "" if event.gap is None else duration(event.gap),
+            Figure(f"{event.tokens:,}", event.tokens),
+            *((_money(event.cost, currency),) if priced else ()),
+            f"{MISS_CAUSES[event.cause]}: {event.detail}",
+            event.certainty,
+        )
+        for event in shown
+    ]
+    columns = (
+        TableColumn("Largest misses", cut=True),
+        TableColumn("after", "number", keep=1),
+        TableColumn("tokens", "number"),
+        *((TableColumn("extra cost", "number", keep=2),) if priced else ()),
+        TableColumn("cause", "prose"),
+        TableColumn("known", keep=0),
     )
-    notes = [f"{text}." for text in misses.rule_contradictions]
-    if misses.unknown_fields:
-        notes.append(f"Not in this log: {'; '.join(misses.unknown_fields)}.")
-    return Section(
-        "misses", "Cached and not read", tables=(causes, events) if misses.by_cause else (), notes=tuple(notes)
-    )
-
-
-def _cause(event: MissEvent) -> str:
-    return f"{MISS_CAUSES[event.cause]} ({event.certainty}): {event.detail}"
+    return Table("Largest misses", columns, rows, more=len(misses.events) + misses.left_out - len(shown))
 
 
 def _money(amount: str | None, currency: str) -> str:
