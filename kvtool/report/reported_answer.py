@@ -12,6 +12,8 @@ from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
 """A part of the prompt tokens that shows in the one decimal of a rate."""
+_LONGEST_TTL = 3600.0
+"""Seconds: the longest time to live that a mark can ask for (Anthropic, Bedrock)."""
 _CHANGES: dict[MissCause, str] = {
     "prompt_changed": "Send the same text each time, or put what changes after what is shared",
     "tools_changed": "Send the same tools in the same order in all requests of a session",
@@ -20,8 +22,6 @@ _CHANGES: dict[MissCause, str] = {
     "compaction": "Compact less often: each time, the new history is computed",
     "resumed": "Send the same messages after a resume as before it",
     "wire_form": "Send each message in the form in which it was sent first",
-    "expired": 'Cache for longer (Anthropic: "ttl": "1h" in cache_control), or send the next request within the time to live',
-    "setting_changed": "Keep these settings the same in all requests of a session",
     "model_changed": "Keep one model for a session, or start a new session with the other model",
     "key_changed": "Use one cache key for all prompts that share a prefix",
     "host_changed": "Send a session to one host (OpenRouter: provider.order)",
@@ -61,6 +61,13 @@ def reported_loss(report: Report, misses: Misses) -> str:
 def advised_change(misses: Misses) -> str:
     """Return what to change about the costliest cause that requests can mend."""
     for cause in misses.by_cause:
+        event = max((each for each in misses.events if each.cause == cause), key=lambda each: each.tokens, default=None)
+        if cause == "expired":
+            if event is not None and event.gap is not None and event.gap <= _LONGEST_TTL:
+                return 'Cache for an hour (Anthropic: "ttl": "1h" in cache_control), or send the next request sooner'
+            return "Send the next request sooner: no provider keeps a prefix for so long"
+        if cause == "setting_changed" and event is not None:
+            return f"Keep {event.detail.removeprefix('changed: ')} the same in all requests of a session"
         if cause in _CHANGES:
             return _CHANGES[cause]
     return ""

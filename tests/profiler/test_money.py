@@ -92,7 +92,13 @@ R1 = [
 
 def test_r1_totals_agree_and_requests_do_not(in_folder: Command) -> None:
     found = profiled(in_folder, R1)
-    assert found["reported"] == {"requests": 4, "prompt_tokens": 8400, "cached_tokens": 4096, "hit_rate": 4096 / 8400}
+    assert found["reported"] == {
+        "requests": 4,
+        "prompt_tokens": 8400,
+        "cached_tokens": 4096,
+        "hit_rate": 4096 / 8400,
+        "saved": "0.00512",
+    }
     assert found["predicted"]["cached_tokens"] == 4096
     assert found["difference"] == {"not_explained": 2048, "kept_longer": 2048}
     money = found["money"]
