@@ -65,7 +65,7 @@ def advised_change(misses: Misses) -> str:
         if cause == "expired":
             if event is not None and event.gap is not None and event.gap <= _LONGEST_TTL:
                 return 'Cache for an hour (Anthropic: "ttl": "1h" in cache_control), or send the next request sooner'
-            return "Send the next request sooner: no provider keeps a prefix for so long"
+            return "Send the next request sooner: the gap is longer than a mark can cover"
         if cause == "setting_changed" and event is not None:
             return f"Keep {event.detail.removeprefix('changed: ')} the same in all requests of a session"
         if cause in _CHANGES:

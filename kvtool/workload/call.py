@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import NamedTuple
 
 CUT_OFF = frozenset(("length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS", "incomplete"))
 """Why an answer ended whose last token is none that ends one, in the words of servers."""
@@ -82,6 +83,13 @@ class StoredContent:
         return self.ttl
 
 
+class ReportedMiss(NamedTuple):
+    """Why a provider says that it did not read its cache, in its own word (`tools_changed`), and of how many tokens."""
+
+    reason: str
+    tokens: int | None
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call of a model as its log reports it. Times are seconds since 1970; `cost` is what the log says it cost, in US dollars."""
@@ -96,6 +104,8 @@ class Call:
     first_answer: float | None = None
     """When the first token of the answer came."""
     status: int | None = None
+    missed: ReportedMiss | None = None
+    """The miss that its provider itself reports."""
     finish: str | None = None
     """Why the answer ended, in the server's word: `stop`, `length`, `tool_calls`, `end_turn`, `max_tokens` …"""
     cost: Decimal | None = None

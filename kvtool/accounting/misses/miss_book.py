@@ -136,6 +136,7 @@ class MissBook(Book):
             rewritten=rewritten and not whole,
             shorter=own < before.own_tokens,
             forms=message_forms(job.turn.messages),
+            missed=call.missed,
             prediction=served.prediction,
             hosted=self.hosted,
         )
@@ -158,6 +159,8 @@ class MissBook(Book):
         if (changed := blocked - max(read - shared, 0)) > least:
             found = FoundCause("prompt_changed", "proven", f"text differs after token {shared:,}")
             rows.append(_Row(changed, found, evidence.gap))
+        if not rows and call.missed is not None and (call.missed.tokens or 0) > least:
+            rows.append(_Row(min(call.missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))
         return rows
 
     def _enter(self, job: Job, usage: Usage, row: _Row, now: float | None) -> None:

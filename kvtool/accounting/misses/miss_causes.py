@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from kvtool.accounting.caches.cache_rules import Prediction, lifetime
 from kvtool.accounting.misses.prompt_states import CacheKey, MessageForm, PromptState
 from kvtool.results.misses import Certainty, MissCause
-from kvtool.workload.call import CallSettings
+from kvtool.workload.call import CallSettings, ReportedMiss
 
 _USUAL = 1.0
 """Seconds after which a gap counts as longer than a time to live: clocks of logs are whole seconds."""
@@ -31,6 +31,7 @@ class MissEvidence:
     rewritten: bool
     shorter: bool
     forms: tuple[MessageForm, ...]
+    missed: ReportedMiss | None
     prediction: Prediction | None
     hosted: bool
 
@@ -50,6 +51,21 @@ class FoundCause:
 
 
 FindCause = Callable[[MissEvidence], FoundCause | None]
+
+
+_REPORTED: dict[str, MissCause] = {
+    "tools_changed": "tools_changed",
+    "system_changed": "system_changed",
+    "messages_changed": "history_edited",
+    "model_changed": "model_changed",
+}
+"""Causes by the words of Anthropic's diagnostics."""
+
+
+def reported_by_provider(evidence: MissEvidence) -> FoundCause | None:
+    """Anthropic's diagnostics name the part of the request that differs."""
+    cause = None if evidence.missed is None else _REPORTED.get(evidence.missed.reason)
+    return None if cause is None else FoundCause(cause, "proven", "reported by the provider")
 
 
 def model_changed(evidence: MissEvidence) -> FoundCause | None:
@@ -159,6 +175,7 @@ def by_exclusion(evidence: MissEvidence) -> FoundCause:
 
 
 CAUSES: tuple[FindCause, ...] = (
+    reported_by_provider,
     model_changed,
     host_changed,
     key_changed,

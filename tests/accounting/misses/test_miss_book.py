@@ -18,7 +18,7 @@ from kvtool.accounting.prices.price_table import price_table
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.engine.request import Request
 from kvtool.results.misses import MissCause, MissEvent
-from kvtool.workload.call import CacheScope, Call, CallSettings, Usage
+from kvtool.workload.call import CacheScope, Call, CallSettings, ReportedMiss, Usage
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
@@ -224,3 +224,18 @@ def test_names_of_chunks_are_of_the_beginning() -> None:
     assert chunk_names(ids)[:2] == chunk_names(other)[:2]
     assert not set(chunk_names(ids)[2:]) & set(chunk_names(other)[2:])
     assert PromptStates().find((), CacheKey(None, None, None, (None, None, None)), None).any is None
+
+
+def test_the_providers_own_diagnosis_is_a_fact() -> None:
+    book = MissBook(None, CLOCK, True)
+    for number, missed in enumerate((None, ReportedMiss("tools_changed", 3_000), ReportedMiss("a new word", 3_000))):
+        usage = Usage(3_020, 0, 3_000, 3_000, 0, 5)
+        call = Call(model="claude-sonnet-5", usage=usage, missed=missed)
+        ids = np.full(3_020, number, np.int32)
+        enter(book, Turn("g", session="s", arrival=30.0 * number, call=call), ids, f"r{number}")
+    misses = book.misses()
+    assert misses is not None
+    assert [(event.request, event.cause, event.certainty, event.tokens) for event in misses.events] == [
+        ("r1", "tools_changed", "proven", 3_000),
+        ("r2", "provider", "excluded", 3_000),
+    ]

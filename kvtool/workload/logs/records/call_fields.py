@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kvtool.text.bounded_number import exact_number, whole_number
-from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
+from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, ReportedMiss, Usage
 from kvtool.workload.logs.records.record import RESPONSES, Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import LeftOut
 from kvtool.workload.logs.records.streamed_answers import answer_in
@@ -130,6 +130,7 @@ def call_of(
         end=_time(said, _ENDS),
         first_answer=_time(said, _FIRST_ANSWERS),
         status=http_status(status),
+        missed=_missed(response),
         finish=_finish(response),
         cost=_cost(said, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
@@ -137,6 +138,13 @@ def call_of(
         streamed=record.fields.get("stream") is True,
         system_blocks=blocks,
     )
+
+
+def _missed(response: Mapping[str, Any]) -> ReportedMiss | None:
+    """Return the miss that Anthropic's `diagnostics` report."""
+    reported = object_of(object_of(response.get("diagnostics")).get("cache_miss_reason"))
+    reason, tokens = _word(reported.get("type")), reported.get("cache_missed_input_tokens")
+    return None if reason is None else ReportedMiss(reason, tokens if type(tokens) is int and tokens >= 0 else None)
 
 
 def _fields_of_call(record: Record) -> dict[str, Any]:
