@@ -10,7 +10,7 @@ from kvtool.accounting.book import Book
 from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
-from kvtool.accounting.misses.miss_causes import FoundCause, MissEvidence, find_cause, find_unstored
+from kvtool.accounting.misses.miss_causes import FoundCause, MissEvidence, cause_of_report, find_cause, find_unstored
 from kvtool.accounting.misses.prompt_states import (
     CacheKey,
     Earlier,
@@ -122,6 +122,8 @@ class MissBook(Book):
         before = earlier.session
         if before is None or (whole and earlier.shared_same_cache > earlier.shared_session):
             before = earlier.same_cache if earlier.shared_same_cache >= earlier.shared else earlier.any
+        if before is None and call.missed is not None and (found := cause_of_report(call.missed)) is not None:
+            return [_Row(min(call.missed.tokens or 0, prompt - read), found, None)] if call.missed.tokens else []
         if before is None or (not whole and before is not earlier.session):
             return []  # a prompt that is not whole and of no session: what it shares is not in the log
         least = _least(None if served.prediction is None else served.prediction.rules, prompt)

@@ -64,7 +64,12 @@ _REPORTED: dict[str, MissCause] = {
 
 def reported_by_provider(evidence: MissEvidence) -> FoundCause | None:
     """Anthropic's diagnostics name the part of the request that differs."""
-    cause = None if evidence.missed is None else _REPORTED.get(evidence.missed.reason)
+    return None if evidence.missed is None else cause_of_report(evidence.missed)
+
+
+def cause_of_report(missed: ReportedMiss) -> FoundCause | None:
+    """Return the cause of a miss in the provider's word; None for a word that kvtool does not know."""
+    cause = _REPORTED.get(missed.reason)
     return None if cause is None else FoundCause(cause, "proven", "reported by the provider")
 
 
