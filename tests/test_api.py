@@ -244,7 +244,7 @@ def test_check(workload: str, bytes_json: str) -> None:
         kvtool.check()
     assert "kvtool.toml:3:13" in "".join(traceback.format_exception(caught.value))
     assert kvtool.check(allow_outside=True).verdict.outcome == "fail"
-    with pytest.raises(kvtool.KvtoolError, match="no INPUT was given"):
+    with pytest.raises(kvtool.KvtoolError, match="there is no INPUT"):
         kvtool.check(no_config=True)
 
 

@@ -90,7 +90,7 @@ def test_clock(kv_profile):
     assert "prompts of this test: 8 requests" in said
     assert "prompt 2: KV101 error: " in said
     assert "help: " in said
-    assert "measured by running again" in said
+    assert "verified by a run" in said
     assert "never promise" not in said  # no prompt text
     assert "pytest_plugin.py" not in said  # no traceback of ours
 

@@ -175,7 +175,7 @@ def test_a_bad_file_to_compare(name: str, said: str, second: bool, folder: Path,
         ),
         (
             "--capacity 9223372036854775808",
-            "--capacity: a cache of 9,223,372,036,854,775,808 blocks is more than the 10,000,000",
+            "--capacity: a cache of 9,223,372,036,854,775,808 blocks is more than kvtool supports (10,000,000)",
         ),
         ("--gpu-memory 99999999999TiB", "is more than kvtool supports ("),
         ("--gpu-memory 99999999999TiB", "--gpu-memory: a cache of "),
@@ -183,8 +183,8 @@ def test_a_bad_file_to_compare(name: str, said: str, second: bool, folder: Path,
         ("--gpu-memory 1GiB", "no KV cache fits: 15.0 GiB of llama-3.1-8b's weights"),
         ("--num-gpu-blocks 1", "--num-gpu-blocks must be at least 2, not 1"),
         ("--num-gpu-blocks 99999999999", "--num-gpu-blocks: a cache of "),
-        ("--num-gpu-blocks 9 --capacity 5", "--capacity and --num-gpu-blocks both set the size of the cache"),
-        ("--gpu-memory 80GiB --capacity 5", "--capacity and --gpu-memory both set the size of the cache"),
+        ("--num-gpu-blocks 9 --capacity 5", "--capacity and --num-gpu-blocks both say how large the cache is"),
+        ("--gpu-memory 80GiB --capacity 5", "--capacity and --gpu-memory both say how large the cache is"),
         ("--gpu-memory 80GiB --gpu-memory-utilization nan", "--gpu-memory-utilization must be in (0, 1], not nan"),
         ("--gpu-memory 80GiB --gpu-memory-utilization 0", "--gpu-memory-utilization must be in (0, 1], not 0.0"),
         ("--gpu-memory-utilization 0.5", "--gpu-memory-utilization needs --gpu-memory"),
@@ -202,7 +202,7 @@ def test_a_bad_file_to_compare(name: str, said: str, second: bool, folder: Path,
         ("--min-hit-rate -0.1", "--min-hit-rate is a ratio from 0 to 1, not -0.1"),
         ("--min-hit-rate nan", "--min-hit-rate is a ratio from 0 to 1, not nan"),
         ("--model llama", "error: unknown model `llama`; did you mean llama-"),
-        ("--accelerator h10", "error: unknown accelerator `h10`\n  help: one of a100"),
+        ("--accelerator h10", "error: unknown accelerator `h10`\n  help: use one of a100"),
         ("--group nobody", "error: w.yaml has no group `nobody`\n  help: known here: long, short"),
         ("--tokenizer good.txt", "error: tokenizer `good.txt` is not a tokenizer.json"),
         ("--tokenizer folder", "error: tokenizer `folder`: no tokenizer.json in folder"),
@@ -226,7 +226,7 @@ def test_bad_flags(flags: str, said: str, folder: Path, bytes_json: str, capsys:
             [],
             "kvtool.toml:2:12: a cache of 9,223,372,036,854,775,808 blocks",
         ),
-        ('[engine]\ncapacity = "5KiB"\n', [], "kvtool.toml:2:12: a capacity of 5120 bytes holds no block"),
+        ('[engine]\ncapacity = "5KiB"\n', [], "kvtool.toml:2:12: a capacity of 5120 bytes is less than one block of 16 tokens"),
         ("[engine]\nblock_size = 16\n", ["trace.jsonl"], "kvtool.toml:2:14: the trace has blocks of 512 tokens"),
     ],
 )
@@ -307,7 +307,7 @@ def test_flags_that_a_log_cannot_have(arguments: list[str], said: str, folder: P
 @pytest.mark.parametrize("command", [["profile", "w.yaml", "--dry-run"], ["diff-prompts", "good.txt", "good.txt"]])
 def test_a_tokenizer_that_is_not_there(command: list[str], folder: Path, capsys: Capture) -> None:
     err = refused([*command, "-t", "nobody/no-such-tokenizer", "--offline"], 4, capsys)
-    assert "`nobody/no-such-tokenizer` is not cached and --offline is set\n  help: -t ./tokenizer.json" in err
+    assert "`nobody/no-such-tokenizer` is not cached and --offline is set\n  help: pass -t ./tokenizer.json" in err
 
 
 @pytest.mark.parametrize("flags", [["--max-model-len", "40"], ["--capacity", "2"]])
@@ -409,7 +409,7 @@ def test_hostile_text_in_a_workload(folder: Path, bytes_json: str, capsys: Captu
         'and then a text that all of them share, so that there is something to find and to tell"}\n'
     )
     (folder / "hostile.yaml").write_text(text, encoding="utf-8")
-    assert run(["profile", "hostile.yaml", "--dry-run", "-t", bytes_json, "--width", "120"]) == 0
+    assert run(["profile", "hostile.yaml", "--dry-run", "-t", bytes_json, "--details", "--width", "120"]) == 0
     out = capsys.readouterr().out
     assert safe(out)
     assert "[/INST] ::error::x [bold]" in out

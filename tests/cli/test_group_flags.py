@@ -55,7 +55,7 @@ def test_the_head_names_what_keeps_windows(told: Told, said: str, kept: str) -> 
 )
 def test_groups_that_are_not_followed_are_told(told: Told, flags: tuple[str, ...], name: str, what: str) -> None:
     text = told("--model-preset", "gpt-oss-20b", *flags, name=name)
-    assert f"gpt-oss-20b has 2 KV cache groups, and {what} with one of full attention" in text
+    assert f"gpt-oss-20b has 2 KV cache groups; {what} with one full-attention group" in text
     assert "KV cache groups" not in told("--model-preset", "llama-3.1-8b", *flags, name=name)
 
 
@@ -71,8 +71,8 @@ def test_a_model_that_vllm_plans_as_one_group_says_why(told: Told) -> None:
     ("model", "flags", "why"),
     [
         ("gpt-oss-20b", ("--mamba-ssm-cache-dtype", "bfloat16"), "gpt-oss-20b keeps no states"),
-        ("llama-3.1-8b", ("--disable-hybrid-kv-cache-manager",), "llama-3.1-8b has one group"),
-        ("llama-3.1-8b", ("--prefix-cache-retention-interval", "none"), "llama-3.1-8b has one group"),
+        ("llama-3.1-8b", ("--disable-hybrid-kv-cache-manager",), "llama-3.1-8b has only full attention"),
+        ("llama-3.1-8b", ("--prefix-cache-retention-interval", "none"), "llama-3.1-8b has only full attention"),
         ("qwen3-next-80b", ("--prefix-cache-retention-interval", "100"), "not a multiple of 544 tokens"),
         ("qwen3-next-80b", ("--prefix-match-unit", "7"), "does not divide"),
         ("gpt-oss-20b", ("--prefix-cache-retention-interval", "-3"), "a number of tokens, or none"),
@@ -110,7 +110,7 @@ def test_an_optimizer_of_prompts_points_to_the_settings(told: Told, bytes_json: 
     del told
     Path("kvtool.toml").write_text('[engine]\nmodel = "nemotron-3-nano"\n', encoding="utf-8")
     assert run(["optimize", "w.yaml", "--quiet", "-t", bytes_json]) == 0
-    assert "kvtool profile tries settings of the server" in " ".join(capsys.readouterr().out.split())
+    assert "kvtool profile also tries server settings" in " ".join(capsys.readouterr().out.split())
     Path("kvtool.toml").write_text("", encoding="utf-8")
     assert run(["optimize", "w.yaml", "--quiet", "-t", bytes_json, "--prefix-match-unit", "16"]) == 2
     assert "in a file" in " ".join(capsys.readouterr().err.split())

@@ -148,7 +148,7 @@ def test_a_turn_that_goes_on_loses_nothing(compare):
     assert (diff.relation, diff.named, diff.changes) == ("a_begins_b", (), ())
     last = compare(chat(RULES, "one"), chat(RULES, "two"))
     assert (last.at_end, last.changes) == (True, ())
-    assert "no gain" in shown(last)
+    assert "moving it gains nothing" in shown(last)
 
 
 def test_documents_of_a_text_in_another_order(renderer):
