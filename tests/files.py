@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from kvtool.text.terminal.console import cell_width
@@ -16,5 +17,12 @@ def write(path: str, text: str | bytes) -> str:
 
 def widest(shown: str) -> int:
     """Return the cells of the widest line. A word of a command is never broken, so lines of a single word do not count."""
-    lines = (line for line in shown.splitlines() if len(line.removesuffix(" \\").split()) > 1)
+    lines = (line for line in shown.splitlines() if len(_words(line.removesuffix(" \\"))) > 1)
     return max(map(cell_width, lines), default=0)
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError:  # prose with an apostrophe
+        return line.split()

@@ -226,7 +226,11 @@ def test_bad_flags(flags: str, said: str, folder: Path, bytes_json: str, capsys:
             [],
             "kvtool.toml:2:12: a cache of 9,223,372,036,854,775,808 blocks",
         ),
-        ('[engine]\ncapacity = "5KiB"\n', [], "kvtool.toml:2:12: a capacity of 5120 bytes is less than one block of 16 tokens"),
+        (
+            '[engine]\ncapacity = "5KiB"\n',
+            [],
+            "kvtool.toml:2:12: a capacity of 5120 bytes is less than one block of 16 tokens",
+        ),
         ("[engine]\nblock_size = 16\n", ["trace.jsonl"], "kvtool.toml:2:14: the trace has blocks of 512 tokens"),
     ],
 )

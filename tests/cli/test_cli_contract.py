@@ -17,7 +17,7 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.text.terminal.console import cell_width
-from tests.files import write
+from tests.files import widest, write
 from tests.interrupting import interrupt_at
 
 KVTOOL = str(Path(sys.executable).parent / "kvtool")
@@ -109,7 +109,7 @@ def test_3_no_line_is_wider_than_the_terminal(kvtool: Installed) -> None:
     """Other widths, and all other commands, are below."""
     done = kvtool("profile", "w.yaml", "--dry-run", COLUMNS="60")
     assert done.returncode == 0
-    assert 30 < max(map(cell_width, done.stdout.decode().splitlines())) <= 60
+    assert 30 < widest(done.stdout.decode()) <= 60
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_every_command_keeps_to_the_width(
         assert code in (0, 1) or (name == "a mistake" and code == 2), err
         lines = (out + err).splitlines()
         assert lines
-        too_wide = [line for line in lines if cell_width(line) > columns]
+        too_wide = [line for line in lines if widest(line) > columns]
         assert not too_wide
 
 

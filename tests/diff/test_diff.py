@@ -182,7 +182,10 @@ def test_the_last_block_is_computed_again_even_where_it_is_full():
     diff = compare("a b c d e f g", "a b c d e f g", block_size=4)  # eight tokens with the first
     assert diff.reuse == Blocks(tokens=4, blocks=1)
     assert cells(diff) == ["==", "~~"]
-    assert "The last 4 tokens are always computed again, because the last token of a prompt needs its whole block." in shown(diff, 120)
+    assert (
+        "The last 4 tokens are always computed again, because the last token of a prompt needs its whole block."
+        in shown(diff, 120)
+    )
 
 
 @pytest.mark.parametrize(

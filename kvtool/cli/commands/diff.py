@@ -163,7 +163,8 @@ def _same(a: Rendered, b: Rendered) -> bool:
 
 def _second(names: Sequence[str]) -> str:
     log = names[0] if names else "log.jsonl"
-    return f"two records of a log: {shlex.join(['kvtool', 'diff-prompts', f'{log}:1', f'{log}:2'])}"
+    records = shlex.join(["kvtool", "diff-prompts", f"{log}:1", f"{log}:2"])
+    return f"pass two files, or two records of a log: {records}; kvtool diff-prompts --help"
 
 
 def _token_text(renderer: Renderer) -> Callable[[int], str]:

@@ -21,7 +21,7 @@ def test_the_report_stands_before_anything_is_measured(
 ) -> None:
     arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3"]
     assert run([*arguments, "--dry-run"]) == 0
-    accounted, more = capsys.readouterr().out.split("  --details")
+    accounted, more = capsys.readouterr().out.split("  Add --details")
     assert more.count("\n") == 1
     finished: list[Report] = []
     standing: list[str] = []
@@ -98,7 +98,7 @@ def test_a_demand_comes_with_the_configuration_that_holds_it(
     assert "kvtool.toml" not in capsys.readouterr().out
     rate = 0.01
     assert run(["profile", "w.yaml", "--dry-run", *asked, "--min-hit-rate", str(rate)]) == 0
-    lines = capsys.readouterr().out.partition("then kvtool check:\n")[2].removesuffix("PASS 1 gate\n")
+    lines = capsys.readouterr().out.partition("run kvtool check:\n")[2].removesuffix("PASS 1 gate\n")
     config = tomllib.loads(lines)
     assert config == {
         "workloads": ["w.yaml"],

@@ -53,7 +53,7 @@ def test_examples_fit_their_width_and_keep_their_numbers(
     path: Path, encoding: str, finished: Callable[[Path], Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profile = finished(path)
-    for module in ("profile", "render", "profile_blocks.sparkline"):
+    for module in ("profile", "render", "lines", "profile_blocks.sparkline"):
         monkeypatch.setattr(f"kvtool.report.terminal.{module}.ascii_only", lambda _: encoding == "ascii")
     command = ["profile", f"workloads/{path.name}", "--dry-run"]
     profile = profile.model_copy(update={"config": {**profile.config, "input": command[1]}})
@@ -73,7 +73,7 @@ def test_examples_fit_their_width_and_keep_their_numbers(
         assert all("".join(f"{label}{line}".split()) in screen for label, line in answer_of(profile).lines)
         assert {*numbers, *(finding.code for finding in profile.findings)} <= words
         assert f"Filled {profile.kv_cache.filled_blocks:,} block" in " ".join(text.split())
-        shares = re.findall(r"^    [a-z' ,]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)
+        shares = re.findall(r"^    [a-z' ,()-]+?  .*?([\d.]+)%(?:  [a-z ]+)?$", text, re.MULTILINE)
         shares = shares[: sum(count > 0 for count in profile.fates.values())]
         assert sum(round(float(share) * 10) for share in shares) == 1000
 

@@ -42,7 +42,7 @@ def test_a_broken_reuse_fails(
     text = shown("--audit", *MEASURED, code=1)
     assert "FAIL 1 gate (audit: reuse changed a token)" in text
     assert "an error: fp32 must be exact" in text
-    assert re.search(r"Flip in \S+ at position 80: token \d+ became \d+, margin", text)
+    assert re.search(r"Changed in \S+ at position 80: token \d+ became \d+, margin", text)
     assert document("--audit", *MEASURED, "--dtype", "bfloat16")["verdict"] == "none"  # there rounding may flip tokens
     assert document(*MEASURED)["verdict"] == "none"
 

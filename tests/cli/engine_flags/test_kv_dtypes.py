@@ -36,7 +36,7 @@ def test_blocks_follow_the_dtype(name: str, blocks: int, shown: Shown, document:
         "native_hit_rate": 0.0,
     }
     assert found["totals"]["hit_rate"] == 18 * 64 / (24 * 80)
-    assert f"KV cache in {gain['dtype']}: {blocks} blocks instead of 20 in bf16; hit rate 60.0% instead of 0.0%" in text
+    assert f"KV cache in {gain['dtype']}: {blocks} blocks instead of 20 in bf16, hit rate 60.0% instead of 0.0%" in text
     assert f"cache of {blocks} blocks" in text
 
 
@@ -89,4 +89,4 @@ def test_the_price_in_logits(checkpoint: Path, shown: Shown, document: Document)
     assert found["ttft"]["measured"]["audit"] is None
     text = shown(*flags)
     assert "Logits with a KV cache in fp8_e4m3: " in text
-    assert "of 24 first tokens changed" in text
+    assert "of 24 first tokens differ" in text

@@ -25,7 +25,7 @@ def test_a_folder_is_what_is_measured(checkpoint: Path, shown: Shown, document: 
     assert (measured["requests"], measured["complete"]) == (24, True)
     text = shown(*MEASURED)
     assert "measured on this machine (cpu, torch kernels) with tiny, one at a time" in text
-    assert "predicted for tiny on h100" in text
+    assert "predicted: tiny on h100" in text
 
 
 def test_random_weights_need_a_config_only(folder: Path, shown: Shown, document: Document, capsys: Capture) -> None:
@@ -42,7 +42,7 @@ def test_random_weights_need_a_config_only(folder: Path, shown: Shown, document:
 
 def test_a_model_of_the_workload_file(folder: Path, document: Document, capsys: Capture) -> None:
     put_config(folder / "tiny")
-    assert "for a --model, which is not given" in refused(["profile", "w.yaml", "--load-format", "dummy"], capsys)
+    assert "--load-format dummy needs a --model" in refused(["profile", "w.yaml", "--load-format", "dummy"], capsys)
     (folder / "w.yaml").write_text(TOKENS + "engine: {model: tiny}\n", encoding="utf-8")
     assert document("--load-format", "dummy", "-n", "2", *MEASURED[2:])["config"]["measured_model"] == "tiny"
 
@@ -115,8 +115,8 @@ def test_a_model_larger_than_memory(checkpoint: Path, capsys: Capture, monkeypat
     [
         (["--kv-cache-dtype", "int3"], f"one of {', '.join(KV_CACHE_DTYPES)}"),
         (["--dtype", "int3"], ", ".join(MODEL_DTYPES)),
-        (["--hash-algo", "md5"], "'native', 'sha256', 'sha256_cbor', 'xxhash', 'xxhash_cbor'"),
-        (["--load-format", "gguf"], "'auto', 'dummy'"),
+        (["--hash-algo", "md5"], "one of native, sha256, sha256_cbor, xxhash, xxhash_cbor"),
+        (["--load-format", "gguf"], "one of auto, dummy"),
         (["--tensor-parallel", "0"], "--tensor-parallel must be at least 1, not 0"),
         (["--tensor-parallel", "3"], "cannot be split over 3 accelerators"),
         (["--accelerator", "l4", "--tensor-parallel", "x"], "--tensor-parallel"),

@@ -167,7 +167,7 @@ def test_a_server_with_rules_of_its_own_is_told_and_not_predicted(
     assert run(["replay", "--recorded", str(kept)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert "Predicted nothing:" in shown
-    assert f"{12 * 64:,} of 1,080 tokens cached" in shown if cached else "none says how many of its tokens" in shown
+    assert f"{12 * 64:,} of 1,080 tokens cached" in shown if cached else "none reports cached tokens" in shown
 
 
 def test_a_server_without_metrics_that_is_not_known_is_assumed_and_said_to_be(

@@ -229,7 +229,7 @@ def test_the_key_goes_into_the_header_alone(monkeypatch: pytest.MonkeyPatch) -> 
     assert server_address("https://api.openai.com/v1").headers({"OPENAI_API_KEY": "sk-x"}) == {
         "Authorization": "Bearer sk-x"
     }
-    with pytest.raises(KvtoolError, match="KVTOOL_API_KEY is no key") as raised:
+    with pytest.raises(KvtoolError, match="KVTOOL_API_KEY is not a valid API key") as raised:
         server_address("http://h").headers({"KVTOOL_API_KEY": f"{KEY}\r\nHost: x"})
     assert KEY not in raised.value.message
 

@@ -59,8 +59,8 @@ def reported(document: ReplayDocument) -> str:
     """Return what a server reported, where nothing is predicted."""
     silent = document.unreported
     if document.answered and silent == document.answered:
-        return f"{plural(document.answered, 'request')} answered, none with cached tokens"
-    rest = f"; {plural(silent, 'answer')} without cached tokens" if silent else ""
+        return f"{plural(document.answered, 'request')} answered, none reports cached tokens"
+    rest = f"; cached tokens unknown for {plural(silent, 'answer')}" if silent else ""
     return f"{plural(document.answered, 'request')} answered, {_cached(document)}{rest}"
 
 
