@@ -10,7 +10,6 @@ from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.findings import is_worth_finding
 from kvtool.diagnose.severity import severity_in_run
-from kvtool.profiler.advice.left_to_do import SEND_THE_SAME
 from kvtool.results.finding import Finding
 from kvtool.text.terminal.numbers import plural
 
@@ -68,6 +67,8 @@ def _place(finding: Finding) -> tuple[object, ...]:
 def _rest_finding(first: Finding | None, count: int, tokens: int, group: GroupTotals, path: str) -> Finding:
     """Make a finding of all losses without one; `first` is the costliest known."""
     points = tokens / group.prompt_tokens
+    from kvtool.profiler.advice.left_to_do import SEND_THE_SAME
+
     severity = severity_in_run(tokens, group.requests, group.prompt_tokens)
     if first is None:
         message = "changing text comes before shared text; the requests have no text, so its place is unknown"

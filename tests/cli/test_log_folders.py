@@ -100,7 +100,7 @@ def test_a_log_over_several_files_is_told_as_the_log(fields: tuple[str, ...], pr
     for names in (["logs"], ["logs/**/*.jsonl*"], list(parts), ["logs/x", "logs/a.jsonl", "logs/c.jsonl"]):
         split = profile(*names)
         assert figures(split) == figures(whole)
-        assert any(note == "3 files, one stream by arrival" for note in split["notes"])
+        assert any(note == "3 files, as one stream by arrival" for note in split["notes"])
 
 
 @pytest.mark.parametrize("bad", [False, True])
@@ -113,7 +113,7 @@ def test_a_second_process_reads_the_same_stream(bad: bool, profile: Profile) -> 
     one, two = (profile("logs", "--jobs", jobs, code=2 if bad else 0) for jobs in ("1", "2"))
     assert one == two
     assert any(note.startswith("groups by system prompt: 3") for note in two["notes"])
-    assert any("not read to its end" in note for note in two["notes"]) == bad
+    assert any("not read completely" in note for note in two["notes"]) == bad
 
 
 def test_no_text_of_prompts_names_groups_for_machines(profile: Profile) -> None:
@@ -168,7 +168,7 @@ def test_one_bad_file_hides_no_other(profile: Profile, bytes_json: str, capsys: 
     Path("logs/c.jsonl.gz").write_bytes(gzip.compress(b'{"prompt": "x", "timestamp": 1760000000}\n' * 9)[:-11])
     found = profile("logs", code=2)
     assert found["totals"]["requests"] >= 35
-    assert sum("not read to its end" in note for note in found["notes"]) == 2
+    assert sum("not read completely" in note for note in found["notes"]) == 2
     capsys.readouterr()
     assert run(["profile", "logs", "-t", bytes_json, "--dry-run", "-q"]) == 2
     out, err = capsys.readouterr()
@@ -241,4 +241,4 @@ def test_prompts_of_a_folder_are_compared(capsys: pytest.CaptureFixture[str], by
         found = json.loads(capsys.readouterr().out)
         assert [Path(side["path"]).name for side in found["prompts"]] == ["a.txt", "b.txt", "c.txt"]
     assert run(["diff-prompts", "prompts/a*"]) == 2
-    assert "it takes two prompts" in capsys.readouterr().err
+    assert "diff-prompts needs two prompts" in capsys.readouterr().err

@@ -208,7 +208,7 @@ def test_what_is_missing_and_what_would_do(capsys: pytest.CaptureFixture[str]) -
     lines = shown(capsys, "qwen3-next-80b", accelerators=["h100"])
     [room] = document(capsys, "qwen3-next-80b", accelerators=["h100"])["accelerators"]
     assert not room["fits"]
-    assert "does not fit: needs more memory h100 80.1 GiB" in " ".join(" ".join(lines).split())
+    assert "does not fit: needs more memory (h100 80.1 GiB)" in " ".join(" ".join(lines).split())
     assert room["lacking_bytes"] / (1 << 30) == pytest.approx(80.1, abs=0.05)
     assert lines[-1] == "  kvtool size qwen3-next-80b --tensor-parallel 4 --accelerator h100"
     assert document(capsys, "qwen3-next-80b", accelerators=["h100"], tensor_parallel=4)["accelerators"][0]["fits"]

@@ -100,7 +100,7 @@ def test_a_cluster_that_goes_away_leaves_what_was_written_and_says_how_to_go_on(
     code, document, err = traced(capsys, logs, blocks, "-t", bytes_json)
     assert (code, document) == (4, None)
     assert "went away after 3 of 7 tasks" in err
-    assert "the same command goes on from it" in err
+    assert "run the same command again to continue" in err
     assert len(files(blocks)) == 3
     monkeypatch.undo()
     code, document, _ = traced(capsys, logs, blocks, "-t", bytes_json)

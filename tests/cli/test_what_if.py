@@ -86,14 +86,14 @@ def test_nothing_is_wider_than_the_terminal(
 ) -> None:
     assert run(["what-if", trace, "--rules", "block-lru", "--sweep", axis, "--width", str(width)]) == 0
     shown = capsys.readouterr().out
-    assert "An unlimited cache hits" in " ".join(shown.split())
+    assert "Maximum with an unlimited cache" in " ".join(shown.split())
     assert all(len(line) <= width for line in shown.splitlines())
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        (["--sweep", "policy", "--policies", "fifo"], "vLLM evicts by LRU"),
+        (["--sweep", "policy", "--policies", "fifo"], "vLLM has only LRU"),
         (["--sweep", "policy", "--policies", "mru", "--rules", "block-lru"], "no policy 'mru'"),
         (["--capacities", "many"], "--capacities"),
         (["--capacities", "1" * 40], "--capacities"),
@@ -115,9 +115,9 @@ def test_nothing_is_wider_than_the_terminal(
         (["--sweep", "ttl", "--router-view", "events"], "--router-view is for the table"),
         (["--sweep", "routing", "--rules", "block-lru"], "replicas follow vLLM's rules"),
         (["--sweep", "routing", "--routing", "nginx"], "unknown router 'nginx'"),
-        (["--sweep", "routing", "--routing", ","], "no router is named"),
-        (["--sweep", "routing", "--routing", "sglang:share=lots"], "'lots' is no number"),
-        (["--sweep", "routing", "--routing", "dynamo,session-ring"], "no request names one"),
+        (["--sweep", "routing", "--routing", ","], "--routing names no router"),
+        (["--sweep", "routing", "--routing", "sglang:share=lots"], "'lots' must be a number of at least 0"),
+        (["--sweep", "routing", "--routing", "dynamo,session-ring"], "no request has one"),
         (["--sweep", "routing", "--replicas", "0"], "'0' is no number of replicas"),
         (["--sweep", "routing", "--replicas", "2,4"], "use --sweep replicas for several"),
         (["--sweep", "replicas", "--replicas", "8..2"], "'8..2' goes down"),

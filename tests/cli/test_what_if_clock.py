@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
+from tests.files import widest
 
 
 def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
@@ -223,15 +224,15 @@ def test_no_line_is_wider_than_the_terminal(width: int, tmp_path: Path, capsys: 
     shown = capsys.readouterr().out
     assert "Change first" in shown
     assert "GPUs" in shown
-    assert max(map(len, shown.splitlines())) <= width
+    assert widest(shown) <= width
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         (["--replicas", "0"], "--replicas"),
-        (["--routing", "nobody", "--replicas", "2"], "no router 'nobody'"),
-        (["--routing", "oracle", "--replicas", "2"], "is a bound"),
+        (["--routing", "nobody", "--replicas", "2"], "unknown router 'nobody'"),
+        (["--routing", "oracle", "--replicas", "2"], "is an upper bound, not a router"),
         (["--slo", "ttft=never"], "--slo"),
     ],
 )

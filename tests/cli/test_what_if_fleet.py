@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
+from tests.files import widest
 
 Told = Callable[..., dict[str, Any]]
 SERVED = ("--model", "llama-3.1-8b", "--accelerator", "h100")
@@ -136,7 +137,7 @@ def test_the_link_is_the_accelerators_own_where_nobody_says_another(told: Told) 
         (("--sweep", "tier", "--replicas", "2..4"), "--replicas takes one value in this sweep, not 3"),
         (("--sweep", "pd", "--replicas", "1..4"), "a fleet of 1 cannot be split"),
         (("--sweep", "pd", "--link-bandwidth", "0GB/s"), "the link between prefill and decode replicas moves nothing"),
-        (("--sweep", "pd", "--routing", "oracle"), "oracle is a bound"),
+        (("--sweep", "pd", "--routing", "oracle"), "oracle is an upper bound"),
         (("--sweep", "pd", "--routing", "nobody"), "unknown router"),
     ],
 )
@@ -185,7 +186,7 @@ def test_the_narrowest_report(
     for width in (20, 23):
         assert run(["what-if", "t.jsonl", *SERVED, *arguments, "--width", str(width)]) == 0
         out = capsys.readouterr().out
-        assert [line for line in out.splitlines() if len(line) > width] == []
+        assert [line for line in out.splitlines() if widest(line) > width] == []
 
 
 def test_fleets_of_several_sizes_are_a_map(trace: str, told: Told, tmp_path: Path) -> None:

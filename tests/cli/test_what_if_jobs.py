@@ -99,7 +99,7 @@ def test_a_row_that_ends_its_processes_is_named_and_the_others_stand(
     assert run(["what-if", trace, *flags, "--json", "--jobs", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [row["policy"] for row in found["rows"]] == ["lru", "arc"]
-    assert found["notes"] == ["left out: fifo, 30 blocks, tried 3 times; signal 9 ended its process"]
+    assert found["notes"] == ["left out: fifo, 30 blocks, failed 3 times; signal 9 ended its process"]
     flags = ["--sweep", "policy", "--rules", "block-lru", "--policies", "fifo", "--capacities", "30,40"]
     assert run(["what-if", trace, *flags, "--jobs", "2"]) == 2
     assert "no row was computed: left out: fifo, 30 blocks" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.caches.providers import Provider
@@ -19,14 +20,15 @@ from kvtool.accounting.misses.prompt_states import (
     chunk_names,
     message_forms,
 )
-from kvtool.accounting.prices.money_book import MoneyBook
-from kvtool.accounting.prices.price_row import MILLION
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.misses import MissCause, Misses, MissEvent, MissSum
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import Usage
 from kvtool.workload.jobs import Job
 from kvtool.workload.logs.records.incomplete_prompts import FEWER
+
+if TYPE_CHECKING:
+    from kvtool.accounting.prices.money_book import MoneyBook
 
 _MOST_EVENTS = 10_000
 """Events that are kept, the largest ones, a bound on memory; the sums are of all."""
@@ -199,6 +201,8 @@ class MissBook(Book):
         rates = self.money.rates_of(job.turn.call, usage.prompt, moment)
         if rates is None:
             return None
+        from kvtool.accounting.prices.price_row import MILLION
+
         rate = rates.write_1h if usage.written_1h else rates.write if usage.written else rates.input
         return tokens * (rate - rates.read) / MILLION
 
