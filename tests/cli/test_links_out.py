@@ -143,7 +143,7 @@ def test_a_file_that_may_not_be_written_is_named_and_the_others_are_fixed(
     assert run(["lint", "prompt.j2", "t.j2", "--fix", "--unsafe-fixes", "-t", bytes_json]) == 2
     said = capsys.readouterr()
     assert "cannot write prompt.j2: a link leads out of the repository" in said.err
-    assert "edited t.j2" in said.out
+    assert "Edited t.j2" in said.out
     assert (there.read_text() == TEMPLATE, Path("t.j2").read_text() == TEMPLATE) == (True, False)
     assert run(["lint", str(there), "--fix", "--unsafe-fixes", "-t", bytes_json]) == 0, "what the user names is written"
     assert there.read_text() != TEMPLATE

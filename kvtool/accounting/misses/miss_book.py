@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
-from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.miss_causes import FoundCause, MissEvidence, cause_of_report, find_cause, find_unstored
@@ -28,6 +27,7 @@ from kvtool.workload.jobs import Job
 from kvtool.workload.logs.records.incomplete_prompts import FEWER
 
 if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
     from kvtool.accounting.prices.money_book import MoneyBook
 
 _MOST_EVENTS = 10_000

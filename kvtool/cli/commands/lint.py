@@ -50,7 +50,7 @@ class LintCommand(Command):
     selecting: Selecting
     walking: Walking
     fix: Annotated[bool, Option("Apply edits that neither move nor change text.")] = False
-    unsafe_fixes: Annotated[bool, Option("Also move and change text, with --fix or --diff.")] = False
+    unsafe_fixes: Annotated[bool, Option("Move and change text, too, with --fix or --diff.")] = False
     diff: Annotated[bool, Option("Print the edits of --fix without making them; exit 1 if there are any.")] = False
     no_cache: Annotated[
         bool, Option("Read all files of folders again; use and write no cache.", panel=Panel.ADVANCED)
