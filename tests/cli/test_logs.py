@@ -23,7 +23,14 @@ def test_lines_fit_the_width(log: str, width: str, capsys: pytest.CaptureFixture
     out, err = capsys.readouterr()
     assert not err
     assert all(len(line) <= int(width) or log in line for line in out.splitlines())
-    for said in ("chat", "3 requests", "left out: failed 1", "gpt-5.5 3", "2026-02-02 02:40:00 UTC", "cached 3 of 3"):
+    for said in (
+        "chat",
+        "3 requests",
+        "left out: failed 1",
+        "gpt-5.5 3",
+        "2026-02-02 02:40:00 UTC",
+        "cached tokens 3 of 3",
+    ):
         assert said in " ".join(out.split())
 
 
