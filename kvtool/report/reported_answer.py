@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.misses import causes_in_short
-from kvtool.results.misses import MissCause, Misses
+from kvtool.results.misses import MissCause, CacheMisses
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
@@ -34,7 +34,7 @@ _CHANGES: dict[MissCause, str] = {
 """What to change, by cause; without an entry nothing in the requests is to blame."""
 
 
-def reported_rate(report: Report, misses: Misses) -> str:
+def reported_rate(report: Report, misses: CacheMisses) -> str:
     """Say the reported hit rate, what was paid, and what caching saved."""
     rate = percent(min(misses.read / max(misses.prompt_tokens, 1), 1.0))
     text = f"{rate} reported ({misses.read:,} of {misses.prompt_tokens:,} prompt tokens)"
@@ -47,7 +47,7 @@ def reported_rate(report: Report, misses: Misses) -> str:
     return text
 
 
-def reported_loss(report: Report, misses: Misses) -> str:
+def reported_loss(report: Report, misses: CacheMisses) -> str:
     """Say which cached tokens were not read, by cause; or that there were none."""
     missed = misses.promised - misses.read
     if missed < _NOTICEABLE * misses.prompt_tokens:
@@ -58,7 +58,7 @@ def reported_loss(report: Report, misses: Misses) -> str:
     return f"{plural(missed, 'token')} were cached and not read{cost}: {causes_in_short(report)}"
 
 
-def advised_change(misses: Misses) -> str:
+def advised_change(misses: CacheMisses) -> str:
     """Return what to change about the costliest cause that requests can mend."""
     for cause in misses.by_cause:
         event = max((each for each in misses.events if each.cause == cause), key=lambda each: each.tokens, default=None)

@@ -1,4 +1,4 @@
-"""Misses that a log with reported usage shows: parts of `kvtool.report/1`. Tokens are as the provider or server counts them."""
+"""CacheMisses that a log with reported usage shows: parts of `kvtool.report/1`. Tokens are as the provider or server counts them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class MissSum(Model):
     cost: Amount | None
 
 
-class Misses(Model):
+class CacheMisses(Model):
     """All misses of the `requests` with reported reads, which have `prompt_tokens`.
 
     Of `promised` tokens, which earlier requests had cached, `read` were read; the sums of the causes are the rest.

@@ -15,7 +15,7 @@ from kvtool.results.document_base import Count, Document, Model, Ratio
 from kvtool.results.event_reads import EventReads
 from kvtool.results.finding import Finding
 from kvtool.results.isolation import Isolation
-from kvtool.results.misses import Misses
+from kvtool.results.misses import CacheMisses
 from kvtool.results.money import Money, Predicted, Reported
 from kvtool.results.run_times import Decode, Quantiles, Ttft
 from kvtool.results.verdict import Check
@@ -264,7 +264,7 @@ class Report(Document):
     difference: dict[str, Count] | None = None
     """Tokens by cause of what was read beside what the rules say, in words of `kvtool.results.money`."""
     money: Money | None = None
-    misses: Misses | None = None
+    misses: CacheMisses | None = None
     """Where the log reports usage: what was cached and not read, by cause."""
     isolation: Isolation | None = None
     kv_events: EventReads | None = None

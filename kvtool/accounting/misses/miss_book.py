@@ -20,7 +20,7 @@ from kvtool.accounting.misses.prompt_states import (
     message_forms,
 )
 from kvtool.accounting.servers.server import ServedRequest
-from kvtool.results.misses import MissCause, Misses, MissEvent, MissSum
+from kvtool.results.misses import MissCause, CacheMisses, MissEvent, MissSum
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import Usage
 from kvtool.workload.jobs import Job
@@ -270,7 +270,7 @@ class MissBook(Book):
         """Whether a mark can be missing: not in most requests of logs without marks, or of providers that need none."""
         return not self.requests or (2 * self.marked > self.requests and self.rules_hold)
 
-    def misses(self) -> Misses | None:
+    def misses(self) -> CacheMisses | None:
         """Return the sums and events; None where no request reports its reads."""
         if not self.requests:
             return None
@@ -285,7 +285,7 @@ class MissBook(Book):
             for cause, total in sorted(self._sums.items(), key=lambda item: (-(item[1].cost or 0), -item[1].tokens))
         }
         assert self.promised - self.read == sum(each.tokens for each in sums.values())
-        return Misses(
+        return CacheMisses(
             requests=self.requests,
             prompt_tokens=self.prompt_tokens,
             promised=self.promised,

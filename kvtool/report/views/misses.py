@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
-from kvtool.results.misses import MISS_CAUSES, Misses
+from kvtool.results.misses import MISS_CAUSES, CacheMisses
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural
 
@@ -27,7 +27,7 @@ def view(report: Report) -> Section | None:
     return Section("misses", "Reported token breakdown", tables=tables, notes=tuple(notes))
 
 
-def _breakdown(misses: Misses, currency: str, *, priced: bool) -> Table:
+def _breakdown(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
     """Return a table in which each prompt token is in one row: read, missed for a cause, or sent for the first time."""
     whole = max(misses.prompt_tokens, 1)
 
@@ -48,7 +48,7 @@ def _breakdown(misses: Misses, currency: str, *, priced: bool) -> Table:
     return Table("Reported token breakdown", columns, rows)
 
 
-def _largest(misses: Misses, currency: str, *, priced: bool) -> Table:
+def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
     largest = sorted(misses.events, key=lambda event: -event.tokens)[:_MOST_EVENTS]
     shown = sorted(largest, key=misses.events.index)
     rows: list[tuple[Cell, ...]] = [
