@@ -78,8 +78,8 @@ def _values(text: Traced) -> Iterator[Span]:
 
 
 def _is_free(value: str) -> bool:
-    """Return whether a value is free text: several lines, or more words than a name or a date has."""
-    return "\n" in value.strip() or words_in(value) >= THRESHOLDS.content_words
+    """Return whether a value is free text: several lines, or more words than a name has. The groups of an id are no words."""
+    return "\n" in value.strip() or (words_in(value) >= THRESHOLDS.content_words and not _is_detected(value))
 
 
 def _is_detected(value: str) -> bool:
