@@ -118,8 +118,8 @@ def test_the_terminal_says_it_at_every_width(in_folder: Command, tmp_path: Path)
         assert code == 0
         assert widest(out) <= width
         joined = " ".join(out.split())
-        assert "2 of 3 requests as predicted: 0 tokens, predicted 32" in joined
-        assert "2 of 6 blocks at an age of 4.0 s, 4.0 s (p50, p90); 2 stored again, 32 tokens" in joined
+        assert "2 of 3 requests as predicted: 0 tokens reused, 32 predicted" in joined
+        assert "2 of 6 blocks after 4.0 s (p50), 4.0 s (p90); 2 stored again (32 tokens lost)" in joined
         assert "\\x1b[31mred 32 tokens" in joined
         assert "\x1b[31m" not in out
 
@@ -132,16 +132,18 @@ def test_why_something_is_not_known_is_said(in_folder: Command, tmp_path: Path) 
     events = tmp_path / "e.jsonl.gz"
     write_log(tmp_path / "log.jsonl", [*TWICE, TWICE[0]])
     served_twice(events)
-    assert told(in_folder) == ("2 requests without an event id or a distinct time: kvtool matched similar requests by their order")
+    assert told(in_folder) == (
+        "2 requests without an event id or a distinct time: kvtool matched similar requests by their order"
+    )
     assert "blocks of 16 tokens, this run has 8: set --block-size 16" in told(in_folder, "--block-size", "8")
     served_twice(events, [stored([9], [1] * 16)])
-    assert "16 tokens were stored for none of these requests" in told(in_folder)
+    assert "16 stored tokens belong to other requests" in told(in_folder)
     served_twice(events, ["nonsense"])
     assert "1 event could not be read" in told(in_folder)
     served_twice(events, [removed(77)])
     assert "1 block removed without being stored: events are missing" in told(in_folder)
     write_recorded(events, [payload([stored([1, 2], A)])], first=3)
-    assert "the events begin in the middle" in told(in_folder)
+    assert "the events begin mid-run" in told(in_folder)
     write_recorded(events, [payload([{**stored([1, 2], A), "token_ids": None}])])
     assert "1 event without token ids" in told(in_folder)
 
@@ -163,7 +165,7 @@ def test_requests_that_ran_beside_equal_ones_are_not_guessed_at(in_folder: Comma
     assert [row["how"] for row in alone["requests"]] == ["events"] * 3
     assert sorted(row["how"] for row in together["requests"]) == ["events", "unknown", "unknown"]
     assert "kvtool matched similar requests by their order" in alone["notes"][0]
-    assert "whose events are whose is not known" in together["notes"][0]
+    assert "similar requests ran at the same time, so their events are unknown" in together["notes"][0]
 
 
 @pytest.mark.parametrize(
