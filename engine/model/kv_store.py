@@ -127,6 +127,6 @@ def storage_dtype(dtype: KVDtype, device: torch.device | str) -> torch.dtype:
         torch.ones(2, device=device).to(found).to(torch.float32)
     except (RuntimeError, TypeError) as error:
         raise EngineError(
-            f"{device.type} cannot keep keys and values in {dtype.name}", hint="choose another --kv-cache-dtype"
+            f"{device.type} cannot store the KV cache in {dtype.name}", hint="choose another --kv-cache-dtype"
         ) from error
     return found

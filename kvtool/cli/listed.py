@@ -80,7 +80,7 @@ COMMANDS = (
     Listed(
         "Fix",
         "explain",
-        "Explain a code such as KV101; --list shows all.",
+        "Explain the code of a finding; --list shows all.",
         "kvtool.cli.commands.explain",
         "ExplainCommand",
     ),

@@ -41,7 +41,7 @@ def test_every_figure_has_a_date_and_a_source() -> None:
 
 def test_finding_one() -> None:
     assert find_provider(" OpenAI ") is OPENAI
-    with pytest.raises(KvtoolError, match="not known") as caught:
+    with pytest.raises(KvtoolError, match="unknown provider `antropic`") as caught:
         find_provider("antropic")
     assert caught.value.hint == "did you mean `anthropic`?"
     with pytest.raises(KvtoolError) as caught:

@@ -67,7 +67,7 @@ def test_all_three_rungs(byte_renderer: Renderer) -> None:
 
 
 def test_a_time_to_live_needs_arrivals(byte_renderer: Renderer) -> None:
-    with pytest.raises(KvtoolError, match="when requests arrive") as caught:
+    with pytest.raises(KvtoolError, match="needs arrival times, but request 1 of g has none") as caught:
         account(byte_renderer, CacheRules(ttl=10.0), [turn(EIGHT, None)], timed=True)
     assert "arrival:" in str(caught.value.hint)
 

@@ -103,7 +103,7 @@ def test_a_time_to_live(folder: Path, capsys: Capture) -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (["--ttl", "5m"], "when requests arrive"),
+        (["--ttl", "5m"], "needs arrival times"),
         (["--ttl", "soon"], "--ttl"),
         (["--provider", "antropic"], "did you mean `anthropic`?"),
         (["--provider", "openai", "--capacity", "100"], "how large"),
@@ -133,7 +133,7 @@ def test_the_report(folder: Path, capsys: Capture, width: int) -> None:
     assert widest(out) <= width
     assert "on another replica" in out
     assert "Block boundaries of gen" in out
-    assert "no addition at the front" in " ".join(out.split())  # 1,200 tokens are 75 whole blocks
+    assert "Padding at the front saves nothing" in " ".join(out.split())  # 1,200 tokens are 75 whole blocks
 
 
 def test_boundaries_in_json(folder: Path, capsys: Capture) -> None:

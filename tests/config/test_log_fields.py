@@ -64,7 +64,7 @@ def test_it_is_shown_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     ("config", "said"),
     [
         ('[logs]\nsession = "a"\n', ("kvtool.toml:1", "names no prompt")),
-        ('[logs]\nmessages = "a..b"\n', ("kvtool.toml:2:", "no path")),
+        ('[logs]\nmessages = "a..b"\n', ("kvtool.toml:2:", "`a..b` is not a path")),
         ('[logs]\nmesages = "a"\n', ("kvtool.toml:2:", "mesages")),
         ("[logs]\nmessages = 7\n", ("kvtool.toml:2:", "text")),
     ],

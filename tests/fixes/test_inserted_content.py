@@ -95,6 +95,13 @@ def test_content_itself_may_move_and_short_values_are_no_content() -> None:
     assert after.text.rstrip().endswith(PROSE)
 
 
+@given(value=st.uuids().map(str))
+def test_an_id_is_no_content_whatever_letters_it_has(value: str) -> None:
+    template = "You help.\nNow: {{ t0 }}\nBe brief.\n{{ q }}\n"
+    turn = Turn("g", text=rendered(template, t0="10:31", q=value), index=0)
+    assert move_targets(turn, [target(template)]).text == f"You help.\nBe brief.\n{value}\nNow: 10:31\n"
+
+
 def finding(path: str, line: int, column: int) -> Finding:
     return Finding.of("KV101", "error", "", path, line, column, "a clock", 100, "move it", confidence=1.0)
 

@@ -120,10 +120,13 @@ def test_the_terminal_shows_both(width: int, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["report.json", "report.json", "--window", "1s"], "--window is about a server's counters"),
-        (["report.json", "report.json", "--before", "before.prom"], "--before is about a server's counters"),
+        (["report.json", "report.json", "--window", "1s"], "--window needs a server, but OLD is a saved result"),
+        (
+            ["report.json", "report.json", "--before", "before.prom"],
+            "--before needs a server, but OLD is a saved result",
+        ),
         (["before.prom", "report.json", "--before", "before.prom", "--window", "1s"], "leave one out"),
-        (["before.prom", "report.json", "-o", "x.md"], "there is no --output"),
+        (["before.prom", "report.json", "-o", "x.md"], "--output does not work with a server"),
         (["before.prom", "before.prom"], "before.prom"),
         (["missing.prom", "report.json"], "no such file"),
         (["other.prom", "report.json", "--before", "before.prom"], "several servers"),

@@ -70,10 +70,10 @@ def test_a_part_of_the_workloads(check: Command) -> None:
 def test_nothing_to_check(check: Command) -> None:
     code, out, err = check()
     assert (code, out) == (2, "")
-    assert "no INPUT was given" in err
+    assert "there is no INPUT, and no configuration file with `workloads`" in err
     assert "kvtool init" in err
     write("kvtool.toml", "[gate]\nhit_rate = 0.5\n")
-    assert "kvtool.toml names no `workloads`" in check()[2]
+    assert "there is no INPUT, and kvtool.toml has no `workloads`" in check()[2]
     write("kvtool.toml", 'workloads = ["none/*.yaml"]\n')
     code, _, err = check()
     assert code == 2

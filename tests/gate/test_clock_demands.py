@@ -69,7 +69,7 @@ def test_the_next_step_is_the_table_for_the_same_objective(
     monkeypatch.setattr("sys.argv", ["kvtool", "check", "t.jsonl", *flags])
     assert run(["check", "t.jsonl", *flags]) == 1
     shown = capsys.readouterr().out
-    assert "FAIL 1 gate (all requests no fleet found, 8 allowed)" in shown
+    assert "FAIL 1 gate (all requests no fleet found, allowed 8)" in shown
     _, step, command, *_ = shown.partition("Next: find out what saves GPUs:\n")
     assert step
     words = shlex.split(command)
@@ -79,7 +79,7 @@ def test_the_next_step_is_the_table_for_the_same_objective(
     (tmp_path / "kvtool.toml").write_text('[check]\nmax_gpus = 1\nslo = "ttft=300ms"\n')
     assert run(["check", "t.jsonl"]) == 1
     shown = capsys.readouterr().out
-    assert "with the slo of the file as --slo" in shown
+    assert "(add the slo of the file as --slo)" in shown
     assert "kvtool what-if t.jsonl --use-timestamps" in shown
 
 

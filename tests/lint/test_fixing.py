@@ -89,7 +89,7 @@ def test_the_diff_is_a_patch_and_changes_nothing(lint: Lint, desk: str) -> None:
 def test_a_second_run_changes_nothing(lint: Lint, desk: str) -> None:
     code, out, _ = lint(desk, "--fix", "--unsafe-fixes")
     assert code == 0
-    assert out == "edited prompts/desk.md\n1 fixed, 0 remaining\nno findings in 1 input\n"
+    assert out == "Edited prompts/desk.md\n1 fixed, 0 remaining\nno findings in 1 input\n"
     after = contents()
     assert list(after) == ["prompts/desk.md", "w.yaml"], "no undo patch is written unless it is asked for"
     assert after["w.yaml"].decode() == WORKLOAD
@@ -140,14 +140,14 @@ def test_two_workloads_that_read_one_file(lint: Lint, desk: str) -> None:
     write("other.yaml", WORKLOAD.replace("name: desk", "name: other"))
     code, out, _ = lint(desk, "other.yaml", "--fix", "--unsafe-fixes")
     assert code == 0
-    assert "edited prompts/desk.md\n1 fixed, 0 remaining\n" in out
+    assert "Edited prompts/desk.md\n1 fixed, 0 remaining\n" in out
     assert lint(desk, "other.yaml", "--diff", "--unsafe-fixes")[0] == 0
 
 
 def test_a_template_that_a_workload_reads_is_left_to_its_run(lint: Lint, desk: str) -> None:
     code, out, _ = lint(desk, "prompts/desk.md", "--fix", "--unsafe-fixes")
     assert code == 0
-    assert "edited prompts/desk.md\n1 fixed, 0 remaining\n" in out
+    assert "Edited prompts/desk.md\n1 fixed, 0 remaining\n" in out
 
 
 def test_a_safe_fix_is_made_without_more_flags(lint: Lint, desk: str) -> None:
@@ -170,7 +170,7 @@ def test_lines_of_a_template_are_moved(lint: Lint) -> None:
     assert (code, "0 fixed, 1 remaining" in out) == (1, True)
     code, out, _ = lint("t.j2", "--fix", "--unsafe-fixes")
     assert code == 0
-    assert "edited t.j2\n1 fixed, 0 remaining\n" in out
+    assert "Edited t.j2\n1 fixed, 0 remaining\n" in out
     assert Path("t.j2").read_bytes() == ("# Desk\r\n" + RULES * 8 + "Done\r\nNow: {{ now }}").encode()
     assert "0 fixed, 0 remaining\n" in lint("t.j2", "--fix", "--unsafe-fixes")[1]
 

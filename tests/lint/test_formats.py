@@ -179,7 +179,7 @@ def test_what_is_nothing_of_it_is_told_where_it_was_named_and_else_passed_over(l
     assert (code, err) == (0, "")
     assert "no workload (no `groups:`)" in out
     write("a.j2", "Hello.")
-    assert lint(".", "--no-cache")[1] == "no findings in 1 input; 1 file without prompts passed over\n"
+    assert lint(".", "--no-cache")[1] == "no findings in 1 input; 1 file without prompts skipped\n"
 
 
 def test_a_workload_a_log_and_a_half_workload_stay_what_they_are(lint: Lint) -> None:

@@ -58,7 +58,7 @@ def test_an_error_is_exit_code_1_and_a_warning_is_not(lint: Lint) -> None:
     assert "   1 | Now: {{ now() }}\n     |      ^^^^^^^^^^^\n" in out
     assert "  help: move the clock to the end of the prompt" in out
     assert (
-        "1 error in 1 input; 1 marked [*] can be fixed with --fix --unsafe-fixes\nkvtool explain KV101"
+        "1 error in 1 input; 1 marked [*] can be fixed with --fix --unsafe-fixes\nDetails: kvtool explain KV101"
         in out.replace("\n    ", " ")
     )
     code, out, _ = lint("warning.j2")
@@ -186,7 +186,7 @@ def test_a_workload_is_run(lint: Lint) -> None:
     code, out, _ = lint("w.yaml", "--width", "300")
     assert code == 1
     assert out.startswith("prompts/desk.md:2:6: KV101 error [*] desk: variable `now`")
-    assert "measured by running again" in out
+    assert "2.4% -> 88.0% (verified)" in out
     (first, *_) = document(lint, "w.yaml")["findings"]
     assert first["evidence"] == "measured"
     assert first["group"] == "desk"

@@ -1,4 +1,4 @@
-"""Skeletons of new projects: what does not parse in a folder because it is a template of Python or YAML is passed over."""
+"""Skeletons of new projects: what does not parse in a folder because it is a template of Python or YAML is skipped."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SKELETONS = {
 
 
 @pytest.mark.parametrize("path", list(_SKELETONS))
-def test_one_that_lay_in_a_folder_is_passed_over(in_folder: Command, path: str) -> None:
+def test_one_that_lay_in_a_folder_is_skipped(in_folder: Command, path: str) -> None:
     write("p/other.py", "x = 1\n")
     write(path, _SKELETONS[path])
     code, out, err = in_folder("lint", "p")
     assert (code, err) == (0, "")
-    assert "passed over" in out
+    assert "1 file without prompts skipped" in out
     code, _, err = in_folder("lint", path)
     assert code == 2, "one that somebody names is what they say"
     assert f"error: {path}:" in err

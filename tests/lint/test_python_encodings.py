@@ -31,7 +31,9 @@ def test_a_file_is_read_in_the_encoding_that_its_coding_line_names(coding: str, 
 
 
 def test_what_is_not_what_the_coding_line_says_is_an_error_with_its_line() -> None:
-    with pytest.raises(KvtoolError, match="is not ascii, as its coding line says: byte 0xc3") as caught:
+    with pytest.raises(
+        KvtoolError, match=r"`a\.py` contains the byte 0xc3, which is not ascii, the encoding of its coding line"
+    ) as caught:
         python_text(f"# coding: ascii\n\n{LINE}".encode(), "a.py")
     assert caught.value.place is not None
     assert caught.value.place.line == 3

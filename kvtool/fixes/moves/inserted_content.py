@@ -27,8 +27,8 @@ def inserted_begin(text: str, after: int, moving: Sequence[Span]) -> int | None:
 def inserted_content(text: str, moving: Sequence[Span] = (), after: int = 0) -> Iterator[Span]:
     """Yield inserted content with the line that introduces it, the last first.
 
-    A value is inserted content where nothing but a label is on its line and it is free text; or nothing but inserted content
-    follows it, and it is no clock, id or number.
+    A value is inserted content where nothing but a label is on its line and it has several lines. One that is no clock, id or
+    number is inserted content also with more words than a name or a date has, or where nothing but inserted content follows it.
     """
     if not isinstance(text, Traced):
         return
@@ -41,7 +41,10 @@ def inserted_content(text: str, moving: Sequence[Span] = (), after: int = 0) -> 
         if begin is None or REST_OF_LINE.match(plain, stop) is None:
             continue
         value = plain[start:stop]
-        if _is_free(value) or (CLOSED.match(plain, stop, end) is not None and not _is_detected(value)):
+        if "\n" in value.strip() or (
+            (words_in(value) >= THRESHOLDS.content_words or CLOSED.match(plain, stop, end) is not None)
+            and not _is_detected(value)
+        ):
             end = len(plain[:begin].rstrip("\r\n"))
             yield end, stop
 
@@ -75,11 +78,6 @@ def _values(text: Traced) -> Iterator[Span]:
         at += length
     if variable is not None:
         yield start, at
-
-
-def _is_free(value: str) -> bool:
-    """Return whether a value is free text: several lines, or more words than a name has. The groups of an id are no words."""
-    return "\n" in value.strip() or (words_in(value) >= THRESHOLDS.content_words and not _is_detected(value))
 
 
 def _is_detected(value: str) -> bool:

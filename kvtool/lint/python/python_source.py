@@ -256,7 +256,7 @@ def python_text(data: bytes, shown: str) -> str:
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise KvtoolError(
-            f"`{shown}` is not {name} as its coding line says: byte 0x{data[error.start]:02x}",
+            f"`{shown}` contains the byte 0x{data[error.start]:02x}, which is not {name}, the encoding of its coding line",
             place=Place(shown, line),
         ) from error
 

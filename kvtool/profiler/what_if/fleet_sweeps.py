@@ -56,7 +56,7 @@ class FleetSweep:
 
     def tiers(self, asked: Tiering) -> list[SweepRow]:
         """Return rows of `--sweep tier`; KvtoolError for what cannot be told."""
-        plan, block_bytes = self._plan, self.opened.planned.block_bytes_for("--sweep tier")
+        plan, block_bytes = self._plan, self.opened.planned.block_bytes_for(f"{flag('sweep')} tier")
         tiers = _asked_tiers(asked, plan, block_bytes)
         rules = tiers.rules
         disk = "any bandwidth" if tiers.disk_bandwidth == inf else per_second(tiers.disk_bandwidth)
@@ -75,7 +75,7 @@ class FleetSweep:
     def split(self, asked: Splitting, counts: Sequence[int] = ()) -> list[SweepRow]:
         """Return rows of `--sweep pd`, of a fleet of each of these sizes; KvtoolError for what cannot be told."""
         plan = self._plan
-        self.opened.planned.check_known("--sweep pd")
+        self.opened.planned.check_known(f"{flag('sweep')} pd")
         token_bytes = plan.token_bytes
         assert token_bytes is not None, "no plan of a provider comes here"
         bandwidth = single_amount(
