@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +76,15 @@ def test_a_line_goes_to_the_end_of_the_instructions() -> None:
     after = move_targets(turn, [target(template)])
     assert after.messages is not None
     assert after.messages[0]["content"] == "You help.\nBe brief.\nBe kind.\nNow: 10:31\nMessage:\nhi\n"
+
+
+@given(number=st.uuids(version=4))
+def test_an_id_is_no_content_whatever_its_digits(number: UUID) -> None:
+    template = "You help.\nNow: {{ t0 }}\nBe brief.\nRequest: {{ n }}\nBe kind to them.\n"
+    turn = Turn("g", text=rendered(template, t0="10:31", n=str(number)), index=0)
+    assert move_targets(turn, [target(template)]).text == (
+        f"You help.\nBe brief.\nRequest: {number}\nBe kind to them.\nNow: 10:31\n"
+    )
 
 
 def test_content_itself_may_move_and_short_values_are_no_content() -> None:

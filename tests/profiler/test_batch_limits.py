@@ -46,8 +46,8 @@ def test_a_profile_takes_them(
     report = kvtool.profile(path, **said)
     assert (report.config["max_num_batched_tokens"], report.config["max_num_seqs"]) == limits
     assert report.config.get("batch_limits_of") == source
-    step = f"step limit: {limits[0]:,} tokens and {limits[1]:,} requests (default of {source}"
-    assert [note for note in report.notes if "a step takes" in note] == ([step] if source else [])
+    step = f"Largest step: {limits[0]:,} tokens and {limits[1]:,} requests (defaults of {source})."
+    assert [note for note in report.notes if note.startswith("Largest step")] == ([step] if source else [])
 
 
 @pytest.mark.parametrize(("accelerator", "tokens"), [("b200", 16384), ("l4", 2048)])

@@ -118,8 +118,8 @@ def test_the_terminal_says_it_at_every_width(in_folder: Command, tmp_path: Path)
         assert code == 0
         assert widest(out) <= width
         joined = " ".join(out.split())
-        assert "2 of 3 requests as predicted: 0 tokens, predicted 32" in joined
-        assert "2 of 6 blocks at an age of 4.0 s, 4.0 s (p50, p90); 2 stored again, 32 tokens" in joined
+        assert "2 of 3 requests as predicted: 0 tokens reused, 32 predicted" in joined
+        assert "2 of 6 blocks after 4.0 s (p50), 4.0 s (p90); 2 stored again (32 tokens lost)" in joined
         assert "\\x1b[31mred 32 tokens" in joined
         assert "\x1b[31m" not in out
 
@@ -132,16 +132,18 @@ def test_why_something_is_not_known_is_said(in_folder: Command, tmp_path: Path) 
     events = tmp_path / "e.jsonl.gz"
     write_log(tmp_path / "log.jsonl", [*TWICE, TWICE[0]])
     served_twice(events)
-    assert told(in_folder) == ("2 requests without an event id or a distinct time: the order of sending does")
+    assert told(in_folder) == (
+        "2 requests without an event id or a distinct time: kvtool matched similar requests by their order"
+    )
     assert "blocks of 16 tokens, this run has 8: set --block-size 16" in told(in_folder, "--block-size", "8")
     served_twice(events, [stored([9], [1] * 16)])
-    assert "16 tokens were stored for none of these requests" in told(in_folder)
+    assert "16 stored tokens belong to other requests" in told(in_folder)
     served_twice(events, ["nonsense"])
     assert "1 event could not be read" in told(in_folder)
     served_twice(events, [removed(77)])
     assert "1 block removed without being stored: events are missing" in told(in_folder)
     write_recorded(events, [payload([stored([1, 2], A)])], first=3)
-    assert "the events begin in the middle" in told(in_folder)
+    assert "the events begin mid-run" in told(in_folder)
     write_recorded(events, [payload([{**stored([1, 2], A), "token_ids": None}])])
     assert "1 event without token ids" in told(in_folder)
 
@@ -153,7 +155,7 @@ def test_a_gap_makes_what_follows_unknown(in_folder: Command, tmp_path: Path) ->
     (tmp_path / "e.jsonl").write_bytes(lines[0] + lines[2])
     found = beside(in_folder, "--kv-events", "e.jsonl")
     assert [row["reused_tokens"] for row in found["requests"]] == [0, None, None]
-    assert "1 batch is missing before number 2 of rank 0: reuse is not known" in "\n".join(found["notes"])
+    assert "1 batch is missing before number 2 of rank 0: reuse is unknown" in "\n".join(found["notes"])
 
 
 def test_requests_that_ran_beside_equal_ones_are_not_guessed_at(in_folder: Command, tmp_path: Path) -> None:
@@ -162,8 +164,8 @@ def test_requests_that_ran_beside_equal_ones_are_not_guessed_at(in_folder: Comma
     alone, together = (beside(in_folder, "--kv-events", "e.jsonl.gz", *f) for f in ([], ["--concurrency", "2"]))
     assert [row["how"] for row in alone["requests"]] == ["events"] * 3
     assert sorted(row["how"] for row in together["requests"]) == ["events", "unknown", "unknown"]
-    assert "the order of sending does" in alone["notes"][0]
-    assert "whose events are whose is not known" in together["notes"][0]
+    assert "kvtool matched similar requests by their order" in alone["notes"][0]
+    assert "similar requests ran at the same time, so their events are unknown" in together["notes"][0]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +201,7 @@ def test_a_pipe_cannot_be_read_twice(in_folder: Command, tmp_path: Path) -> None
     os.mkfifo(tmp_path / "pipe")
     code, _, err = in_folder("profile", "log.jsonl", "--dry-run", "--kv-events", "pipe")
     assert code == 2
-    assert "pipe is no file" in err
+    assert "pipe is not a file" in err
 
 
 @pytest.mark.parametrize("flag", ["--events", "--metrics", "-o"])

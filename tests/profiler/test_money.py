@@ -164,7 +164,7 @@ def test_two_models_and_groups_are_priced_each_by_its_own(in_folder: Command) ->
     assert money["requests"] == 3
     assert money["priced_requests"] == 2
     assert money["unpriced"] == {"gpt-9": 1}
-    assert any("priced 2 of 3 requests" in notice for notice in money["notices"])
+    assert any("Priced 2 of 3 requests" in notice for notice in money["notices"])
     assert any("gpt-9" in note for note in found["notes"])
     total = sum(Decimal(group["paid"]) for group in money["by_group"].values())
     assert total == Decimal(money["paid"])
@@ -220,7 +220,7 @@ def test_the_block_is_no_wider_than_the_terminal(in_folder: Command, width: int)
     code, out, _ = in_folder("profile", "prod.jsonl", "--dry-run", "--width", str(width))
     assert code == 0
     assert max(len(line) for line in out.splitlines()) <= width
-    for words in ("Reported", "48.8%", "Predicted", "kept longer than documented", "not explained"):
+    for words in ("Reported", "48.8%", "Predicted", "kept longer than documented", "unexplained"):
         assert words in out
 
 
@@ -229,7 +229,7 @@ def test_markdown_and_html_have_the_same_figures(in_folder: Command) -> None:
     assert in_folder("profile", "prod.jsonl", "--dry-run", "-o", "report.md", "-o", "report.html", "--quiet")[0] == 0
     for name in ("report.md", "report.html"):
         text = Path(name).read_text()
-        for words in ("Reported", "$0.02", "not explained"):
+        for words in ("Reported", "$0.02", "unexplained"):
             assert words in text
 
 
@@ -277,7 +277,7 @@ def test_sums_of_differences_are_exact(requests: list[tuple[Prediction, int, boo
 @pytest.mark.parametrize(
     ("gate", "code", "words"),
     [
-        ('cost_per_1k_requests = "<=$4"', 1, "1,000 requests cost $4.47, beyond the $4.00"),
+        ('cost_per_1k_requests = "<=$4"', 1, "1,000 requests cost $4.47, above the allowed $4.00"),
         ('cost_per_1k_requests = "4.47"', 0, "within"),
         ('reported_gap = "<=10%"', 1, "the provider reports 24.4 points less than its rules predict"),
         ('reported_gap = "25%"', 0, "within"),

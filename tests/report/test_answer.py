@@ -71,7 +71,7 @@ def test_a_cache_that_is_too_small_is_doubled() -> None:
     made = made.model_copy(update={"config": made.config | {"capacity_blocks": 100}})
     answer = answer_of(made, command=["profile", "w.yaml", "--gpu-memory", "24GiB", "--capacity=100"])
     assert answer.rate == "40.0% now, 100.0% with an unlimited cache"
-    assert answer.lost == "600 tokens (60.0% of all), most as evicted (600)"
+    assert answer.lost == "600 tokens (60.0%), mostly evicted"
     assert answer.command == ("profile", "w.yaml", "--capacity", "200")
     assert answer.change == "--capacity 200"
 

@@ -338,7 +338,7 @@ def test_lint_writes_its_findings(kvtool: Command) -> None:
     assert SECRET not in Path("l.txt").read_text()
     code, _, error = kvtool("lint", "w.yaml", "--diff", "-o", "l.json")
     assert code == 2
-    assert "--diff prints a patch" in error
+    assert "--diff only prints, so --output writes nothing" in error
 
 
 def test_a_closed_pipe_is_silent_and_the_gate_holds(kvtool: Command, bytes_json: str) -> None:

@@ -255,7 +255,7 @@ def test_measured_times_come_back(result: str) -> None:
         print_profile(make_console(file=file, color="never", width=90), each, ShownProfile(details=True))
         printed.append(file.getvalue())
     assert printed[0] == printed[1]
-    for told in ("measured here, cache on", "2 requests left out", "Flip in a\\x1b", "Reuse audit", "auto is flat"):
+    for told in ("measured here, cache on", "2 requests left out", "Changed in a\\x1b", "Reuse audit", "auto is flat"):
         assert told in printed[0]
 
 

@@ -89,7 +89,7 @@ def test_marks_and_errors_are_told() -> None:
     assert "mean ± 2 standard errors" in words
     assert "± 3.00 points" in words
     assert "10.0% of the blocks" in words
-    assert "2 requests that their server refused" in words
+    assert "2 failed or refused requests are left out" in words
 
 
 def test_the_bound_is_dashed_and_lines_differ_without_colour() -> None:
@@ -188,8 +188,8 @@ def test_the_map_says_each_figure_and_outlines_the_best() -> None:
 
 def test_break_even_is_said_for_each_bandwidth() -> None:
     words = page(CASES["tiers"]()).words()
-    assert "At 1 GB/s computing is always faster than loading." in words
-    assert "At 14 GB/s a prefix of 1,024 tokens or more" in words
+    assert "At 1 GB/s, computing is always faster than loading." in words
+    assert "At 14 GB/s, loading is faster than computing from 1,024 tokens on." in words
     assert "no tier" in words
 
 

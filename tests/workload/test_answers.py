@@ -106,7 +106,7 @@ def unread_notes(tmp_path: Path, *records: dict[str, Any]) -> list[str]:
     source = LogSource([str(path)])
     for conversation in source.conversations():
         conversation.next_turn(None)
-    return [note for note in source.outcome.notes if note.startswith("left unread")]
+    return [note for note in source.outcome.notes if note.startswith("unread")]
 
 
 @pytest.mark.parametrize(

@@ -153,7 +153,7 @@ def test_a_log_over_several_files_is_the_log(count: int, tmp_path: Path) -> None
     assert parts.merged
     for _ in range(2):
         assert told(turns_of(parts)) == told(turns_of(whole))
-    assert parts.outcome.notes == [f"{len(parts.files.paths)} files, one stream by arrival"]
+    assert parts.outcome.notes == [f"{len(parts.files.paths)} files, as one stream by arrival"]
 
 
 def descriptors() -> int:
@@ -191,7 +191,7 @@ def test_times_that_go_back_are_put_in_order(tmp_path: Path) -> None:
     b = write(tmp_path / "b.jsonl", [{"prompt": str(time), "timestamp": time} for time in (2, 8)])
     source = LogSource([a, b])
     assert [str(turn.text) for turn in turns_of(source)] == ["1", "2", "4", "5", "6", "8", "9"]
-    assert source.outcome.notes == ["2 files, one stream by arrival", *source.outcome.times]
+    assert source.outcome.notes == ["2 files, as one stream by arrival", *source.outcome.times]
 
 
 def test_one_log_is_read_in_the_order_of_its_times(tmp_path: Path) -> None:
@@ -239,9 +239,7 @@ def test_of_many_bad_files_some_are_named(tmp_path: Path) -> None:
     source = LogSource(paths, keep_going=True)
     turns_of(source)
     assert len(source.outcome.failed) == 9
-    assert [note.partition(":")[0] for note in source.outcome.notes[1:]] == ["not read to its end"] * 5 + [
-        "nor were 4 more"
-    ]
+    assert [note.partition(":")[0] for note in source.outcome.notes[1:]] == ["not read completely"] * 5 + ["and 4 more"]
 
 
 def test_a_pass_that_ends_early_takes_nothing_from_what_is_told(tmp_path: Path) -> None:
@@ -277,7 +275,7 @@ def test_files_of_two_clocks_are_refused_with_both_places(relative_first: bool, 
     counted = [{"prompt": "b", "timestamp": 5.0 * at} for at in range(4)]
     names = ("a.jsonl", "b.jsonl") if relative_first else ("b.jsonl", "a.jsonl")
     paths = [write(tmp_path / names[0], counted), write(tmp_path / names[1], dated)]
-    with pytest.raises(KvtoolError, match="two clocks") as caught:
+    with pytest.raises(KvtoolError, match=r"this file has dates, but .* has relative times") as caught:
         open_inputs(sorted(paths), LogOptions(), seed=None)
     assert str(caught.value.place) == f"{paths[1]}:3"
     assert f"{paths[0]}:4" in caught.value.message

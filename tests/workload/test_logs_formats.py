@@ -273,7 +273,7 @@ def test_ids_must_fit_the_length_and_the_hint_knows_the_block_size(of: Any) -> N
             r"messages\[0\] \(user\) has a part with a `type` that is a list, not text",
             53,
         ),
-        ({"messages": [{"role": "user", "content": [{"type": {}, "tool_use": 1}]}]}, "`type` is an object", 53),
+        ({"messages": [{"role": "user", "content": [{"type": {}, "tool_use": 1}]}]}, "a `type` that is an object", 53),
         ({"prompt": 5}, "must be text, not the number 5", 12),
         ({"token_ids": [1, "x"]}, "list of token ids", 15),
         ({"token_ids": [[[]]]}, "list of token ids", 15),

@@ -172,9 +172,19 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
         (in_group("text: a\nvars: {x: {choice: [a], pick: zip}}"), "5:33", "expected `cycle`, `random`", None),
         (in_group("text: a\nvars: {x: {choice: [a], pick: {zipf: 0}}}"), "5:27", "above 0", None),
         (in_group("text: a\nvars: {x: {datetime: 1 fortnight}}"), "5:24", "is not a duration", None),
-        (ONE_GROUP + "engine: {num_gpu_blocks: 9, gpu_memory: 80GiB}\n", "5:29", "both say how large", "keep one"),
+        (
+            ONE_GROUP + "engine: {num_gpu_blocks: 9, gpu_memory: 80GiB}\n",
+            "5:29",
+            "both set the size of the cache",
+            "remove one",
+        ),
         (ONE_GROUP + "engine: {num_gpu_blocks: 1}\n", "5:26", "2", None),
-        (ONE_GROUP + "engine: {capacity: 9, gpu_memory: 80GiB}\n", "5:23", "both say how large", "keep one"),
+        (
+            ONE_GROUP + "engine: {capacity: 9, gpu_memory: 80GiB}\n",
+            "5:23",
+            "both set the size of the cache",
+            "remove one",
+        ),
         (in_group("text: a\nvars: {my-var: 1}"), "5:10", "cannot be a variable name", None),
         (
             in_group("text: a\nvars: {x: {uuid: 4, per: turn}}"),

