@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.misses import causes_in_short
-from kvtool.results.misses import MissCause, CacheMisses
+from kvtool.results.misses import CacheMisses, MissCause
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 

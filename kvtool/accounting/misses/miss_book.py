@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
-from kvtool.accounting.misses.miss_causes import FoundCause, MissEvidence, cause_of_report, find_cause, find_unstored
+from kvtool.accounting.misses.miss_causes import MissEvidence, MissReason, cause_of_report, find_cause, find_unstored
 from kvtool.accounting.misses.prompt_states import (
     CacheKey,
     Earlier,
@@ -20,7 +20,7 @@ from kvtool.accounting.misses.prompt_states import (
     message_forms,
 )
 from kvtool.accounting.servers.server import ServedRequest
-from kvtool.results.misses import MissCause, CacheMisses, MissEvent, MissSum
+from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import Usage
 from kvtool.workload.jobs import Job
@@ -54,7 +54,7 @@ class _Row:
     """A part of a request's misses, before it has a price."""
 
     tokens: int
-    found: FoundCause
+    found: MissReason
     gap: float | None
 
 
@@ -161,7 +161,7 @@ class MissBook(Book):
         runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
         blocked = min(min(runs, own - known) * prompt // max(own, 1), before.stored - shared, prompt - shared)
         if (changed := blocked - max(read - shared, 0)) > least:
-            found = FoundCause("prompt_changed", "proven", f"text differs after token {shared:,}")
+            found = MissReason("prompt_changed", "proven", f"text differs after token {shared:,}")
             rows.append(_Row(changed, found, evidence.gap))
         if not rows and call.missed is not None and (call.missed.tokens or 0) > least:
             rows.append(_Row(min(call.missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))

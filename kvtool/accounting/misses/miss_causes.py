@@ -44,13 +44,13 @@ class MissEvidence:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundCause:
+class MissReason:
     cause: MissCause
     certainty: Certainty
     detail: str
 
 
-FindCause = Callable[[MissEvidence], FoundCause | None]
+FindCause = Callable[[MissEvidence], MissReason | None]
 
 
 _REPORTED: dict[str, MissCause] = {
@@ -62,52 +62,52 @@ _REPORTED: dict[str, MissCause] = {
 """Causes by the words of Anthropic's diagnostics."""
 
 
-def reported_by_provider(evidence: MissEvidence) -> FoundCause | None:
+def reported_by_provider(evidence: MissEvidence) -> MissReason | None:
     """Anthropic's diagnostics name the part of the request that differs."""
     return None if evidence.missed is None else cause_of_report(evidence.missed)
 
 
-def cause_of_report(missed: ReportedMiss) -> FoundCause | None:
+def cause_of_report(missed: ReportedMiss) -> MissReason | None:
     """Return the cause of a miss in the provider's word; None for a word that kvtool does not know."""
     cause = _REPORTED.get(missed.reason)
-    return None if cause is None else FoundCause(cause, "proven", "reported by the provider")
+    return None if cause is None else MissReason(cause, "proven", "reported by the provider")
 
 
-def model_changed(evidence: MissEvidence) -> FoundCause | None:
+def model_changed(evidence: MissEvidence) -> MissReason | None:
     """Caches of models are apart."""
     before, now = evidence.state.key.model, evidence.key.model
     if before is None or now is None or before == now:
         return None
-    return FoundCause("model_changed", "proven", f"{before} before, {now} now")
+    return MissReason("model_changed", "proven", f"{before} before, {now} now")
 
 
-def host_changed(evidence: MissEvidence) -> FoundCause | None:
+def host_changed(evidence: MissEvidence) -> MissReason | None:
     """Each host that serves a model has a cache of its own."""
     before, now = evidence.state.key.host, evidence.key.host
     if before is None or now is None or before == now:
         return None
-    return FoundCause("host_changed", "consistent", f"{before} before, {now} now")
+    return MissReason("host_changed", "consistent", f"{before} before, {now} now")
 
 
-def key_changed(evidence: MissEvidence) -> FoundCause | None:
+def key_changed(evidence: MissEvidence) -> MissReason | None:
     """A cache key, an account, a workspace or a region keeps prompts apart."""
     if evidence.state.key.key != evidence.key.key:
-        return FoundCause("key_changed", "consistent", "another cache key than the request before")
+        return MissReason("key_changed", "consistent", "another cache key than the request before")
     if evidence.state.key.account != evidence.key.account:
-        return FoundCause("key_changed", "consistent", "another account, workspace or region")
+        return MissReason("key_changed", "consistent", "another account, workspace or region")
     return None
 
 
-def expired(evidence: MissEvidence) -> FoundCause | None:
+def expired(evidence: MissEvidence) -> MissReason | None:
     """The gap is longer than the time to live of the mark, of the provider's rule, or than it usually keeps a prefix."""
     gap, ttl = evidence.gap, evidence.state.ttl
     if gap is None:
         return None
     if ttl is not None and gap > ttl + _USUAL:
-        return FoundCause("expired", "proven", f"{lifetime(round(gap))} after the last use, kept for {lifetime(ttl)}")
+        return MissReason("expired", "proven", f"{lifetime(round(gap))} after the last use, kept for {lifetime(ttl)}")
     rules = None if evidence.prediction is None else evidence.prediction.rules
     if rules is not None and rules.usual is not None and gap > rules.usual + _USUAL:
-        return FoundCause(
+        return MissReason(
             "expired",
             "consistent",
             f"{lifetime(round(gap))} after the last use, usually kept for {lifetime(rules.usual)}",
@@ -115,16 +115,16 @@ def expired(evidence: MissEvidence) -> FoundCause | None:
     return None
 
 
-def compaction(evidence: MissEvidence) -> FoundCause | None:
+def compaction(evidence: MissEvidence) -> MissReason | None:
     """The conversation begins with other text than at the request before: compacted or cleared where it is shorter, else edited."""
     if not evidence.rewritten:
         return None
     if evidence.shorter:
-        return FoundCause("compaction", "consistent", "the conversation begins anew and is shorter")
-    return FoundCause("history_edited", "consistent", "earlier messages differ from the request before")
+        return MissReason("compaction", "consistent", "the conversation begins anew and is shorter")
+    return MissReason("history_edited", "consistent", "earlier messages differ from the request before")
 
 
-def setting_changed(evidence: MissEvidence) -> FoundCause | None:
+def setting_changed(evidence: MissEvidence) -> MissReason | None:
     """Some settings are part of the cache's key: the provider's rules say which, and reads show the rest."""
     before, now = evidence.state.settings, evidence.settings
     changed = [each.name for each in fields(CallSettings) if getattr(before, each.name) != getattr(now, each.name)]
@@ -133,25 +133,25 @@ def setting_changed(evidence: MissEvidence) -> FoundCause | None:
     rules = None if evidence.prediction is None else evidence.prediction.rules
     ruled = () if rules is None else (*rules.fork_system, *rules.fork_messages)
     certainty: Certainty = "proven" if set(changed) & set(ruled) else "consistent"
-    return FoundCause("setting_changed", certainty, f"changed: {', '.join(changed)}")
+    return MissReason("setting_changed", certainty, f"changed: {', '.join(changed)}")
 
 
-def system_changed(evidence: MissEvidence) -> FoundCause | None:
+def system_changed(evidence: MissEvidence) -> MissReason | None:
     """A system message in mid-conversation: templates and gateways may move it to the front."""
     added = evidence.forms[len(evidence.state.forms) :]
     if evidence.state.forms and any(form.role in ("system", "developer") for form in added):
-        return FoundCause("system_changed", "consistent", "a system message was added in mid-conversation")
+        return MissReason("system_changed", "consistent", "a system message was added in mid-conversation")
     return None
 
 
-def wire_form(evidence: MissEvidence) -> FoundCause | None:
+def wire_form(evidence: MissEvidence) -> MissReason | None:
     """The same text in another form, a string or a list of parts, is another request for some providers."""
     for number, (before, now) in enumerate(zip(evidence.state.forms, evidence.forms, strict=False)):
         if before.role != now.role or (before.parts is None) == (now.parts is None):
             continue
         forms = ["a string" if each.parts is None else "a list of parts" for each in (before, now)]
         lost = " without its cache_control" if before.marks > now.marks else ""
-        return FoundCause(
+        return MissReason(
             "wire_form",
             "consistent",
             f"the content of message {number + 1} ({now.role}) was {forms[0]} and is {forms[1]}{lost}",
@@ -159,24 +159,24 @@ def wire_form(evidence: MissEvidence) -> FoundCause | None:
     return None
 
 
-def unanswered(evidence: MissEvidence) -> FoundCause | None:
+def unanswered(evidence: MissEvidence) -> MissReason | None:
     """A prompt is stored when its answer begins; a request before that cannot read it."""
     answered = evidence.state.answered
     if answered is None or evidence.now is None or evidence.now >= answered:
         return None
-    return FoundCause("first_use", "proven", "sent before the request that stores it was answered")
+    return MissReason("first_use", "proven", "sent before the request that stores it was answered")
 
 
-def by_exclusion(evidence: MissEvidence) -> FoundCause:
+def by_exclusion(evidence: MissEvidence) -> MissReason:
     """Nothing in the log explains it: the provider lost it or, where the log lacks what could explain it, it is unknown."""
     missing = [] if evidence.now is not None and evidence.state.time is not None else ["times"]
     if not evidence.whole and not evidence.read:
         missing.append("whole prompts")
     if not evidence.hosted:
-        return FoundCause("unknown", "unknown", "evicted, or served by another replica: the log does not say")
+        return MissReason("unknown", "unknown", "evicted, or served by another replica: the log does not say")
     if missing:
-        return FoundCause("unknown", "unknown", f"the log lacks {' and '.join(missing)}")
-    return FoundCause("provider", "excluded", "same text, cache key and settings, within the time to live")
+        return MissReason("unknown", "unknown", f"the log lacks {' and '.join(missing)}")
+    return MissReason("provider", "excluded", "same text, cache key and settings, within the time to live")
 
 
 CAUSES: tuple[FindCause, ...] = (
@@ -194,7 +194,7 @@ CAUSES: tuple[FindCause, ...] = (
 """In the order in which they are asked; the first with evidence is the cause."""
 
 
-def find_cause(evidence: MissEvidence) -> FoundCause:
+def find_cause(evidence: MissEvidence) -> MissReason:
     """Return the first cause with evidence, or what is left by exclusion."""
     for find in CAUSES:
         if (found := find(evidence)) is not None:
@@ -202,7 +202,7 @@ def find_cause(evidence: MissEvidence) -> FoundCause:
     return by_exclusion(evidence)
 
 
-def find_unstored(prediction: Prediction | None, *, after_prompt: bool) -> FoundCause | None:
+def find_unstored(prediction: Prediction | None, *, after_prompt: bool) -> MissReason | None:
     """Return why text that earlier requests had was never stored, by the rules of the provider; None where none promises it.
 
     `after_prompt`: it is the answer of the request before, which follows a prompt that was stored.
@@ -212,11 +212,11 @@ def find_unstored(prediction: Prediction | None, *, after_prompt: bool) -> Found
     if after_prompt:
         if rules is not None and rules.keeps == "breakpoints":
             return None
-        return FoundCause("answer_not_kept", "consistent", "read up to the end of the prompt before its answer")
+        return MissReason("answer_not_kept", "consistent", "read up to the end of the prompt before its answer")
     if rules is not None and lost.get("below_minimum"):
-        return FoundCause("below_minimum", "proven", f"below the minimum of {rules.minimum:,} tokens")
+        return MissReason("below_minimum", "proven", f"below the minimum of {rules.minimum:,} tokens")
     if rules is not None and lost.get("not_marked"):
-        return FoundCause("not_marked", "proven", "no mark ends this prefix")
+        return MissReason("not_marked", "proven", "no mark ends this prefix")
     if lost.get("setting_changed"):
-        return FoundCause("setting_changed", "proven", "stored with other settings")
-    return FoundCause("unknown", "unknown", "the reports show that it was not stored")
+        return MissReason("setting_changed", "proven", "stored with other settings")
+    return MissReason("unknown", "unknown", "the reports show that it was not stored")
