@@ -259,7 +259,7 @@ class PlannedRun:
     @property
     def assumed_note(self) -> str:
         """Say which model's sizes llama.cpp's rules take where none is named."""
-        return f"--cache-ram of llama.cpp is in KV of {self.geometry.name} (assumed)"
+        return f"--cache-ram of llama.cpp is counted in blocks of {self.geometry.name} (assumed)"
 
     def facts_of(self, rules: str) -> Mapping[str, int]:
         """Return facts that these rules read from the model, by the names of their options. EngineError if they do not cover its

@@ -1,4 +1,4 @@
-"""CacheMisses that a log with reported usage shows: parts of `kvtool.report/1`. Tokens are as the provider or server counts them."""
+"""Misses that a log with reported usage shows: parts of `kvtool.report/1`. Tokens are as the provider or server counts them."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def test_marks_and_errors_are_told() -> None:
     assert "mean ± 2 standard errors" in words
     assert "± 3.00 points" in words
     assert "10.0% of the blocks" in words
-    assert "2 failed or refused requests are left out" in words
+    assert "2 failed or refused requests left out" in words
 
 
 def test_the_bound_is_dashed_and_lines_differ_without_colour() -> None:

@@ -45,7 +45,7 @@ def sampled() -> WhatIfDocument:
         one.model_copy(update={"error": 0.03 if one.hit_rate > 0.03 else 0.05, "sure": "sampled"})
         for one in capacity().rows
     ]
-    return document(rows, sampled=0.1, notes=["2 failed or refused requests are left out"])
+    return document(rows, sampled=0.1, notes=["2 failed or refused requests left out"])
 
 
 def policies() -> WhatIfDocument:

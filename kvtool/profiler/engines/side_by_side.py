@@ -23,6 +23,7 @@ from kvtool.profiler.engines.left_out_layers import left_out_of
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.results.documents.engine_table import EngineGroupRow, EngineRow, EngineTable
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import first_turns, in_order_of_arrival, one_at_a_time, side_by_side
 from kvtool.workload.jobs import Job, JobMaker
@@ -172,7 +173,7 @@ class EngineComparison:
         if planned.model is None and not self._missing:
             notes.append(planned.assumed_note)
         if self._refused:
-            notes.append(f"{self._refused:,} requests are left out, because the chat template refuses them")
+            notes.append(f"{plural(self._refused, 'request')} left out: the chat template refuses them")
         return notes
 
     def _next(self, rows: Sequence[EngineRow]) -> list[str]:

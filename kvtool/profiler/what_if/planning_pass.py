@@ -146,9 +146,9 @@ class BlockReading:
         """Return what was left out."""
         found = []
         if self._failed:
-            found.append(f"{self._failed:,} failed or refused requests are left out")
+            found.append(f"{plural(self._failed, 'failed or refused request')} left out")
         if self._refused:
-            found.append(f"{self._refused:,} requests are left out: {self.refusal}")
+            found.append(f"{plural(self._refused, 'request')} left out: {self.refusal}")
         if self._not_reading:
             requests = plural(self._not_reading, "request")
             found.append(

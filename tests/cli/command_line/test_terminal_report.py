@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -53,8 +54,9 @@ def test_examples_fit_their_width_and_keep_their_numbers(
     path: Path, encoding: str, finished: Callable[[Path], Report], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     profile = finished(path)
-    for module in ("profile", "render", "lines", "profile_blocks.sparkline"):
-        monkeypatch.setattr(f"kvtool.report.terminal.{module}.ascii_only", lambda _: encoding == "ascii")
+    for name, module in list(sys.modules.items()):
+        if name.startswith("kvtool.report.terminal") and hasattr(module, "ascii_only"):
+            monkeypatch.setattr(module, "ascii_only", lambda _: encoding == "ascii")
     command = ["profile", f"workloads/{path.name}", "--dry-run"]
     profile = profile.model_copy(update={"config": {**profile.config, "input": command[1]}})
     for width in (60, 80, 120):
