@@ -407,7 +407,7 @@ def test_the_report_says_what_predictions_rest_on(
     text = " ".join(out.split())
     assert "predicted: llama-3.1-8b (assumed), fitted on Some CPU, 4 threads" in text
     assert "roofline" not in text
-    assert ("the fit is of tiny in float32, the prediction for bfloat16" in text) == (dtype == "float32")
+    assert ("fitted with tiny in float32, predicted for bfloat16" in text) == (dtype == "float32")
     assert max(map(len, out.splitlines())) <= width
 
 
