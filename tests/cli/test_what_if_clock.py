@@ -142,7 +142,7 @@ def test_what_fleets_cannot_be_built_of_is_missing_with_why(tmp_path: Path, caps
         return {row["change"]: row["why"] for row in told(capsys, path, *more)["missing"]}
 
     unlimited = lack("--use-timestamps")
-    assert "unlimited" in unlimited["host tier"]
+    assert "cache size is unknown" in unlimited["host tier"]
     assert "--replicas N" in unlimited["prefill/decode split"]
     off = lack("--use-timestamps", "--capacity", "60", "--no-enable-prefix-caching")
     assert "prefix caching is off" in off["host tier"]
@@ -197,7 +197,7 @@ def test_fixes_of_prompts_have_times_too(tmp_path: Path, capsys: pytest.CaptureF
         json.dumps(
             {
                 "timestamp": f"2026-03-01T10:00:{at:02}.5Z",
-                "model": "own",
+                "model": "llama-3.1-8b",
                 "messages": [
                     {"role": "system", "content": f"It is 10:{at:02}:00.\n{head}"},
                     {"role": "user", "content": f"question {at}"},
