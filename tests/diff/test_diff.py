@@ -418,8 +418,8 @@ def test_the_report_as_a_whole(run):
     lines = out.splitlines()
     assert lines[0] == "kvtool diff-prompts a.txt b.txt · block 16 · words · 395 vs 395 tokens"
     assert lines[2] == "  Reusable    16 tokens, 1 of 25 blocks        first difference: token 24"
-    assert lines[3] == "  Lost       379 tokens, 24 blocks; 375 of those tokens are the same text"
-    assert lines[9] == "  a.txt:3:6  block 1, offset 8                              timestamp (ISO 8601)"
+    assert lines[3] == "  Not reused  379 tokens, 24 blocks; 375 tokens repeat the first prompt"
+    assert lines[9] == "  line 3, column 6  block 1, offset 8                       timestamp (ISO 8601)"
     assert lines[10:13] == [
         "    a | Now: 2026-11-20T10:15:01Z. You work for Acme.",
         "    b | Now: 2026-11-20T10:16:02Z. You work for Acme.",

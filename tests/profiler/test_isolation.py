@@ -132,10 +132,10 @@ def test_pages_show_what_the_terminal_shows_and_escape_tenants(in_folder: Comman
     code, terminal, err = in_folder("profile", "prod.jsonl", "--dry-run", "-o", "html=r.html", "-o", "markdown=r.md")
     assert code == 0, err
     html, markdown = Path("r.html").read_text(), Path("r.md").read_text()
-    said = "3 tenants one shared cache or isolated"
+    said = "3 tenants: one shared cache or isolated"
     for text in (terminal, html, markdown):
         assert said in text
-        assert "with the salt only behind what all of them send" in " ".join(text.split())
+        assert "With the salt after the text that all tenants send" in " ".join(text.split())
         assert "Sent first by" in text
     assert "prod.jsonl:1" in html
     assert "prod.jsonl:1" in markdown

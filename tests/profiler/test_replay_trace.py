@@ -128,9 +128,9 @@ def test_the_export_of_a_trace_that_names_its_blocks_is_that_trace(
 @pytest.mark.parametrize(
     ("rows", "flags", "told"),
     [
-        ([{"prompt": "hi"}], ["--export", "mooncake"], "needs to know when requests arrive"),
+        ([{"prompt": "hi"}], ["--export", "mooncake"], "needs arrival times"),
         ([{"prompt": "hi", "timestamp": 1}], ["--export", "bailian", "--block-size", "32"], "blocks of 16 tokens"),
-        ([{"timestamp": 1, "input_length": 5, "hash_ids": [1]}], ["--export", "bailian"], "cannot be had of a trace"),
+        ([{"timestamp": 1, "input_length": 5, "hash_ids": [1]}], ["--export", "bailian"], "do not fit a trace"),
         ([{"nothing": 1}], ["--export", "mooncake"], "no prompt found"),
     ],
 )
@@ -182,5 +182,5 @@ def test_times_of_two_clocks_are_no_replay(tmp_path: Path, capsys: pytest.Captur
     assert run(["trace", str(log), "--export", "mooncake", "-o", str(path), "-t", bytes_json, "-q"]) == 2
     told = capsys.readouterr().err
     assert "a.jsonl:3:1: this request comes" in told
-    assert "two clocks" in told
+    assert "their clocks differ" in told
     assert not path.exists()

@@ -93,9 +93,9 @@ def test_a_server_without_prefix_caching_caches_nothing(capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("flags", "code", "words"),
     [
-        (("--offline",), 2, "--offline never uses the network"),
-        (("--provider", "openai"), 2, "another cache than that of --server"),
-        (("--replicas", "2"), 2, "another cache than that of --server"),
+        (("--offline",), 2, "--server needs the network, and --offline forbids it"),
+        (("--provider", "openai"), 2, "describes another cache than --server"),
+        (("--replicas", "2"), 2, "describes another cache than --server"),
     ],
 )
 def test_what_does_not_go_together_is_told(

@@ -186,7 +186,7 @@ def test_options_that_a_plan_cannot_have_are_refused(options: dict[str, Any], sa
 
 
 def test_retention_without_windows_and_states_is_refused() -> None:
-    with pytest.raises(EngineError, match="has no effect"):
+    with pytest.raises(EngineError, match="needs a model with windows or states"):
         EngineConfig(block_size=4, plan=plan(FULL), prefix_cache_retention_interval=4)
 
 

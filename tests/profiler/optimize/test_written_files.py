@@ -37,7 +37,7 @@ def test_undo_restores_each_byte(optimize: Optimize, desk: str) -> None:
     before = contents()
     code, out, _ = optimize(desk, "--allow", "P2", "--write")
     assert code == 0
-    assert "1 file Undo with:\n  patch -p1 < .kvtool/w.yaml.undo.patch\n" in out
+    assert "Wrote 1 file. Undo with:\n  patch -p1 < .kvtool/w.yaml.undo.patch\n" in out
     assert contents() != before
     patched("patch -p1 < .kvtool/w.yaml.undo.patch")
     after = contents()
