@@ -426,7 +426,7 @@ def test_the_report_as_a_whole(run):
         "      |      ^^^^^^^^^^^^^^^^^^^^   4 tokens differ",
     ]
     assert lines[14] == "  Move the sentence in line 3 to the end: 384 tokens, 24 blocks (+23)    KV101"
-    assert lines[-1] == "Next: kvtool diff-prompts --tokens a.txt b.txt"
+    assert lines[-1] == "  kvtool diff-prompts a.txt b.txt"
 
 
 def test_an_ascii_terminal_gets_ascii(run, monkeypatch):

@@ -134,7 +134,7 @@ def test_a_prompt_ends_where_a_node_ends_even_where_an_answer_is_computed_with_i
     assert [len(node.key) // TOKEN_BYTES for node in memory.tree.nodes()] == [8, 8]
 
 
-@pytest.mark.parametrize(("prompt", "said"), [([], "no tokens"), (list(range(60)), "cannot run")])
+@pytest.mark.parametrize(("prompt", "said"), [([], "no tokens"), (list(range(60)), "does not fit")])
 def test_a_request_that_could_never_run(prompt: list[Any], said: str) -> None:
     queue = SglangQueue(SglangOptions(max_total_tokens=60))
     with pytest.raises(EngineError, match=said) as refused:

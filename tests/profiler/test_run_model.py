@@ -122,7 +122,7 @@ def test_a_log_without_a_model_assumes_one_and_says_so(tmp_path: Path, command: 
     report = profile(path, command)
     assert (report["config"]["model"], report["config"]["model_from"]) == (DEFAULT_MODEL, "assumed")
     _, shown, _ = command("profile", path, "--dry-run", "--width", "200")
-    assert f"predicted for {DEFAULT_MODEL} (assumed) on h100" in shown
+    assert f"predicted: {DEFAULT_MODEL} (assumed) on h100" in shown
     _, limited, _ = command("profile", path, "--dry-run", "--gpu-memory", "80GiB", "--width", "200")
     assert f"for {DEFAULT_MODEL}, assumed)" in limited
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import shlex
 import subprocess
+import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path

@@ -101,7 +101,7 @@ def test_an_unlimited_cache_and_one_that_is_off_need_no_tier() -> None:
     off = replace(plan, config=replace(plan.config, enable_prefix_caching=False))
     with pytest.raises(KvtoolError, match="prefix caching is off"):
         tier_rows(off, TierOptions(), 1000.0, ROUTER, 1, 0)
-    with pytest.raises(KvtoolError, match="oracle is a bound"):
+    with pytest.raises(KvtoolError, match="oracle is an upper bound"):
         tier_rows(plan, TierOptions(), 1000.0, asked_router("oracle"), 1, 0)
 
 
