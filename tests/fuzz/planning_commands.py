@@ -8,7 +8,9 @@ from kvtool.engine.fleet.routers.known_routers import ROUTERS
 from tests.fuzz.commands import ON, RUN, TOKENS
 from tests.fuzz.mutators import NUMBERS, TEXTS
 
-PLAN = ("what-if", "l.jsonl", "-n", "8", *TOKENS, *ON)
+MODEL = ("--model", "llama-3.1-8b")
+"""The logs name models that are unknown: then there are neither times nor sizes."""
+PLAN = ("what-if", "l.jsonl", "-n", "8", *MODEL, *TOKENS, *ON)
 _SWEEP = (*PLAN, "--sweep")
 WHAT_IF = (
     (*PLAN, "--no-advice"),

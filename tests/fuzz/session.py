@@ -21,6 +21,7 @@ from tests.fuzz.document_kinds import document_kinds
 from tests.fuzz.forked import Ran, environment, run_jobs
 from tests.fuzz.judge import faults, without_place
 from tests.fuzz.kinds import Kind, all_kinds, in_turn
+from tests.fuzz.planning_commands import MODEL
 from tests.fuzz.planning_kinds import planning_kinds
 
 
@@ -105,7 +106,7 @@ def _results(tokenizer: str) -> dict[str, bytes]:
         "config": ("config", "w.yaml", "--json"),
         "plan": ("what-if", "l.jsonl", "--capacity", "2000", "-o", "plan.json", *common),
         **{
-            f"plan-{axis}": ("what-if", "l.jsonl", "--sweep", axis, "-o", f"plan-{axis}.json", *rest, *common)
+            f"plan-{axis}": ("what-if", "l.jsonl", "--sweep", axis, "-o", f"plan-{axis}.json", *rest, *MODEL, *common)
             for axis, rest in corpus.SWEEPS.items()
         },
         "events": ("profile", "made/w.yaml", "--dry-run", "--events", "events.json", *common),
