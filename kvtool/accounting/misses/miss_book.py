@@ -22,9 +22,8 @@ from kvtool.accounting.misses.prompt_states import (
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum
 from kvtool.text.terminal.numbers import plural
-from kvtool.workload.call import Usage
+from kvtool.workload.call import FEWER, Usage
 from kvtool.workload.jobs import Job
-from kvtool.workload.logs.records.incomplete_prompts import FEWER
 
 if TYPE_CHECKING:
     from kvtool.accounting.caches.providers import Provider

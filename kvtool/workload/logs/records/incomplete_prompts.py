@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from kvtool.text.message import Message
+from kvtool.workload.call import FEWER
 
 CUT = "its text is cut"
-FEWER = "its text is too short for the reported tokens"
 NO_SYSTEM = "system prompt and tools are not in the file"
 NO_TOOLS = "tools are not in the file"
 LOST = "earlier messages are not in the file"
