@@ -24,7 +24,6 @@ from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.workload.inputs import divide, open_inputs
-from kvtool.workload.logs.formats.known_formats import format_titles
 from kvtool.workload.logs.logs import LogOptions, LogSource, locate
 from kvtool.workload.render import Renderer
 from kvtool.workload.yaml.schema import EngineOptions
@@ -158,6 +157,8 @@ class Opened:
         if not isinstance(self.source, LogSource):
             asked = self.options.reading.group_by is not None
             return ["--group-by needs a log: a workload file names its groups"] if asked else []
+        from kvtool.workload.logs.formats.known_formats import format_titles
+
         names = self.source.format_names
         told = [f"Log format: {format_titles(', '.join(names))}."] if names else []
         return [*self.source.files.notes(name_all=self.options.reading.verbose), *told, *self.source.outcome.notes]

@@ -19,9 +19,9 @@ from kvtool.report.terminal.profile import ShownProfile, print_profile
 from kvtool.results.files import load_result
 from kvtool.results.report import Report
 from kvtool.results.run_times import Flip, Measured, MeasuredTpot, Quantiles
-from kvtool.text.terminal.console import cell_width, make_console, put, sanitize
+from kvtool.text.terminal.console import make_console, put, sanitize
 from tests.conftest import Command
-from tests.files import write
+from tests.files import widest, write
 
 WORKLOADS = Path(__file__).parents[2] / "workloads"
 RULES = "\n".join(f"Rule {number} of the handbook: answer in one sentence, and be kind." for number in range(4))
@@ -262,7 +262,7 @@ def test_measured_times_come_back(result: str) -> None:
 def test_text_is_the_report_at_the_width_that_was_asked_for(result: str, capsys: pytest.CaptureFixture[str]) -> None:
     for width in (60, 120):
         text = shown(capsys, "r.json", "-o", "text", "--width", str(width))
-        assert max(cell_width(line) for line in text.splitlines()) in range(width - 30, width + 1)
+        assert widest(text) in range(width - 30, width + 1)
         assert "{{ now }}" not in text, "a file quotes no prompt"
 
 

@@ -36,7 +36,7 @@ def forever(part: bytes, begin: bytes = b"") -> Iterator[bytes]:
 
 OKAY = b"HTTP/1.1 200 OK\r\n"
 ENDLESS: dict[str, tuple[str, Callable[[], Iterable[bytes]]]] = {
-    "headers": ("can be read", lambda: (b"X-%d: a\r\n" % number for number in itertools.count())),
+    "headers": ("unreadable answer", lambda: (b"X-%d: a\r\n" % number for number in itertools.count())),
     "interim answers": ("did not answer", lambda: forever(b"HTTP/1.1 103 Early Hints\r\n\r\n")),
     "a body": ("more than", lambda: forever(b" " * 4096, OKAY + b"\r\n")),
     "chunks": ("more than", lambda: forever(b"1\r\n \r\n", OKAY + b"Transfer-Encoding: chunked\r\n\r\n")),
