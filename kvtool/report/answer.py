@@ -18,7 +18,7 @@ from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
-_HEALTHY = "nothing: the provider read every cached token"
+_HEALTHY = "nothing that is known to have been cached"
 _SEVERAL = 2
 _FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
 _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")

@@ -29,6 +29,13 @@ class Usage:
     written_1h: int | None = None
     output: int | None = None
 
+    @property
+    def all_written(self) -> int | None:
+        """All tokens that went into the cache, also where only its parts are reported; None where neither is."""
+        if self.written is not None or (self.written_5m is None and self.written_1h is None):
+            return self.written
+        return (self.written_5m or 0) + (self.written_1h or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class CacheScope:

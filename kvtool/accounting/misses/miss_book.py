@@ -14,6 +14,7 @@ from kvtool.accounting.misses.miss_causes import MissEvidence, MissReason, cause
 from kvtool.accounting.misses.prompt_states import (
     CacheKey,
     Earlier,
+    MessageForm,
     PromptState,
     PromptStates,
     chunk_names,
@@ -95,16 +96,16 @@ class MissBook(Book):
             self.compared += 1
             self.contradicted += usage.cached - served.prediction.cached > _least(rules, usage.prompt)
         self.marked += lack is None and rules is not None and rules.keeps == "breakpoints"
-        names, key = chunk_names(job.ids), _key_of(job)
+        names, key, forms = chunk_names(job.ids), _key_of(job), message_forms(job.turn.messages)
         now = job.turn.arrival
         earlier = self._states.find(names, key, job.turn.session)
-        rows = self._rows(job, usage.prompt, usage.cached, earlier, entry, served, now, key)
+        rows = self._rows(job, usage.prompt, usage.cached, earlier, entry, served, now, key, forms)
         missed = sum(row.tokens for row in rows)
         self.promised += usage.cached + missed
         self.read += usage.cached
         for row in rows:
             self._enter(job, usage, row, now)
-        self._states.add(self._state(job, usage, usage.prompt, usage.cached, served, now, key, names))
+        self._states.add(self._state(job, usage, usage.prompt, usage.cached, served, now, key, names, forms))
 
     def _rows(
         self,
@@ -116,6 +117,7 @@ class MissBook(Book):
         served: ServedRequest,
         now: float | None,
         key: CacheKey,
+        forms: tuple[MessageForm, ...],
     ) -> list[_Row]:
         """Return the request's misses by cause: what was stored and not read, what was never stored, what a change blocks."""
         call, own = job.turn.call, len(job.ids)
@@ -138,7 +140,7 @@ class MissBook(Book):
             whole,
             rewritten=rewritten and not whole,
             shorter=own < before.own_tokens,
-            forms=message_forms(job.turn.messages),
+            forms=forms,
             missed=call.missed,
             prediction=served.prediction,
             hosted=self.hosted,
@@ -168,7 +170,7 @@ class MissBook(Book):
 
     def _enter(self, job: Job, usage: Usage, row: _Row, now: float | None) -> None:
         cost = self._cost(job, usage, row.tokens, now)
-        written = usage.written
+        written = usage.all_written
         found = row.found
         total = self._sums.setdefault(found.cause, _CauseSum())
         total.events += 1
@@ -202,8 +204,8 @@ class MissBook(Book):
             return None
         from kvtool.accounting.prices.price_row import MILLION
 
-        rate = rates.write_1h if usage.written_1h else rates.write if usage.written else rates.input
-        return tokens * (rate - rates.read) / MILLION
+        above_read = rates.above_read(written=usage.all_written or 0, written_1h=usage.written_1h or 0)
+        return tokens * above_read / MILLION
 
     def _state(
         self,
@@ -215,13 +217,12 @@ class MissBook(Book):
         now: float | None,
         key: CacheKey,
         names: tuple[int, ...],
+        forms: tuple[MessageForm, ...],
     ) -> PromptState:
         """Return what the request left in the cache: what it read and wrote or, where writes are free, all of it in whole steps."""
         call = job.turn.call
         rules = None if served.prediction is None else served.prediction.rules
-        wrote = usage.written if usage.written is not None else None
-        if wrote is None and (usage.written_5m is not None or usage.written_1h is not None):
-            wrote = (usage.written_5m or 0) + (usage.written_1h or 0)
+        wrote = usage.all_written
         if wrote is not None or (rules is not None and rules.keeps == "breakpoints"):
             stored = min(read + (wrote or 0), prompt)
         else:
@@ -246,7 +247,7 @@ class MissBook(Book):
             len(job.ids),
             ttl,
             names,
-            message_forms(job.turn.messages),
+            forms,
         )
 
     @property

@@ -176,6 +176,9 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
         return MissReason("unknown", "unknown", "evicted, or served by another replica: the log does not say")
     if missing:
         return MissReason("unknown", "unknown", f"the log lacks {' and '.join(missing)}")
+    if not evidence.whole or evidence.state.ttl is None:
+        lack = "the system prompt and tools are not in it" if not evidence.whole else "the time to live is not known"
+        return MissReason("provider", "unknown", f"nothing in the log explains it; {lack}")
     return MissReason("provider", "excluded", "same text, cache key and settings, within the time to live")
 
 

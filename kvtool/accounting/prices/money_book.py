@@ -128,14 +128,14 @@ class MoneyBook:
         output: int,
     ) -> None:
         answer = usage.output if usage.output is not None else output
-        written = usage.written if usage.written is not None else (usage.written_5m or 0) + (usage.written_1h or 0)
+        written = usage.all_written or 0
         paid = bill_of(Charged(prompt, usage.cached or 0, written, usage.written_1h or 0, answer), rates)
         without = bill_of(Charged(prompt, output=answer), rates)
         by_rules = paid
         if prediction is not None:
             charged = Charged(prompt, prediction.cached, prediction.written, prediction.written_1h, answer)
             by_rules = bill_of(charged, rates)
-        rate = rates.write if written else rates.input
+        above_read = rates.above_read(written=written, written_1h=usage.written_1h or 0)
         charged_causes = _charged(prediction, parts)
         for side in sides:
             costs = side.costs
@@ -145,7 +145,7 @@ class MoneyBook:
             costs.without.add(without)
             for cause, tokens, differs in charged_causes:
                 before, cost = side.cost.get((cause, differs), (0, Decimal(0)))
-                side.cost[cause, differs] = before + tokens, cost + tokens * (rate - rates.read) / MILLION
+                side.cost[cause, differs] = before + tokens, cost + tokens * above_read / MILLION
         if call.cost is not None:
             self.logged += call.cost
             self.logged_requests += 1
@@ -162,32 +162,32 @@ class MoneyBook:
 
     def rates_of(self, call: Call, prompt: int, moment: datetime | None) -> Rates | None:
         """Return the rates of a request's model on its day, without counting it; None without a price."""
+        row, _ = self._row(call, moment)
+        return None if row is None else self._rates_in(row, call, prompt, moment)
+
+    def _row(self, call: Call, moment: datetime | None) -> tuple[PriceRow | None, str]:
+        """Return the prices of a request's model on its day; or None, and the way of serving for which the model has no price."""
         row = None if call.model is None else self.prices.row(call.model, call.provider, moment and moment.date())
+        way = "batch" if call.settings.batch else call.settings.service_tier
+        return (None, f" ({way})") if row is not None and way is not None and not row.tells(way) else (row, "")
+
+    def _rates_in(self, row: PriceRow, call: Call, prompt: int, moment: datetime | None) -> Rates:
         settings = call.settings
-        way = "batch" if settings.batch else settings.service_tier
-        if row is None or (way is not None and not row.tells(way)):
-            return None
         return self.prices.rates(row, prompt, moment, batch=settings.batch, tier=settings.service_tier)
 
     def _rates(self, call: Call, prompt: int, moment: datetime | None) -> Rates | None:
-        """Return the rates of a request's model on its day; None without a price."""
-        day = None if moment is None else moment.date()
-        row = None if call.model is None else self.prices.row(call.model, call.provider, day)
-        settings = call.settings
-        way = "batch" if settings.batch else settings.service_tier
-        if row is not None and way is not None and not row.tells(way):
-            row, way = None, f" ({way})"
-        else:
-            way = ""
+        """Return the rates of a request's model on its day, and count it; None without a price."""
+        row, way = self._row(call, moment)
         if row is None:
             self.unpriced[f"{call.model or 'no model said'}{way}"] += 1
             return None
         self.undated += moment is None
-        if day is not None:
+        if moment is not None:
+            day = moment.date()
             self.last_day = day if self.last_day is None else max(self.last_day, day)
         self.currencies[row.currency] += 1
         self.used[call.model or ""] = row
-        return self.prices.rates(row, prompt, moment, batch=settings.batch, tier=settings.service_tier)
+        return self._rates_in(row, call, prompt, moment)
 
     @property
     def told(self) -> bool:

@@ -42,6 +42,11 @@ class Rates:
         """Rate of a token written for an hour."""
         return self.write if self.cache_write_1h is None else self.cache_write_1h
 
+    def above_read(self, *, written: int, written_1h: int) -> Decimal:
+        """Return what a token that was not read costs above a read, by the rate of what its request wrote; else as input."""
+        rate = self.write_1h if written_1h else self.write if written else self.input
+        return rate - self.read
+
     @property
     def writes_cost(self) -> bool:
         """Return whether a written token has a separate price."""
