@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.structure.kv111 import KV111
@@ -26,7 +27,7 @@ from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.findings import is_declared_stable
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.values.detectors import AGE_KEY, PART
-from kvtool.fixes.fix import Fix, Tier, Transform
+from kvtool.fixes.fix import ChangedTurns, Fix, Tier, Transform
 from kvtool.fixes.forms.coarsen import TELL_WHEN, coarsen_times, drop_values, with_fixed_ages
 from kvtool.fixes.forms.json_form import WRITE_JSON, SingleLayout, put_on_one_line, sort_keys, sort_tools
 from kvtool.fixes.forms.stable_delimiter import (
@@ -132,7 +133,9 @@ def _fix(
 ) -> Fix:
     """Return a fix of one cause; `shared` is for the slot in its key where several causes of a group have the same fix."""
     key = _key(cause, name, shared)
-    return Fix(key, cause.kind.code, tier, cause.group, what, cause, warnings, make, in_order=in_order, memo=memo)
+    changed = ChangedTurns()
+    again = make if in_order else lambda: partial(changed.after, make())
+    return Fix(key, cause.kind.code, tier, cause.group, what, cause, warnings, again, in_order=in_order, memo=memo)
 
 
 def _advice(cause: SlotCause, name: str, tier: Tier, what: str, *, code: str | None = None) -> Fix:

@@ -95,10 +95,12 @@ class Opened:
             plan_edits=None if isinstance(self.source, LogSource) else partial(self._planned_edits, progress),
         )
 
-    def _planned_edits(self, progress: Progress, result: RunResult, advice: Advice) -> tuple[Optimized, Advice]:
+    def _planned_edits(
+        self, progress: Progress, profiler: Profiler, result: RunResult, advice: Advice
+    ) -> tuple[Optimized, Advice]:
         from kvtool.profiler.optimize.optimizer import plan_edits
 
-        return plan_edits(self, progress, result, advice)
+        return plan_edits(self, progress, profiler, result, advice)
 
     def _server_events(self) -> EventComparison | None:
         """Return the KV events of a server, if given; read once before any work is done."""

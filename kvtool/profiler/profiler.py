@@ -59,15 +59,15 @@ from kvtool.workload.turn import Source
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.fixes.edits.apply import FileEdit
-    from kvtool.profiler.advice.advisor import Advice
+    from kvtool.profiler.advice.advisor import Advice, Tried
     from kvtool.profiler.advice.combined_fixes import Lookahead
     from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.optimize.edited_files import Optimized
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.reported.server_reads import ServerReads
 
-    PlanEdits = Callable[[RunResult, Advice], tuple[Optimized, Advice]]
-    """Apply advice to the files; return with them the advice that was followed. Raises TrialInterruptedError."""
+    PlanEdits = Callable[["Profiler", RunResult, Advice], tuple[Optimized, Advice]]
+    """Apply the advice of a profiler to the files; return with them the advice that was followed. Raises TrialInterruptedError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,8 @@ class Profiler:
         contains the KV events of a server that ran the same requests. `plan_edits` applies advice to the files of a workload.
         """
         self._plan_edits = plan_edits
+        self._tried: Tried | None = None
+        """What was tried on the run that was advised on last."""
         self.edits: Optimized | None = None
         """Edits by `kvtool optimize` on the advice of the last run; None if it edits no files."""
         self._gpu_hour = gpu_hour
@@ -316,14 +318,14 @@ class Profiler:
     def advised(self, result: RunResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
         """Return the fixes of these tiers that win. Raises TrialInterruptedError."""
         from kvtool.fixes.propose import propose
-        from kvtool.profiler.advice.advisor import Advisor
+        from kvtool.profiler.advice.advisor import Advisor, Tried
 
         block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
-        again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
-        proposed = partial(propose, block_size=block_size)
+        if self._tried is None or self._tried.result is not result:
+            again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
+            self._tried = Tried(result, again, partial(propose, block_size=block_size))
         capacity = None if blocks is None else (blocks - 1) * block_size
-        ahead = self._lookahead(result)
-        return Advisor(result, again, proposed, tiers=tiers, capacity=capacity, lookahead=ahead).advise()
+        return Advisor(self._tried, tiers=tiers, capacity=capacity, lookahead=self._lookahead(result)).advise()
 
     def _lookahead(self, result: RunResult) -> Lookahead | None:
         """Return a part of a large log if the part represents all of it."""
@@ -375,7 +377,7 @@ class Profiler:
         try:
             advice = self.advised(result)
             if self._plan_edits is not None and advice.kept:
-                self.edits, followed = self._plan_edits(result, advice)
+                self.edits, followed = self._plan_edits(self, result, advice)
                 advice = advice.after(followed)
             self.advice = advice
         except TrialInterruptedError:

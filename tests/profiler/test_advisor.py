@@ -21,7 +21,7 @@ from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.turn_texts import map_texts
-from kvtool.profiler.advice.advisor import Advice, Advisor, keeps_promise
+from kvtool.profiler.advice.advisor import Advice, Advisor, Tried, keeps_promise
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.run.samples import SampleBook
@@ -107,7 +107,7 @@ class World:
         def propose(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             return self.fixes[cause.slot]
 
-        return Advisor(self.result(frozenset()), self.again, propose, tiers=tiers, capacity=capacity).advise()
+        return Advisor(Tried(self.result(frozenset()), self.again, propose), tiers=tiers, capacity=capacity).advise()
 
 
 def kept(advice: Advice, group: str = "g") -> list[str]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
@@ -19,28 +17,16 @@ from kvtool.fixes.edits.edits_pieces import PiecePlace
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_turns import GroupEdits
 from kvtool.fixes.edits.edits_yaml import SourceEdit, apply_values, edit_scalar, line_end_of, properties_end, quoted
-from kvtool.fixes.fix import Fix, Transform, combined
+from kvtool.fixes.edits.whole_workload import Sample, WholeWorkload
+from kvtool.fixes.fix import Fix
 from kvtool.fixes.proofs import NAMED_ONCE
 from kvtool.text.files.text_files import Overlay, read_source
 from kvtool.text.files.yaml_document import Path as NodePath
 from kvtool.text.files.yaml_nodes import Mapping, Scalar
-from kvtool.workload.drive import Rewrite, rewritten
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.turn import Output, Turn
 from kvtool.workload.yaml.schema import Variable
 from kvtool.workload.yaml.yaml_source import YamlSource, load_yaml_workload
 
-_LEAST = 50
-"""Requests of a group that are compared."""
-_CHANGED = 3
-_MOST = 2_000
-"""Requests that are rendered to find as many that the fix changes."""
-_MOST_CHARACTERS = 64 * 1024 * 1024
-"""Of prompts that are rendered for it, in each group."""
-_ANSWER = Output("An answer.")
-
-Said = bytes
-"""The digest of everything of a request that a server would get."""
 _NAMED = {"iso": "%Y-%m-%dT%H:%M:%SZ", "date": "%Y-%m-%d", "time": "%H:%M:%S"}
 _DIRECTIVE = re.compile("%-?[a-zA-Z%]")
 _COMPOUND = {
@@ -81,16 +67,15 @@ def edits_for(fixes: Sequence[Fix], source: YamlSource | LogSource) -> list[File
 
 
 def _workload_edits(fixes: Sequence[Fix], source: YamlSource) -> list[FileEdit]:
-    whole = _read_again(source, source.overlay)
-    if whole.document.source != source.document.source:
-        raise NotEditableError(f"`{source.path}` has changed since it was read")
+    workload = _whole(source)
+    whole = workload.source
     groups = {fix.group for fix in fixes}
     if any(group.import_ is not None and group.name in groups for group in whole.spec.groups):
         raise NotEditableError(_LOGS)
     clocks = [fix for fix in fixes if fix.kind == "coarsen"]
     texts = [fix for fix in fixes if fix.kind != "coarsen"]
     keep_line_ends = all(map(_keeps_line_ends, fixes))
-    sample = sampled(whole, fixes, texts, exact=not keep_line_ends)
+    sample = workload.sampled(fixes, texts, exact=not keep_line_ends)
     if not sample.changed:
         return []
     files = _Files(whole)
@@ -99,11 +84,20 @@ def _workload_edits(fixes: Sequence[Fix], source: YamlSource) -> list[FileEdit]:
         for merge in (False, True):
             edits = files.edits(sample, keep_line_ends, merge=merge)
             edits += files.in_workload([edit for each in of_clocks for edit in each])
-            why = _failure(edits, whole, sample, groups, exact=not keep_line_ends)
+            why = _failure(edits, workload, sample, groups)
             if why is None:
                 return edits
             failed = failed or why
     raise NotEditableError(failed or "no clock format writes these times")
+
+
+@lru_cache(maxsize=2)
+def _whole(source: YamlSource) -> WholeWorkload:
+    """Return all of a workload, once for all the fixes that are tried in its files."""
+    whole = _read_again(source, source.overlay)
+    if whole.document.source != source.document.source:
+        raise NotEditableError(f"`{source.path}` has changed since it was read")
+    return WholeWorkload(whole)
 
 
 def _read_again(source: YamlSource, overlay: Overlay | None) -> YamlSource:
@@ -117,15 +111,16 @@ def _keeps_line_ends(fix: Fix) -> bool:
 
 
 def _failure(
-    edits: Sequence[FileEdit], source: YamlSource, sample: Sample, groups: Container[str | None], *, exact: bool
+    edits: Sequence[FileEdit], workload: WholeWorkload, sample: Sample, groups: Container[str | None]
 ) -> str | None:
     """Return None where the edited files give the transformed prompts, else why the edits are no good."""
+    source = workload.source
     texts = {edit.path: read_source(Path(edit.path), overlay=source.overlay) for edit in edits}
     overlay = dict(source.overlay or {})
     try:
         overlay |= {os.path.realpath(path): text for path, text in apply_edits(texts, edits).items()}
         edited = _read_again(source, overlay)
-        group = differing_group(edited, sample, exact=exact)
+        group = workload.differing_group(edited, sample, set(map(os.path.realpath, texts)))
     except KvtoolError as error:
         return f"the edited files could not be read: {error.message}"
     if group is None:
@@ -256,100 +251,3 @@ def _with_format(source: YamlSource, at: NodePath, form: str) -> list[SourceEdit
         return [SourceEdit(stop, stop, f", format: {text}")]
     indent = " " * (node.column - 1)
     return [SourceEdit(stop, stop, f"{line_end_of(document.source)}{indent}format: {text}")]
-
-
-@dataclass(slots=True)
-class Sample:
-    """For each group: what its turns were made of and made into (in a session, without the history), and what was then sent."""
-
-    pairs: dict[str, list[tuple[Turn, Turn]]] = field(default_factory=dict)
-    sent: dict[str, list[Said]] = field(default_factory=dict)
-    changed: bool = False
-
-
-class _Recorder:
-    """A transformation that counts what it changed, and remembers what the part of it did that `texts` are."""
-
-    def __init__(self, transform: Transform, texts: Transform) -> None:
-        self._transform = transform
-        self._texts = texts
-        self.pairs: list[tuple[Turn, Turn]] = []
-        self.changed = 0
-
-    def __call__(self, turn: Turn) -> Turn:
-        after, edited = self._transform(turn), self._texts(turn)
-        self.changed += after is not turn
-        if edited is not turn:  # a session goes on to put its history into it
-            messages = None if edited.messages is None else list(edited.messages)
-            self.pairs.append((turn, replace(edited, messages=messages)))
-        return after
-
-
-def sampled(source: YamlSource, fixes: Sequence[Fix], texts: Sequence[Fix], *, exact: bool) -> Sample:
-    """Return the first requests of each group that is written in the workload, with the fixes; those of other groups as they are.
-
-    The pairs show what those fixes did that change `texts`. `exact` counts line ends. NotEditableError where none of many
-    requests shows what the fixes change.
-    """
-    sample = Sample()
-    many = False
-    for group in source.spec.groups:
-        if group.import_ is not None or group.generate is not None:
-            continue
-        recorder = _Recorder(combined(fixes), combined(texts))
-        meant = any(fix.group in (None, group.name) for fix in fixes)
-        sent = sample.sent[group.name] = []
-        characters = 0
-        for turn in _turns(source, group.name, recorder):
-            text = _text(turn, exact)
-            characters += len(text)
-            sent.append(_digest(text))
-            if characters > _MOST_CHARACTERS or len(sent) >= (
-                _LEAST if not meant or recorder.changed >= _CHANGED else _MOST
-            ):
-                break
-        sample.pairs[group.name] = recorder.pairs
-        sample.changed = sample.changed or recorder.changed > 0
-        many = many or len(sent) == _MOST
-    if many and not sample.changed:
-        raise NotEditableError(f"it changes none of the first {_MOST:,} requests")
-    return sample
-
-
-def differing_group(source: YamlSource, sample: Sample, *, exact: bool) -> str | None:
-    """Return the first group whose requests are not those of the sample; `exact` counts line ends."""
-    for name, expected in sample.sent.items():
-        turns = _turns(source, name, None)
-        for want in expected:
-            turn = next(turns, None)
-            if turn is None or _digest(_text(turn, exact)) != want:
-                return name
-    return None
-
-
-def _turns(source: YamlSource, group: str, rewrite: Rewrite | None) -> Iterator[Turn]:
-    for conversation in rewritten(source.select([group]).conversations(), rewrite):
-        turn = conversation.next_turn(None)
-        while turn is not None:
-            yield turn
-            turn = conversation.next_turn(_ANSWER)
-
-
-def _text(turn: Turn, exact: bool) -> str:
-    """Return everything of a request that a server would get, as JSON."""
-    said = [
-        turn.id,
-        turn.session,
-        turn.salt,
-        turn.output_text,
-        turn.output_tokens,
-        turn.tools,
-        turn.messages,
-        turn.text,
-    ]
-    text = json.dumps(said)
-    return text if exact else text.replace("\\r\\n", "\\n")
-
-
-def _digest(text: str) -> Said:
-    return hashlib.sha256(text.encode()).digest()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from kvtool.diagnose.word_lists import word_pattern
 from kvtool.fixes.turn_texts import TextAt, texts_of
@@ -51,9 +50,9 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
         # Two stretches changed places; where both are short, nobody can say which of them was moved.
         low, middle, high = (start, stop, max(landed, stop)) if landed > start else (landed, start, stop)
         for line in old[low:middle]:
-            for phrase in _phrases(_pattern("forward"), line):
+            for phrase in _phrases("forward", line):
                 found[f"“{phrase}” is in moved text, and other text follows it now"] = None
-            for phrase in _phrases(_pattern("back"), line) if low == start or middle - low <= _SHORT else ():
+            for phrase in _phrases("back", line) if low == start or middle - low <= _SHORT else ():
                 found[f"“{phrase}” is in moved text, and other text is before it now"] = None
             if goes_with_previous(line) and line == next(iter(old[low:middle])) and start == low:
                 found[f"“{_begin(line)}” begins moved text, and other text is before it now"] = None
@@ -61,11 +60,11 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
             if goes_with_previous(line):
                 found[f"“{_begin(line)}” comes right after moved text and may refer to it"] = None
         for line in old[middle:high]:
-            for phrase in _phrases(_pattern("back"), line):
+            for phrase in _phrases("back", line):
                 found[f"“{phrase}” may refer to text that was above it and moved"] = None
         found.update(dict.fromkeys(_earlier_text_of(old, low, high)))
         for line in [line for line in old[max(low - 2 * _NEAR, 0) : low] if line][-_NEAR:]:
-            for phrase in _phrases(_pattern("forward"), line):
+            for phrase in _phrases("forward", line):
                 found[f"“{phrase}” comes right before moved text and may introduce it"] = None
         if len(found) >= _MOST_FOUND:
             break
@@ -76,7 +75,7 @@ def _earlier_text_of(lines: Sequence[str], low: int, high: int) -> Iterator[str]
     """Yield what counts from the front of a text whose first lines moved away."""
     if not any(lines[:low]):
         for line in lines[low:high]:
-            for phrase in _phrases(_pattern("first_place"), line):
+            for phrase in _phrases("first_place", line):
                 yield f"“{phrase}” may refer to the first text, which moved"
 
 
@@ -147,9 +146,10 @@ def _moved(old: list[str], new: list[str]) -> Iterator[tuple[int, int, int]]:
             start = None
 
 
-def _phrases(pattern: re.Pattern[str], line: str) -> Iterator[str]:
-    for found in pattern.finditer(line):
-        yield " ".join(found[0].split())[:_LONGEST_PHRASE]
+@lru_cache(maxsize=8192)
+def _phrases(key: str, line: str) -> tuple[str, ...]:
+    """Return the phrases of a line that a pattern finds; the requests of a group have most of their lines in common."""
+    return tuple(" ".join(found[0].split())[:_LONGEST_PHRASE] for found in _pattern(key).finditer(line))
 
 
 def _begin(line: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from kvtool.diagnose.values.classify import OTHER, classify
 from kvtool.fixes.fix_thresholds import THRESHOLDS
@@ -80,6 +81,7 @@ def _values(text: Traced) -> Iterator[Span]:
         yield start, at
 
 
+@lru_cache(maxsize=2048)
 def _is_detected(value: str) -> bool:
     """Return whether a value is a clock, an id or a number."""
     return not value.strip("0123456789.,:%+- \n") or classify(value.strip()) is not OTHER

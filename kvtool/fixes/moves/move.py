@@ -66,8 +66,11 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     last = next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1] if messages else {})
     lines: list[_Moved] = []
     for message in messages:
-        stays = within or role_of(message) in _STAYS_THERE or _is_before_content(message, targets)
-        tail = _take_end(message, targets) if stays or message is last else Traced("")
+        said = _last_text(message) or ""
+        end = _movable_end(said, targets, role_of(message))
+        # Outside of its message it would come after content that the template inserts there.
+        stays = within or role_of(message) in _STAYS_THERE or end < cue_begin(said)
+        tail = _take_end(message, end) if stays or message is last else Traced("")
         moved = _take_from_message(message, targets)
         if moved and stays:
             _append(message, moved, tail)
@@ -78,7 +81,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
             lines = []
         _append_text(message, tail)
     if lines:  # of messages behind that
-        tail = _take_end(last, targets)
+        tail = _take_end(last, _movable_end(_last_text(last) or "", targets, role_of(last)))
         _append(last, lines, tail)
         _append_text(last, tail)
     for index, (was, now) in enumerate(zip(turn.messages or (), messages, strict=True)):
@@ -157,21 +160,15 @@ def _append_text(message: Message, text: str) -> None:
         _set_last_text(message, concat([before, gap, text]))
 
 
-def _take_end(message: Message, targets: Sequence[MoveTarget]) -> Traced:
+def _take_end(message: Message, end: int) -> Traced:
     """Take the end of a message after which nothing may come: its line ends, a line that leads over to the answer, and content
     that the template inserts."""
     text = _last_text(message)
-    if text is None or (end := _movable_end(text, targets, role_of(message))) == len(text):
+    if text is None or end == len(text):
         return Traced("")
     traced = text if isinstance(text, Traced) else Traced(text)
     _set_last_text(message, traced[:end])
     return traced[end:]
-
-
-def _is_before_content(message: Message, targets: Sequence[MoveTarget]) -> bool:
-    """Return whether inserted content follows what moves: outside of its message it would come after that content."""
-    text = _last_text(message) or ""
-    return _movable_end(text, targets, role_of(message)) < cue_begin(text)
 
 
 def _movable_end(text: str, targets: Sequence[MoveTarget], role: str) -> int:

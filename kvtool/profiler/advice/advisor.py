@@ -87,6 +87,25 @@ class Advice:
         return [fix for chain in self.kept.values() for fix in steady_first(one.fix for one in chain)]
 
 
+class Tried:
+    """What advice on one run shares, whichever tiers are allowed: the trials, and the fixes of a cause."""
+
+    def __init__(self, result: RunResult, again: Again, propose: Propose) -> None:
+        self.result = result
+        self.trials = Trials(result, again)
+        self.propose = propose
+        self._proven: dict[tuple[str, Slot], list[Fix]] = {}
+
+    def fixes_of(self, cause: SlotCause) -> list[Fix]:
+        """Return the fixes of a cause that can be tried, change something, and keep what their tier promises."""
+        key = cause.group, cause.slot
+        if key not in self._proven:
+            samples = self.result.book(SampleBook).of_group(cause.group)
+            fixes = self.propose(cause, samples)
+            self._proven[key] = [fix for fix in fixes if fix.can_be_tried and keeps_promise(fix, samples)]
+        return self._proven[key]
+
+
 class Advisor:
     """Finds the fixes that win hits in a workload that was accounted for once.
 
@@ -96,19 +115,17 @@ class Advisor:
 
     def __init__(
         self,
-        result: RunResult,
-        again: Again,
-        propose: Propose,
+        tried: Tried,
         *,
         tiers: Collection[Tier] = ALL_TIERS,
         capacity: int | None = None,
         lookahead: Lookahead | None = None,
     ) -> None:
         """`capacity` is how many tokens the cache holds; None is without limit. `lookahead` spares runs of a large workload."""
-        self._result = result
-        self._groups = {group.name: group for group in result.ledger.totals()}
-        self._trials = Trials(result, again)
-        self._propose = propose
+        self._result = tried.result
+        self._groups = {group.name: group for group in tried.result.ledger.totals()}
+        self._trials = tried.trials
+        self._tried = tried
         self._tiers = frozenset(tiers)
         self._capacity = capacity
         self._pile = Pile(self._groups, self._proven)
@@ -137,9 +154,7 @@ class Advisor:
             if not longer or (chains and not self._may_win(chains, longer, rounds_left + 1)):
                 break
             chains |= longer
-            last = self._trials.run(
-                chains, explain=rounds_left > 0 and any(map(self._pile.may_change, chains.values()))
-            )
+            last = self._trials.run(chains, explain=self._pile.open_groups(longer) if rounds_left else ())
             for name, chain in longer.items():
                 tried.setdefault(name, []).append(chain)
         return {name: self._best_of(name, chain, tried[name]) for name, chain in chains.items()}
@@ -159,13 +174,8 @@ class Advisor:
         return self._lookahead is None or self._lookahead.may_win(self._pile, chains, longer, rounds)
 
     def _proven(self, cause: SlotCause) -> list[Fix]:
-        """Return the fixes of a cause that can be tried, are allowed, change something, and keep what their tier promises."""
-        samples = self._result.book(SampleBook).of_group(cause.group)
-        return [
-            fix
-            for fix in self._propose(cause, samples)
-            if fix.can_be_tried and fix.tier in self._tiers and keeps_promise(fix, samples)
-        ]
+        """Return the fixes of a cause that are allowed."""
+        return [fix for fix in self._tried.fixes_of(cause) if fix.tier in self._tiers]
 
     def _worth_keeping(self, name: str, chain: Chain) -> Chain:
         """Return the fewest fixes from the front that come close to the best that any number of them gave."""
@@ -224,7 +234,7 @@ class Advisor:
         first.
         """
         while chains:
-            proof = self._trials.run(chains, explain=True)
+            proof = self._trials.run(chains, explain=self._groups)
             after = {group.name: group.hit_rate for group in proof.ledger.totals()}
             gains = {name: after[name] - group.hit_rate for name, group in self._groups.items() if name in after}
             harmless = min(gains.values(), default=0.0) >= -_MORE and min(gains[name] for name in chains) > 0
@@ -317,7 +327,7 @@ class Advisor:
             for cause in self._result.causes.of_group(name):
                 if not needs_finding(cause, group) or (name, cause.slot) in handled:
                     continue
-                fixes = self._propose(cause, self._result.book(SampleBook).of_group(name))
+                fixes = self._tried.propose(cause, self._result.book(SampleBook).of_group(name))
                 said = next((fix for fix in fixes if not fix.can_be_tried), None)
                 asked = said is not None and said.kind == ASKED
                 found.append(StuckCause(cause, advice="" if said is None else said.what, asked=asked))

@@ -53,7 +53,12 @@ class Pile:
             if (chain := self._extended(result, group, chains.get(name, ()))) is not None
         }
 
-    def may_change(self, chain: Chain) -> bool:
+    def open_groups(self, longer: Mapping[str, Chain]) -> list[str]:
+        """Return the groups whose next fix hangs on the causes of a run with these chains, which have got longer. In the others
+        nothing was found to add, and nothing changes."""
+        return [name for name, chain in longer.items() if self._may_change(chain)]
+
+    def _may_change(self, chain: Chain) -> bool:
         """Return whether a chain may still get longer, or another last fix."""
         cause = chain[-1].cause
         return len(chain) < _MOST_FIXES or (cause is not None and bool(self._left.get((cause.group, cause.slot))))
@@ -112,11 +117,11 @@ class Lookahead:
         """
         pile = pile.copy()
         now = dict(chains)
-        trials = Trials(self._again([fix for chain in now.values() for fix in steady_first(chain)], False), self._again)
+        trials = Trials(self._again([fix for chain in now.values() for fix in steady_first(chain)], ()), self._again)
         before = {name: trials.rate(name, ()) for name in longer}
         for left in reversed(range(rounds)):
             now |= longer
-            result = trials.run(now, explain=left > 0 and any(map(pile.may_change, now.values())))
+            result = trials.run(now, explain=pile.open_groups(longer) if left else ())
             for name in longer:
                 rate, base = trials.rate(name, now[name]), before.get(name)
                 if rate is None or base is None or rate > base + _WINS:

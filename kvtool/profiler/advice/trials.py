@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _OF_MODELS = "KV32"
 """Codes of what the KV cache groups of a model lose."""
-Again = Callable[[Sequence[Fix], bool], RunResult]
-"""Runs the workload again with these fixes; the flag asks for causes."""
+Again = Callable[[Sequence[Fix], Collection[str]], RunResult]
+"""Runs the workload again with these fixes, and searches the causes of these groups."""
 
 Chain = tuple[Fix, ...]
 """Fixes of one group, in the order in which they were found."""
@@ -37,22 +37,28 @@ class Trials:
 
     def __init__(self, result: RunResult, again: Again) -> None:
         self._again = again
-        self._explained: list[tuple[list[Fix], RunResult]] = []
+        self._explained: list[tuple[list[Fix], frozenset[str], RunResult]] = []
         """The runs with causes: what is kept in the end was often run before, on the way there."""
         self._rates: dict[tuple[str, frozenset[str]], float] = {}
         self._first = {group.name: (group.hit_rate, lost_tokens(group)) for group in result.ledger.totals()}
         self._note({group.name: () for group in result.ledger.totals()}, result)
 
-    def run(self, chains: Mapping[str, Chain], *, explain: bool = False) -> RunResult:
-        """Run with a chain for each group, once if with causes; groups that are not named run as they are."""
+    def run(self, chains: Mapping[str, Chain], *, explain: Collection[str] = ()) -> RunResult:
+        """Run with a chain for each group, once if with the causes of the groups to `explain`; groups that are not named run as
+        they are."""
         fixes = [fix for chain in chains.values() for fix in steady_first(chain)]
-        result = next((known for before, known in self._explained if _are_same(before, fixes)), None)
+        known = (
+            result
+            for before, groups, result in self._explained
+            if groups.issuperset(explain) and _are_same(before, fixes)
+        )
+        result = next(known, None)
         if result is None:
             result = self._again(fixes, explain)
             if result.partial:
                 raise TrialInterruptedError
             if explain:
-                self._explained.append((fixes, result))
+                self._explained.append((fixes, frozenset(explain), result))
         self._note(chains, result)
         return result
 
@@ -157,7 +163,7 @@ class RunTrials:
     def _rate(self, fix: Fix, group: str) -> float:
         """Return the group's hit rate with this fix."""
         if fix.key not in self._after:
-            result = self._again([fix], False)
+            result = self._again([fix], ())
             if result.partial:
                 raise TrialInterruptedError
             self._after[fix.key] = _by_name(result)

@@ -253,12 +253,12 @@ def optimize(
 
 
 def plan_edits(
-    opened: EditableWorkload, progress: Progress, result: RunResult, advice: Advice
+    opened: EditableWorkload, progress: Progress, profiler: Profiler, result: RunResult, advice: Advice
 ) -> tuple[Optimized, Advice]:
     """Return what `kvtool optimize` does to the files on this advice, where only those tiers are allowed that it needs.
 
-    The advice that it followed comes with it: another one where a fix that is not made was tried on the way. Raises
-    TrialInterruptedError.
+    `profiler` gave the advice. The advice that was followed comes with it: another one where a fix that is not made was tried on
+    the way. Raises TrialInterruptedError.
     """
     tiers: Collection[Tier] = ALL_TIERS
     while True:
@@ -266,7 +266,7 @@ def plan_edits(
         needed = {*SAFE_TIERS, *(each.step.fix.tier for each in found.edited if each.step in advice.steps)}
         if found.tried <= needed:
             return found, advice
-        tiers, advice = needed, opened.profiler(ReportOptions(), progress).advised(result, needed)
+        tiers, advice = needed, profiler.advised(result, needed)
 
 
 def needing_consent(
@@ -278,10 +278,11 @@ def needing_consent(
     """
     if set(tiers) >= ALL_TIERS:
         return [], []
-    advice = opened.profiler(ReportOptions(), progress).advised(optimized.before)
+    profiler = opened.profiler(ReportOptions(), progress)
+    advice = profiler.advised(optimized.before)
     if isinstance(opened.source, LogSource):
         return [step for step in advice.steps if step.fix.tier not in tiers], []
-    found, _ = plan_edits(opened, progress, optimized.before, advice)
+    found, _ = plan_edits(opened, progress, profiler, optimized.before, advice)
     asked = [each for each in found.done if each.step.fix.tier not in tiers]
     made = [replace(each.step, before=each.before, after=each.rate) for each in asked if not each.reason]
     return made, [each for each in asked if each.reason]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kvtool.accounting.ledger.totals import GroupTotals
 
@@ -22,8 +22,10 @@ def one_in(groups: Iterable[GroupTotals], *, most: int = MOST_LOOKED_AT) -> dict
 class CauseSample:
     """Choose runs of requests, all over the workload; the same ones in every pass."""
 
-    def __init__(self, every: Mapping[str, int]) -> None:
-        """Create the sample. `every` is that number of runs by group; other groups are searched in full."""
+    def __init__(self, every: Mapping[str, int], groups: Collection[str] | None = None) -> None:
+        """Create the sample. `every` is that number of runs by group; other groups are searched in full. None but `groups` are
+        searched, if given."""
+        self._groups = None if groups is None else frozenset(groups)
         self._every = every
         self._requests: Counter[str] = Counter()
         self._tokens: Counter[str] = Counter()
@@ -31,6 +33,8 @@ class CauseSample:
 
     def take(self, group: str, tokens: int) -> bool:
         """Return whether the next request of a group is searched."""
+        if self._groups is not None and group not in self._groups:
+            return False
         chosen = self._requests[group] // _TOGETHER % max(self._every.get(group, 1), 1) == 0
         self._requests[group] += 1
         self._tokens[group] += tokens

@@ -103,10 +103,10 @@ class CauseWriter:
     takes_batches = False
 
     def __init__(
-        self, plan: Plan, maker: JobMaker, traits: ServerTraits, ledger: Ledger, *, one_in: Mapping[str, int] | None
+        self, plan: Plan, maker: JobMaker, traits: ServerTraits, ledger: Ledger, *, looks: CauseSample
     ) -> None:
-        """Create the writer. `one_in` limits the search for causes to a part of large groups (see `CauseSample`); their tokens then
-        represent the whole group."""
+        """Create the writer. `looks` limits the search for causes to a part of the requests; their tokens then represent their
+        whole group."""
         self.ledger = ledger
         self.causes = new_causes(plan, maker)
         self.ahead: ComparedAhead | None = None
@@ -114,7 +114,7 @@ class CauseWriter:
         self._plan = plan
         self._maker = maker
         self._traits = traits
-        self._looks = CauseSample(one_in or {})
+        self._looks = looks
 
     def begin(self, job: Job) -> LedgerEntry | None:
         """Enter a request that will run, and find its causes."""
@@ -180,7 +180,7 @@ class FateWriter(CauseWriter):
         the ladder.
         """
         ledger = new_ledger(plan, maker, traits, find_gaps=explain, fates=True, by=by, watcher=watcher)
-        super().__init__(plan, maker, traits, ledger, one_in=one_in)
+        super().__init__(plan, maker, traits, ledger, looks=CauseSample(one_in or {}))
         self._relaxed = relaxed
         self._may_evict = plan.engine.num_blocks is not None
         self.takes_batches = by is None and not relaxed

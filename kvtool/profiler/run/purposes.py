@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
@@ -105,14 +105,14 @@ def explained_run(
     return run
 
 
-def cause_run(setup: RunSetup, *, one_in: Mapping[str, int] | None = None) -> RunLoop:
-    """Make a run that finds hits and the causes of losses, and no fate of any token; see `explained_run`."""
+def cause_run(setup: RunSetup, *, groups: Collection[str], one_in: Mapping[str, int] | None = None) -> RunLoop:
+    """Make a run that finds hits and the causes of the losses of these groups, and no fate of any token; see `explained_run`."""
     plan, maker = setup.plan, setup.maker
     server = setup.make_server(ladder=False)
     ledger = new_ledger(plan, maker, server.traits, find_gaps=True, fates=False)
-    writer = CauseWriter(plan, maker, server.traits, ledger, one_in=one_in)
+    writer = CauseWriter(plan, maker, server.traits, ledger, looks=CauseSample(one_in or {}, groups))
     books = [setup.time_book(server.traits)] if server.traits.has_clock else []
-    return RunLoop(setup, server, writer, books, read_divided(setup, CauseSample(one_in or {})))
+    return RunLoop(setup, server, writer, books, read_divided(setup, CauseSample(one_in or {}, groups)))
 
 
 def counted_run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -122,7 +122,7 @@ class WorkloadRuns:
         keep: KeptTrace | KeptRequests | None = None
         if traced and self._may_try:
             keep = KeptTrace()
-        elif not traced and self._tries and isinstance(self.source, LogSource):
+        elif not traced and self._tries:
             keep = KeptRequests()
         numbers: TraceNumbers | None = None
 
@@ -171,18 +171,21 @@ class WorkloadRuns:
             found.append((fate, run.book(HitBook).hits))
         return found
 
-    def tried_in_part(self, part: LogPart, fixes: Sequence[Fix], explain: bool) -> RunResult:
-        """Make one pass over a part with fixes; its causes count for all of the log."""
-        purpose = cause_run if explain else counted_run
+    def tried_in_part(self, part: LogPart, fixes: Sequence[Fix], explain: Collection[str]) -> RunResult:
+        """Make one pass over a part with fixes; its causes, of groups to `explain`, count for all of the log."""
+        purpose = partial(cause_run, groups=explain) if explain else counted_run
         result = self.run("trying fixes in a part", self.plan, purpose, fixes=fixes, part=part)
         for group, weight in part.weights.items():
             result.causes.scale(group, weight)
         result.forget_requests()
         return result
 
-    def tried(self, fixes: Sequence[Fix], explain: bool, *, one_in: Mapping[str, int] | None = None) -> RunResult:
-        """Make one pass with fixes and return totals and causes; `one_in` limits the search to a part of large groups."""
-        purpose = partial(cause_run, one_in=one_in) if explain else counted_run
+    def tried(
+        self, fixes: Sequence[Fix], explain: Collection[str], *, one_in: Mapping[str, int] | None = None
+    ) -> RunResult:
+        """Make one pass with fixes; return totals, and the causes of groups to `explain`; `one_in` limits the search to a part of
+        large ones."""
+        purpose = partial(cause_run, groups=explain, one_in=one_in) if explain else counted_run
         result = self.run("trying fixes", self.plan, purpose, fixes=fixes)
         result.forget_requests()
         return result

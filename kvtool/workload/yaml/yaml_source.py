@@ -165,7 +165,7 @@ def _tools_of(text: str, shown: str) -> list[object]:
     return data
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class YamlSource:
     """A workload file. `engine` is what it asks of the engine; `spec` the whole of it; `document` its YAML with places; `overlay`
     has the texts that were read in place of files; `allow_outside` says that it may name files anywhere."""

@@ -24,7 +24,9 @@ from kvtool.text.traced import Traced
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 WORKLOAD = "kvtool-workload.yaml"
-_REQUESTS = 40
+_REQUESTS = 240
+"""Requests of all groups together, where each gets a number between these:"""
+_FEWEST, _MOST = 12, 40
 _MESSAGE = "user_message"
 _MOST_GROUPS = 20
 """Groups with a gate of their own, for a first configuration that a person reads."""
@@ -164,9 +166,10 @@ def compose_workload(found: FoundTemplates) -> str:
     lines += ["vars:", *values] if values else []
     lines.append("groups:")
     names: set[str] = set()
+    requests = min(max(_REQUESTS // max(len(pairs), 1), _FEWEST), _MOST)
     for system, user in pairs:
         name = _free(found.prompts, system or user, names)
-        lines += [f"  - name: {_text(name)}", f"    requests: {_REQUESTS}"]
+        lines += [f"  - name: {_text(name)}", f"    requests: {requests}"]
         own = [prompt.uses for prompt in (system, user) if prompt is not None and prompt.own]
         if own:
             lines.append("    vars:")
