@@ -79,8 +79,9 @@ class RunModel:
         """Say that the log's model is unknown, or another than the user's, how its weights are stored and, `with_tokens`, which
         tokenizer counts as it does.
         """
-        if self.source == "unknown" and len(self.names) == 1:
-            return [f"{self.why_unknown}: {self.hint} for memory and TTFT"]
+        if self.source == "unknown":
+            unknown = [f"{self.why_unknown}: {self.hint} for memory and TTFT"] if len(self.names) == 1 else []
+            return [*unknown, *([_COUNTED] if with_tokens and self.models.folder is None else [])]
         if self.source == "given" and (others := self._contradicting()):
             return [f"{shown_names([str(self.given)])} is used, as given; the log names {shown_names(others)}"]
         if self.source != "log" or self.logged is None:
@@ -121,6 +122,10 @@ class RunModel:
         found = {name: self.models.find(name) for name in self.names}
         own = self.geometry
         return [name for name, model in found.items() if model is not None and _shape(model.geometry) != _shape(own)]
+
+
+_COUNTED = "tokens of every model are counted by the built-in tokenizer; -t NAME sets another"
+"""The note on a log of several models, or of one that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
