@@ -81,7 +81,10 @@ class RunModel:
         """
         if self.source == "unknown":
             unknown = [f"{self.why_unknown}: {self.hint} for memory and TTFT"] if len(self.names) == 1 else []
-            return [*unknown, *([_COUNTED] if with_tokens and self.models.folder is None else [])]
+            if not with_tokens or self.models.folder is not None:
+                return unknown
+            tokens = "tokens" if len(self.names) == 1 else "all models' tokens"
+            return [*unknown, f"{tokens} are counted by the built-in tokenizer; -t sets another"]
         if self.source == "given" and (others := self._contradicting()):
             return [f"{shown_names([str(self.given)])} is used, as given; the log names {shown_names(others)}"]
         if self.source != "log" or self.logged is None:
@@ -122,10 +125,6 @@ class RunModel:
         found = {name: self.models.find(name) for name in self.names}
         own = self.geometry
         return [name for name, model in found.items() if model is not None and _shape(model.geometry) != _shape(own)]
-
-
-_COUNTED = "tokens of every model are counted by the built-in tokenizer; -t NAME sets another"
-"""The note on a log of several models, or of one that is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
