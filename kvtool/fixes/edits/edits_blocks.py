@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 
 from kvtool.fixes.edits.edits_pieces import Piece, PiecePlace
 from kvtool.fixes.edits.edits_template import Range, Shape
 
+_KEPT = re.compile(r"\{%[-+]?\s*(?:macro|call|set)\b")
+"""Blocks that write nothing where they are: others use what they define."""
 ShapeOf = Callable[[PiecePlace], Shape]
 
 
@@ -56,7 +59,7 @@ def _block_of(piece: Piece, shape_of: ShapeOf) -> Range | None:
     index = bisect_right(solid, (piece.start, len(piece.spot.text) + 1)) - 1
     if index < 0 or piece.stop > solid[index][1] or solid[index] == (piece.start, piece.stop):
         return None
-    return solid[index]
+    return None if _KEPT.match(piece.spot.text, solid[index][0]) else solid[index]
 
 
 def _places_of(pieces: Sequence[Piece], text: Sequence[Piece]) -> Iterator[int]:
