@@ -183,7 +183,8 @@ class _FieldEdits:
         spot = removed[0].spot
         assert spot is not None
         of_spot = list(takewhile(lambda piece: piece.spot == spot, removed))
-        if any(behind.start < one.stop for one, behind in pairwise(of_spot)):
+        again = any(piece.spot == spot for piece in removed[len(of_spot) :])
+        if again or any(behind.start < one.stop for one, behind in pairwise(of_spot)):
             raise NotEditableError("a Jinja loop writes the text, so move the whole loop")
         start, stop = self._whole(of_spot[0], of_spot[-1])
         self._edit(spot, ValueEdit(start, stop, text))
