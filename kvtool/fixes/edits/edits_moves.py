@@ -159,12 +159,12 @@ class _FieldEdits:
         text = self._source(inserted, spot)
         if not text:
             return
-        places = [len(spot.text)] if right is None else [left.stop] if left else []
-        places += [right.start] if right is not None else []
-        shape = self._reader.shape(spot)
-        for place in places:
-            if not shape.splits(place):
-                self._edit(spot, ValueEdit(place, place, text))
+        places = [(spot, len(spot.text))] if right is None else []
+        places += [(left.spot, left.stop)] if right is not None and left is not None and left.spot is not None else []
+        places += [(right.spot, right.start)] if right is not None and right.spot is not None else []
+        for of_spot, place in places:
+            if not self._reader.shape(of_spot).splits(place):
+                self._edit(of_spot, ValueEdit(place, place, self._source(inserted, of_spot)))
                 return
         raise NotEditableError("the new place is inside a Jinja block, so choose one before or after the block")
 
