@@ -83,7 +83,8 @@ def _values(text: Traced) -> Iterator[Span]:
 
 def _is_detected(value: str) -> bool:
     """Return whether a value is a clock, an id or a number."""
-    return not value.strip("0123456789.,:%+- \n") or (len(value) <= MAX_VALUE and _is_of_a_kind(value.strip()))
+    shown = value.strip()
+    return not shown.strip("0123456789.,:%+- \n") or (len(shown) <= MAX_VALUE and _is_of_a_kind(shown))
 
 
 @lru_cache(maxsize=2048)
