@@ -63,7 +63,8 @@ class MissEvent(Model):
     """Tokens of one request that an earlier request had cached and that were not read, for one cause.
 
     `time` is in seconds since the log began, `gap` since the earlier request. `tokens` were promised and not read; the request
-    wrote `written` tokens to the cache again (None: not reported). `cost` is their price above that of a read.
+    wrote `written` tokens to the cache again (None: not reported). `cost` is their price above that of a read. `place` is the
+    record of the change, and the way to it in its request.
     """
 
     request: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 CUT_OFF = frozenset(("length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS", "incomplete"))
 """Why an answer ended whose last token is none that ends one, in the words of servers."""
@@ -115,6 +115,8 @@ class Call:
     status: int | None = None
     missed: ReportedMiss | None = None
     """The miss that its provider itself reports."""
+    began: Literal["resumed", "compacted"] | None = None
+    """What the transcript of its session records between the call before and this one."""
     finish: str | None = None
     """Why the answer ended, in the server's word: `stop`, `length`, `tool_calls`, `end_turn`, `max_tokens` …"""
     cost: Decimal | None = None

@@ -57,7 +57,7 @@ def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
             "" if event.gap is None else duration(event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),
-            f"{MISS_CAUSES[event.cause]}: {event.detail}",
+            f"{MISS_CAUSES[event.cause]}: {event.detail}" + ("" if event.place is None else f" ({event.place})"),
             event.certainty,
         )
         for event in shown
