@@ -89,6 +89,23 @@ class MissSum(Model):
     cost: Amount | None
 
 
+class FieldSeparation(Model):
+    """A field of the records that separates `misses` without a known cause from `hits`: so many of each have `value` in it.
+
+    `value` is a word or a digest; None: it changed since the request before of the session. `chance` is that of a field that
+    separates as well without any cause, corrected for the `tried` fields and values.
+    """
+
+    field: str
+    value: str | None
+    misses: Count
+    misses_with: Count
+    hits: Count
+    hits_with: Count
+    chance: float
+    tried: Count
+
+
 class CacheMisses(Model):
     """All misses of the `requests` with reported reads, which have `prompt_tokens`.
 
@@ -109,3 +126,5 @@ class CacheMisses(Model):
     """Whether documented rules predict these requests: the log holds what the rules need, and no report contradicts them."""
     unknown_fields: list[str]
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""
+    separation: FieldSeparation | None = None
+    """The field that separates misses without a known cause best; None: no field does so better than chance."""

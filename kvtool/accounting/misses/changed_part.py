@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState, ToolForm
 from kvtool.results.misses import MissCause
+from kvtool.text.message import role_of
 from kvtool.text.traced import Traced
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
@@ -26,7 +27,7 @@ class ChangedPart:
 
 
 def find_changed_part(
-    before: PromptState, forms: tuple[MessageForm, ...], tools: tuple[ToolForm, ...]
+    before: PromptState, turn: Turn, forms: tuple[MessageForm, ...], tools: tuple[ToolForm, ...]
 ) -> ChangedPart | None:
     """Return the first part that differs from the request before; None where its whole content is sent again, or is not known."""
     if before.tools != tools:
@@ -34,7 +35,7 @@ def find_changed_part(
     for number, (was, now) in enumerate(zip(before.forms, forms, strict=False)):
         if (was.role, was.text) == (now.role, now.text):
             continue
-        place = f"messages[{number}] ({now.role})"
+        place = place_of_message(turn, number)
         if was.role in _LEADING and now.role in _LEADING:
             return ChangedPart("system_changed", place, "the system prompt changed")
         if len(forms) < len(before.forms):
@@ -46,6 +47,18 @@ def find_changed_part(
 def place_in_record(turn: Turn, place: str) -> str:
     """Return a place with the record that it is in, where there is one."""
     return f"record {turn.name.record}, {place}" if turn.name is not None and turn.name.record else place
+
+
+def place_of_message(turn: Turn, number: int) -> str:
+    """Return the way to a message of a request in its record, as its text says: a system prompt may be beside the others."""
+    message = (turn.messages or [])[number]
+    content = message.get("content")
+    for part in content if isinstance(content, list) else [content]:
+        text = part.get("text") if isinstance(part, dict) else part
+        origin = text.at(0)[0] if isinstance(text, Traced) and text else None
+        if origin is not None and origin.pointer and origin.part:
+            return origin.part
+    return f"messages[{number}] ({role_of(message)})"
 
 
 def place_of_token(job: Job, token: int) -> str | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.miss_rows import ComparedRequest, MissRow
 from kvtool.accounting.misses.prompt_states import PromptStates, message_forms, tool_forms
 from kvtool.accounting.misses.reported_request import ReportedRequest
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _MOST_EVENTS = 10_000
 """Events that are kept, the largest ones, a bound on memory; the sums are of all."""
+_NEVER_STORED: tuple[MissCause, ...] = ("answer_not_kept", "below_minimum", "not_marked")
+"""Causes of misses of a request that read all that was stored."""
 _MOST_CONTRADICTED = 0.1
 """Of the compared requests: above it the documented rules are not those that the provider follows, and advise nothing."""
 
@@ -59,6 +62,7 @@ class MissBook(Book):
     _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
     """A heap of the largest ones: tokens, number, event."""
     _count: int = 0
+    _search: FieldSearch = field(default_factory=FieldSearch)
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
         request = ReportedRequest.of(job, entry, served.prediction)
@@ -82,6 +86,10 @@ class MissBook(Book):
         self.read += request.read
         for row in rows:
             self._enter(request, row)
+        if turn.call.fields:
+            unexplained = any(row.found.cause in ("provider", "unknown") for row in rows)
+            hit = compared.before is not None and all(row.found.cause in _NEVER_STORED for row in rows)
+            self._search.add(turn.session, turn.call.fields, missed=unexplained if unexplained or hit else None)
         self._states.add(request.state_after(compared.before, self.epoch, compared.forms, compared.tools))
 
     def _judge_rules(self, request: ReportedRequest) -> None:
@@ -179,6 +187,7 @@ class MissBook(Book):
             left_out=self._count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
+            separation=self._search.separation(),
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
         )
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 from kvtool.accounting.caches.cache_rules import Prediction, UnreadPrefix, lifetime
 from kvtool.accounting.caches.providers import Provider
-from kvtool.accounting.misses.changed_part import ChangedPart, place_in_record
+from kvtool.accounting.misses.changed_part import ChangedPart, place_in_record, place_of_message
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState
 from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.results.misses import Certainty, MissCause
@@ -179,19 +179,19 @@ def setting_changed(evidence: MissEvidence) -> MissReason | None:
         return None
     rules = None if evidence.prediction is None else evidence.prediction.rules
     ruled = () if rules is None else (*rules.fork_system, *rules.fork_messages)
-    words = f"changed: {', '.join(changed)}"
-    if not set(changed) & set(ruled):
-        return MissReason("setting_changed", "consistent", words)
-    if evidence.prediction is not None and evidence.prediction.cached > evidence.request.read + evidence.request.least:
-        return MissReason("setting_changed", "consistent", f"{words}; by the rules, less would be lost")
-    return MissReason("setting_changed", "proven", words)
+    prediction, request = evidence.prediction, evidence.request
+    more_lost = prediction is not None and prediction.cached > request.read + request.least
+    proven = bool(set(changed) & set(ruled)) and not more_lost  # by the rules, less would be lost
+    return MissReason("setting_changed", "proven" if proven else "consistent", f"changed: {', '.join(changed)}")
 
 
 def system_changed(evidence: MissEvidence) -> MissReason | None:
     """A system message in mid-conversation: templates and gateways may move it to the front."""
-    added = evidence.forms[len(evidence.state.forms) :]
-    if evidence.state.forms and any(form.role in ("system", "developer") for form in added):
-        return MissReason("system_changed", "consistent", "a system message was added in mid-conversation")
+    turn, first = evidence.request.job.turn, len(evidence.state.forms)
+    for number, form in enumerate(evidence.forms[first:], first):
+        if first and form.role in ("system", "developer"):
+            place = place_in_record(turn, place_of_message(turn, number))
+            return MissReason("system_changed", "consistent", "a system message was added in mid-conversation", place)
     return None
 
 
@@ -204,7 +204,8 @@ def wire_form(evidence: MissEvidence) -> MissReason | None:
             continue
         was, is_ = (_form(before), _form(now)) if before.role == now.role else (before.role, now.role)
         lost = " without its cache_control" if before.marks > now.marks else ""
-        place = place_in_record(evidence.request.job.turn, f"messages[{number}] ({now.role})")
+        turn = evidence.request.job.turn
+        place = place_in_record(turn, place_of_message(turn, number))
         return MissReason("wire_form", "consistent", f"the same text was {was} and is {is_}{lost}", place)
     return None
 

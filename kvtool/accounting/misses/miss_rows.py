@@ -97,7 +97,7 @@ class ComparedRequest:
             request,
             before,
             before.ttl if ttl is None else ttl,
-            changed=find_changed_part(before, self.forms, self.tools) if rewritten else None,
+            changed=find_changed_part(before, request.job.turn, self.forms, self.tools) if rewritten else None,
             rewritten=rewritten,
             forms=self.forms,
             hosted=self.hosted,
@@ -105,7 +105,8 @@ class ComparedRequest:
 
     def _changed(self, before: PromptState, known: int, shared: int) -> MissReason:
         """Return which change parts the prompt from the earlier one, and where it is in the record."""
-        turn, part = self.request.job.turn, find_changed_part(before, self.forms, self.tools)
+        turn = self.request.job.turn
+        part = find_changed_part(before, turn, self.forms, self.tools)
         if part is not None and part.cause == "tools_changed" and before is self.earlier.session:
             return MissReason("tools_changed", "proven", part.says, place_in_record(turn, part.place))
         place = place_of_token(self.request.job, known) or (None if part is None else part.place)

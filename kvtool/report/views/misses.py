@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
-from kvtool.results.misses import MISS_CAUSES, CacheMisses
+from kvtool.results.misses import MISS_CAUSES, CacheMisses, FieldSeparation
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural
 
@@ -24,6 +24,7 @@ def view(report: Report) -> Section | None:
     if misses.by_cause:
         tables.append(_largest(misses, currency, priced=priced))
     notes = [f"{text}." for text in misses.rule_contradictions]
+    notes += [] if misses.separation is None else [f"{separation_in_words(misses.separation)}. This is no proof."]
     return Section("misses", "Reported token breakdown", tables=tables, notes=tuple(notes))
 
 
@@ -75,6 +76,16 @@ def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
 
 def _money(amount: str | None, currency: str) -> str:
     return "" if amount is None else shown_money(Decimal(amount), currency)
+
+
+def separation_in_words(found: FieldSeparation) -> str:
+    """Say how a field separates misses without a known cause from hits."""
+    if found.value is None:
+        follow, does = f"follow a change of `{found.field}`", "does" if found.hits_with == 1 else "do"
+    else:
+        follow, does = f"have `{found.field}` {found.value}", "has" if found.hits_with == 1 else "have"
+    of = f"{found.misses_with:,} of {found.misses:,} unexplained misses {follow}"
+    return f"{of}; {found.hits_with:,} of {plural(found.hits, 'hit')} {does}"
 
 
 def causes_in_short(report: Report, most: int = 3) -> str:
