@@ -89,6 +89,21 @@ class MissSum(Model):
     cost: Amount | None
 
 
+class Hypothesis(Model):
+    """What a rerun of all requests shows: under it `agree` of the `requests` read what was reported.
+
+    Of the `misses` it gives `explained`. `routing` is None where no rule of the router is known.
+    """
+
+    cause: MissCause
+    replicas: Count
+    routing: str | None
+    explained: Count
+    misses: Count
+    agree: Count
+    requests: Count
+
+
 class FieldSeparation(Model):
     """A field of the records that separates `misses` without a known cause from `hits`: so many of each have `value` in it.
 
@@ -128,3 +143,13 @@ class CacheMisses(Model):
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""
     separation: FieldSeparation | None = None
     """The field that separates misses without a known cause best; None: no field does so better than chance."""
+    hypothesis: Hypothesis | None = None
+    """The hypothesis under which a rerun gives the reported reads; None: none was needed, or none does."""
+
+
+def hypothesis_in_words(found: Hypothesis) -> str:
+    """Name a hypothesis: `with 3 replicas in turn`, `without answers in the cache`."""
+    if found.cause == "answer_not_kept":
+        return "without answers in the cache"
+    turns = " in turn" if found.routing == "round-robin" else ""
+    return f"with {found.replicas} replicas{turns}"

@@ -13,9 +13,10 @@ from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.miss_rows import ComparedRequest, MissRow
 from kvtool.accounting.misses.prompt_states import PromptStates, message_forms, tool_forms
+from kvtool.accounting.misses.replica_trials import ReplicaTrials
 from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.accounting.servers.server import ServedRequest
-from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum
+from kvtool.results.misses import CacheMisses, Hypothesis, MissCause, MissEvent, MissSum, hypothesis_in_words
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.jobs import Job
 
@@ -36,6 +37,14 @@ class _CauseSum:
     tokens: int = 0
     written: int = 0
     cost: Decimal | None = None
+
+    def add(self, other: _CauseSum) -> None:
+        """Add the misses of another sum."""
+        self.events += other.events
+        self.tokens += other.tokens
+        self.written += other.written
+        if other.cost is not None:
+            self.cost = (self.cost or Decimal(0)) + other.cost
 
 
 @dataclass(slots=True)
@@ -63,6 +72,9 @@ class MissBook(Book):
     """A heap of the largest ones: tokens, number, event."""
     _count: int = 0
     _search: FieldSearch = field(default_factory=FieldSearch)
+    _trials: ReplicaTrials = field(default_factory=ReplicaTrials)
+    _unknown: dict[int, _CauseSum] = field(default_factory=dict)
+    """By number, misses of the user's own server that have no cause yet."""
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
         request = ReportedRequest.of(job, entry, served.prediction)
@@ -84,8 +96,13 @@ class MissBook(Book):
         rows = compared.rows()
         self.promised += request.read + sum(row.tokens for row in rows)
         self.read += request.read
+        first = self._count
         for row in rows:
             self._enter(request, row)
+        if not self.hosted and request.whole:
+            unexplained = [number for number, row in enumerate(rows, first + 1) if row.found.cause == "unknown"]
+            unkept = any(row.found.cause == "answer_not_kept" for row in rows)
+            self._trials.add(request.kept_read(tuple(unexplained), unkept=unkept))
         if turn.call.fields:
             unexplained = any(row.found.cause in ("provider", "unknown") for row in rows)
             hit = compared.before is not None and all(row.found.cause in _NEVER_STORED for row in rows)
@@ -106,13 +123,11 @@ class MissBook(Book):
         cost = self._cost(request, row.tokens)
         written = request.usage.all_written
         found = row.found
-        total = self._sums.setdefault(found.cause, _CauseSum())
-        total.events += 1
-        total.tokens += row.tokens
-        total.written += written or 0
-        if cost is not None:
-            total.cost = (total.cost or Decimal(0)) + cost
+        added = _CauseSum(1, row.tokens, written or 0, cost)
+        self._sums.setdefault(found.cause, _CauseSum()).add(added)
         self._count += 1
+        if found.cause == "unknown" and not self.hosted:
+            self._unknown[self._count] = added
         event = MissEvent(
             request=request.job.request.id,
             session=request.job.turn.session,
@@ -142,6 +157,15 @@ class MissBook(Book):
         written, hour = request.usage.all_written or 0, request.usage.written_1h or 0
         return tokens * rates.above_read(written=written, written_1h=hour) / MILLION
 
+    def _totals(self, explained: frozenset[int]) -> dict[MissCause, _CauseSum]:
+        """Return the sums by cause, with those misses that several replicas explain under that cause."""
+        if not explained:
+            return self._sums
+        parts: dict[MissCause, _CauseSum] = {"replicas": _CauseSum(), "unknown": _CauseSum()}
+        for number, each in self._unknown.items():
+            parts["replicas" if number in explained else "unknown"].add(each)
+        return {cause: total for cause, total in {**self._sums, **parts}.items() if total.events}
+
     @property
     def knows_prompts(self) -> bool:
         """Whether the log holds most prompts whole: else what the rules give is no prediction of theirs."""
@@ -166,7 +190,13 @@ class MissBook(Book):
         """Return the sums and events; None where no request reports its reads."""
         if not self.requests:
             return None
-        events = [event for _, _, event in sorted(self._events, key=lambda kept: -kept[1])]
+        tried = None if self.hosted else self._trials.found()
+        hypothesis, explained = (None, frozenset[int]()) if tried is None else tried
+        events = [
+            _simulated(event, hypothesis, known=-number in explained)
+            for _, number, event in sorted(self._events, key=lambda kept: -kept[1])
+        ]
+        totals = self._totals(explained)
         sums = {
             cause: MissSum(
                 events=total.events,
@@ -174,7 +204,7 @@ class MissBook(Book):
                 written=total.written,
                 cost=None if total.cost is None else format(total.cost.normalize(), "f"),
             )
-            for cause, total in sorted(self._sums.items(), key=lambda item: (-(item[1].cost or 0), -item[1].tokens))
+            for cause, total in sorted(totals.items(), key=lambda item: (-(item[1].cost or 0), -item[1].tokens))
         }
         assert self.promised - self.read == sum(each.tokens for each in sums.values())
         return CacheMisses(
@@ -188,8 +218,17 @@ class MissBook(Book):
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
             separation=self._search.separation(),
+            hypothesis=hypothesis,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
         )
+
+
+def _simulated(event: MissEvent, hypothesis: Hypothesis | None, *, known: bool) -> MissEvent:
+    """Return a miss with what a rerun shows of it."""
+    if hypothesis is None or (event.cause != hypothesis.cause and not known):
+        return event
+    words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"
+    return event.model_copy(update={"cause": hypothesis.cause, "certainty": "simulated", "detail": words})
 
 
 def _contradiction(contradicted: int, compared: int) -> str:

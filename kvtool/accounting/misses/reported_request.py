@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.misses.prompt_states import CacheKey, MessageForm, PromptState, ToolForm, chunk_names
+from kvtool.accounting.misses.replica_trials import KeptRead
 from kvtool.workload.call import FEWER, Call, Usage
 from kvtool.workload.jobs import Job
 
@@ -84,6 +87,15 @@ class ReportedRequest:
     def marks(self) -> int:
         """Marks that it sets; 0 also where the log does not hold them."""
         return 0 if self.prediction is None else self.prediction.marks
+
+    def kept_read(self, numbers: tuple[int, ...], *, unkept: bool) -> KeptRead:
+        """Return what a rerun under a hypothesis needs; `numbers` are its misses without a cause, see `KeptRead`."""
+        ours = self.own_tokens / max(self.prompt, 1)
+        all_names = chunk_names(np.concatenate([self.job.ids, self.job.computed_output()]))
+        answer = all_names[len(self.names) :]
+        return KeptRead(
+            self.job.turn.session, self.names, answer, self.read * ours, self.least * ours, numbers, unkept=unkept
+        )
 
     def theirs_of(self, own: int) -> int:
         """Return the provider's tokens for a number of ours."""

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
-from kvtool.results.misses import MISS_CAUSES, CacheMisses, FieldSeparation
+from kvtool.results.misses import MISS_CAUSES, CacheMisses, FieldSeparation, hypothesis_in_words
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural
 
@@ -24,6 +24,11 @@ def view(report: Report) -> Section | None:
     if misses.by_cause:
         tables.append(_largest(misses, currency, priced=priced))
     notes = [f"{text}." for text in misses.rule_contradictions]
+    if (found := misses.hypothesis) is not None:
+        notes.append(
+            f"A rerun {hypothesis_in_words(found)} explains {found.explained:,} of {found.misses:,} misses: "
+            f"it gives the reported read of {found.agree:,} of {plural(found.requests, 'request')}."
+        )
     notes += [] if misses.separation is None else [f"{separation_in_words(misses.separation)}. This is no proof."]
     return Section("misses", "Reported token breakdown", tables=tables, notes=tuple(notes))
 
