@@ -89,6 +89,17 @@ class MissSum(Model):
     cost: Amount | None
 
 
+class Calibration(Model):
+    """Of `requests` whose whole prompt the log holds, the prediction of `agree` is the report, to a block or to rounding.
+
+    `advises`: that is enough to advise changes by predictions.
+    """
+
+    requests: Count
+    agree: Count
+    advises: bool
+
+
 class Hypothesis(Model):
     """What a rerun of all requests shows: under it `agree` of the `requests` read what was reported.
 
@@ -139,6 +150,7 @@ class CacheMisses(Model):
     rule_contradictions: list[str]
     predictable: bool
     """Whether documented rules predict these requests: the log holds what the rules need, and no report contradicts them."""
+    calibration: Calibration
     unknown_fields: list[str]
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""
     separation: FieldSeparation | None = None

@@ -28,6 +28,8 @@ class Usage:
     written_5m: int | None = None
     written_1h: int | None = None
     output: int | None = None
+    reasoning: int | None = None
+    """Tokens of the output that are reasoning, where the server reports them."""
 
     @property
     def all_written(self) -> int | None:

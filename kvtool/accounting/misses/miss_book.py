@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,19 @@ from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.miss_rows import ComparedRequest, MissRow
-from kvtool.accounting.misses.prompt_states import PromptStates, message_forms, tool_forms
+from kvtool.accounting.misses.prompt_states import CacheKey, PromptStates, message_forms, tool_forms
 from kvtool.accounting.misses.replica_trials import ReplicaTrials
 from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.accounting.servers.server import ServedRequest
-from kvtool.results.misses import CacheMisses, Hypothesis, MissCause, MissEvent, MissSum, hypothesis_in_words
+from kvtool.results.misses import (
+    CacheMisses,
+    Calibration,
+    Hypothesis,
+    MissCause,
+    MissEvent,
+    MissSum,
+    hypothesis_in_words,
+)
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.jobs import Job
 
@@ -27,6 +35,9 @@ _MOST_EVENTS = 10_000
 """Events that are kept, the largest ones, a bound on memory; the sums are of all."""
 _NEVER_STORED: tuple[MissCause, ...] = ("answer_not_kept", "below_minimum", "not_marked")
 """Causes of misses of a request that read all that was stored."""
+_LEAST_AGREEING = 0.9
+"""Share of requests whose report agrees with the prediction, below which predictions advise nothing."""
+_MOST_KEYS = 10_000
 _MOST_CONTRADICTED = 0.1
 """Of the compared requests: above it the documented rules are not those that the provider follows, and advise nothing."""
 
@@ -64,6 +75,12 @@ class MissBook(Book):
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
     contradicted: int = 0
+    calibrated: int = 0
+    """Requests with a whole prompt; of `agreeing` the report is the prediction, to a block or to rounding."""
+    agreeing: int = 0
+    expired: int = 0
+    """Misses that expired; for `too_long` the gap is longer than any time to live that the provider offers."""
+    too_long: int = 0
     marked: int = 0
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
     _states: PromptStates = field(default_factory=PromptStates)
@@ -71,17 +88,20 @@ class MissBook(Book):
     _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
     """A heap of the largest ones: tokens, number, event."""
     _count: int = 0
+    _keys: set[CacheKey] = field(default_factory=set)
     _search: FieldSearch = field(default_factory=FieldSearch)
     _trials: ReplicaTrials = field(default_factory=ReplicaTrials)
     _unknown: dict[int, _CauseSum] = field(default_factory=dict)
     """By number, misses of the user's own server that have no cause yet."""
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
-        request = ReportedRequest.of(job, entry, served.prediction)
+        request = ReportedRequest.of(job, entry, served)
         if request is None:
             return
         self.requests += 1
         self.prompt_tokens += request.prompt
+        if len(self._keys) < _MOST_KEYS:
+            self._keys.add(request.key)
         self._judge_rules(request)
         turn = job.turn
         earlier = self._states.find(request.names, request.key, turn.session)
@@ -117,6 +137,9 @@ class MissBook(Book):
         elif prediction is not None:
             self.compared += 1
             self.contradicted += request.read - prediction.cached > request.least
+        if (predicted := request.predicted) is not None:
+            self.calibrated += 1
+            self.agreeing += abs(predicted - request.read) <= request.least
         self.marked += request.lack is None and rules is not None and rules.keeps == "breakpoints"
 
     def _enter(self, request: ReportedRequest, row: MissRow) -> None:
@@ -126,6 +149,9 @@ class MissBook(Book):
         added = _CauseSum(1, row.tokens, written or 0, cost)
         self._sums.setdefault(found.cause, _CauseSum()).add(added)
         self._count += 1
+        if found.cause == "expired" and row.gap is not None and request.rules is not None:
+            self.expired += 1
+            self.too_long += row.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
         if found.cause == "unknown" and not self.hosted:
             self._unknown[self._count] = added
         event = MissEvent(
@@ -167,6 +193,17 @@ class MissBook(Book):
         return {cause: total for cause, total in {**self._sums, **parts}.items() if total.events}
 
     @property
+    def cache_keys(self) -> int:
+        """Number of cache keys, where nothing else keeps prompts apart; else 1: then the keys are not to blame alone."""
+        others = {replace(key, key=None) for key in self._keys}
+        return len(self._keys) if len(others) == 1 and len(self._keys) < _MOST_KEYS else 1
+
+    @property
+    def longer_ttl_helps(self) -> bool:
+        """Whether a time to live that the provider offers covers the gap of any prefix that expired."""
+        return not self.too_long or self.too_long < self.expired
+
+    @property
     def knows_prompts(self) -> bool:
         """Whether the log holds most prompts whole: else what the rules give is no prediction of theirs."""
         return 2 * sum(self.unknown.values()) <= self.requests
@@ -180,6 +217,11 @@ class MissBook(Book):
     def predictable(self) -> bool:
         """Whether rules predict these requests: the log holds the prompts, and the reports do not contradict the rules."""
         return self.knows_prompts and self.rules_hold
+
+    @property
+    def advisable(self) -> bool:
+        """Whether changes can be advised by predictions: these agree with the reports of nearly all requests."""
+        return self.predictable and self.agreeing >= _LEAST_AGREEING * self.calibrated
 
     @property
     def knows_marks(self) -> bool:
@@ -217,6 +259,7 @@ class MissBook(Book):
             left_out=self._count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
+            calibration=Calibration(requests=self.calibrated, agree=self.agreeing, advises=self.advisable),
             separation=self._search.separation(),
             hypothesis=hypothesis,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],

@@ -11,6 +11,7 @@ from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.misses.prompt_states import CacheKey, MessageForm, PromptState, ToolForm, chunk_names
 from kvtool.accounting.misses.replica_trials import KeptRead
+from kvtool.accounting.servers.server import ServedRequest
 from kvtool.workload.call import FEWER, Call, Usage
 from kvtool.workload.jobs import Job
 
@@ -35,12 +36,14 @@ class ReportedRequest:
     read: int
     prediction: Prediction | None
     entry: LedgerEntry | None
+    hit: int
+    """Our tokens that the simulated cache read."""
     lack: str | None
     key: CacheKey
     names: tuple[int, ...]
 
     @classmethod
-    def of(cls, job: Job, entry: LedgerEntry | None, prediction: Prediction | None) -> ReportedRequest | None:
+    def of(cls, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> ReportedRequest | None:
         """Return the request; None where its prompt or its read is not reported."""
         call = job.turn.call
         usage = call.usage
@@ -53,7 +56,8 @@ class ReportedRequest:
         key = CacheKey(
             call.model, scope.key or job.turn.salt, call.provider, (scope.organisation, scope.workspace, scope.region)
         )
-        return cls(job, usage, usage.prompt, usage.cached, prediction, entry, lack, key, chunk_names(job.ids))
+        names = chunk_names(job.ids)
+        return cls(job, usage, usage.prompt, usage.cached, served.prediction, entry, served.hit, lack, key, names)
 
     @property
     def call(self) -> Call:
@@ -67,6 +71,13 @@ class ReportedRequest:
     @property
     def rules(self) -> Provider | None:
         return None if self.prediction is None else self.prediction.rules
+
+    @property
+    def predicted(self) -> int | None:
+        """Tokens that the rules predict to be read: a provider's, else those of the user's engine; None for a prompt not whole."""
+        if not self.whole:
+            return None
+        return self.theirs_of(self.hit) if self.prediction is None else self.prediction.cached
 
     @property
     def own_tokens(self) -> int:

@@ -16,7 +16,7 @@ _MOST_EVENTS = 10
 def view(report: Report) -> Section | None:
     """Return every reported prompt token in one row, and the largest misses; None where nothing was missed."""
     misses = report.misses
-    if misses is None or not (misses.by_cause or misses.rule_contradictions or not misses.predictable):
+    if misses is None:
         return None
     currency = "USD" if report.money is None else report.money.currency
     priced = any(total.cost is not None for total in misses.by_cause.values())
@@ -24,6 +24,7 @@ def view(report: Report) -> Section | None:
     if misses.by_cause:
         tables.append(_largest(misses, currency, priced=priced))
     notes = [f"{text}." for text in misses.rule_contradictions]
+    notes += [calibration_in_words(misses)] if misses.predictable and misses.calibration.requests else []
     if (found := misses.hypothesis) is not None:
         notes.append(
             f"A rerun {hypothesis_in_words(found)} explains {found.explained:,} of {found.misses:,} misses: "
@@ -63,7 +64,8 @@ def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
             "" if event.gap is None else duration(event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),
-            f"{MISS_CAUSES[event.cause]}: {event.detail}" + ("" if event.place is None else f" ({event.place})"),
+            f"{MISS_CAUSES[event.cause]}: {event.detail.removeprefix('changed: ')}"
+            + ("" if event.place is None else f" ({event.place})"),
             event.certainty,
         )
         for event in shown
@@ -81,6 +83,14 @@ def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
 
 def _money(amount: str | None, currency: str) -> str:
     return "" if amount is None else shown_money(Decimal(amount), currency)
+
+
+def calibration_in_words(misses: CacheMisses) -> str:
+    """Say how well prediction and report agree, and what follows."""
+    found = misses.calibration
+    share = percent(found.agree / found.requests)
+    said = f"Prediction and report agree within a block for {share} of {plural(found.requests, 'request')}."
+    return said if found.advises else f"{said} Predictions advise no change here: the difference is the finding."
 
 
 def separation_in_words(found: FieldSeparation) -> str:
