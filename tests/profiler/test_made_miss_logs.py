@@ -162,3 +162,33 @@ def test_a_resume_is_named_where_the_transcript_records_it(seed: int, tmp_path: 
     found = sorted(event.cause for event in misses_of(str(path), bytes_json).events)
     assert found.count("resumed") == len(resumed)
     assert set(found) <= {"resumed", "unknown"}
+
+
+@pytest.mark.parametrize("marks", [4, 5, 7])
+def test_requests_with_too_many_marks_are_told_without_usage(marks: int, tmp_path: Path, bytes_json: str) -> None:
+    part = {"type": "text", "text": "x" * 40, "cache_control": {"type": "ephemeral"}}
+    body = {"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": [part] * marks}]}
+    path = tmp_path / "bodies.jsonl"
+    path.write_text(f"{json.dumps(body)}\n" * 3, encoding="utf-8")
+    notes = kvtool.profile(str(path), tokenizer=bytes_json).notes
+    told = [note for note in notes if "allowed" in note]
+    assert told == (
+        []
+        if marks <= MOST
+        else [f"3 requests with {marks} marks (cache_control), 4 are allowed: the provider refuses them"]
+    )
+
+
+def test_the_refusal_of_too_many_marks_is_told_without_its_text(tmp_path: Path, bytes_json: str) -> None:
+    error = {
+        "message": "SECRET",
+        "code": 400,
+        "metadata": {"raw": "A maximum of 4 blocks with cache_control may be provided. Found 6."},
+    }
+    line = {"request": {"model": MODEL, "messages": [{"role": "user", "content": "x"}]}, "response": {"error": error}}
+    path = tmp_path / "refused.jsonl"
+    path.write_text(json.dumps(line) + "\n", encoding="utf-8")
+    with pytest.raises(kvtool.KvtoolError) as raised:
+        kvtool.profile(str(path), tokenizer=bytes_json)
+    assert raised.value.hint == "the provider refused a request: 6 marks (cache_control), 4 are allowed"
+    assert "SECRET" not in str(raised.value)

@@ -76,6 +76,8 @@ class ProviderCache:
         self.rules = rules
         self.ratios = TokenRatios()
         self.trees: dict[str, ScopedTree] = {}
+        self.too_many_marks: dict[int, int] = {}
+        """Requests by their marks, where these are more than the provider takes."""
         self._minutes: dict[tuple[str, int], deque[float]] = {}
 
     @property
@@ -126,6 +128,9 @@ class ProviderCache:
             self.ratios.add(model, usage.prompt, len(job.ids))
         scale = self.ratios.scale(model)
         blocks = find_blocks(job, rules) if rules.keeps == "breakpoints" or rules.fork_system else None
+        if blocks is not None and rules.needs_mark and len(blocks.asked) > rules.most:
+            count = len(blocks.asked)
+            self.too_many_marks[count] = self.too_many_marks.get(count, 0) + 1
         forks = Forks() if blocks is None else find_forks(call.settings, rules, blocks)
         ids = forks.parted(job.ids)
         if self.rules.marks is not None and blocks is not None and rules.needs_mark:

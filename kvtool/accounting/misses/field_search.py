@@ -84,7 +84,7 @@ class FieldSearch:
         tried = 0
         best: tuple[float, int, str, str | None, MissesAndHits, MissesAndHits] | None = None
         for path, sums in self._fields.items():
-            groups = [(None, sums.changed, self._followed)]
+            groups: list[tuple[str | None, MissesAndHits, MissesAndHits]] = [(None, sums.changed, self._followed)]
             groups += [(value, each, self._all) for value, each in (sums.values or {}).items()]
             for value, each, total in groups:
                 if not 0 < each.misses + each.hits < total.misses + total.hits:

@@ -124,9 +124,9 @@ class MissBook(Book):
             unkept = any(row.found.cause == "answer_not_kept" for row in rows)
             self._trials.add(request.kept_read(tuple(unexplained), unkept=unkept))
         if turn.call.fields:
-            unexplained = any(row.found.cause in ("provider", "unknown") for row in rows)
+            missed = any(row.found.cause in ("provider", "unknown") for row in rows)
             hit = compared.before is not None and all(row.found.cause in _NEVER_STORED for row in rows)
-            self._search.add(turn.session, turn.call.fields, missed=unexplained if unexplained or hit else None)
+            self._search.add(turn.session, turn.call.fields, missed=missed if missed or hit else None)
         self._states.add(request.state_after(compared.before, self.epoch, compared.forms, compared.tools))
 
     def _judge_rules(self, request: ReportedRequest) -> None:
