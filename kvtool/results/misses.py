@@ -89,7 +89,7 @@ class MissSum(Model):
     cost: Amount | None
 
 
-class Calibration(Model):
+class ReportAgreement(Model):
     """Of `requests` whose whole prompt the log holds, the prediction of `agree` is the report, to a block or to rounding.
 
     `advises`: that is enough to advise changes by predictions.
@@ -150,7 +150,7 @@ class CacheMisses(Model):
     rule_contradictions: list[str]
     predictable: bool
     """Whether documented rules predict these requests: the log holds what the rules need, and no report contradicts them."""
-    calibration: Calibration
+    calibration: ReportAgreement
     unknown_fields: list[str]
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""
     separation: FieldSeparation | None = None

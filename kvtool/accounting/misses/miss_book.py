@@ -18,11 +18,11 @@ from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.misses import (
     CacheMisses,
-    Calibration,
     Hypothesis,
     MissCause,
     MissEvent,
     MissSum,
+    ReportAgreement,
     hypothesis_in_words,
 )
 from kvtool.text.terminal.numbers import plural
@@ -259,7 +259,7 @@ class MissBook(Book):
             left_out=self._count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
-            calibration=Calibration(requests=self.calibrated, agree=self.agreeing, advises=self.advisable),
+            calibration=ReportAgreement(requests=self.calibrated, agree=self.agreeing, advises=self.advisable),
             separation=self._search.separation(),
             hypothesis=hypothesis,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
