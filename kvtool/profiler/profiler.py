@@ -37,7 +37,7 @@ from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.reported.server_reads import ServerReadBook
 from kvtool.profiler.run.cause_sample import one_in
-from kvtool.profiler.run.purposes import explained_run
+from kvtool.profiler.run.purposes import counted_run, explained_run
 from kvtool.profiler.run.run_books import SaltBook, TimeBook
 from kvtool.profiler.run.run_metrics import run_metrics
 from kvtool.profiler.run.run_result import RunResult, money_of
@@ -312,6 +312,13 @@ class Profiler:
     def explained(self) -> RunResult:
         """Make one pass with causes. Raises TrialInterruptedError if it is interrupted."""
         result = self.runs.run("accounting", self.plan, explained_run)
+        if result.partial:
+            raise TrialInterruptedError
+        return result
+
+    def counted(self) -> RunResult:
+        """Make one pass for the hits alone. Raises TrialInterruptedError if it is interrupted."""
+        result = self.runs.run("accounting", self.plan, counted_run)
         if result.partial:
             raise TrialInterruptedError
         return result

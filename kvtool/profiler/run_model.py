@@ -79,8 +79,12 @@ class RunModel:
         """Say that the log's model is unknown, or another than the user's, how its weights are stored and, `with_tokens`, which
         tokenizer counts as it does.
         """
-        if self.source == "unknown" and len(self.names) == 1:
-            return [f"{self.why_unknown}: {self.hint} for memory and TTFT"]
+        if self.source == "unknown":
+            unknown = [f"{self.why_unknown}: {self.hint} for memory and TTFT"] if len(self.names) == 1 else []
+            if not with_tokens or self.models.folder is not None:
+                return unknown
+            tokens = "tokens" if len(self.names) == 1 else "all models' tokens"
+            return [*unknown, f"{tokens} are counted by the built-in tokenizer; -t sets another"]
         if self.source == "given" and (others := self._contradicting()):
             return [f"{shown_names([str(self.given)])} is used, as given; the log names {shown_names(others)}"]
         if self.source != "log" or self.logged is None:

@@ -114,6 +114,21 @@ def test_a_gate_where_nothing_hits_is_there_to_be_tightened(init: Command, in_fo
     assert held > 0.5
 
 
+def test_each_group_that_reuses_text_is_held(init: Command) -> None:
+    """A group below the rate of the whole workload could fall to nothing without a gate of its own."""
+    rules = "Answer briefly, and quote the number of each order. " * 6
+    groups = [f'{{name: g{at}, text: "{at} {"{{ n }} " * (at == 2)}{rules * (2 - at)}{{{{ n }}}}"}}' for at in range(3)]
+    spec = ", ".join(group[:-1] + ", requests: 6}" for group in groups)
+    write("a.yaml", f"version: 1\nvars: {{n: {{uuid: 4}}}}\ngroups: [{spec}]\n")
+    assert init()[0] == 0
+    gate = load_config("kvtool.toml").config.gate
+    assert gate.hit_rate is not None
+    rates = {name: each.hit_rate or 0.0 for name, each in gate.groups.items()}
+    assert list(rates) == ["g0", "g1"]
+    assert rates["g0"] > gate.hit_rate
+    assert "# No gate, since they reuse less than 1% today: g2" in Path("kvtool.toml").read_text(encoding="utf-8")
+
+
 def test_what_hits_is_held_beside_what_does_not(init: Command, in_folder: Command) -> None:
     write("a.yaml", WORKLOAD)
     write("logs/a.jsonl", '{"prompt": "one"}\n{"prompt": "two"}\n')

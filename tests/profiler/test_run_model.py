@@ -83,6 +83,7 @@ def test_an_unknown_model_has_no_figure_of_another(name: str, tmp_path: Path, co
     assert report["config"]["model"] is report["config"]["accelerator"] is None
     said = [note for note in report["notes"] if "--model" in note]
     assert said == [f"model {name} is unknown: give --model NAME or config.json for memory and TTFT"]
+    assert "tokens are counted by the built-in tokenizer; -t sets another" in report["notes"]
     outputs = [tmp_path / f"report.{output}" for output in ("md", "html", "csv")]
     assert command("profile", path, "--dry-run", "-q", *(f"-o{output}" for output in outputs))[0] == 0
     for output in outputs:

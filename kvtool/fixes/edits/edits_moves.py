@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import NamedTuple
 
+from kvtool.fixes.edits.edits_blocks import join_blocks
 from kvtool.fixes.edits.edits_pieces import Key, Piece, PiecePlace, Reader, check_movable, key_of, split_alike
 from kvtool.fixes.edits.edits_template import NotEditableError, Range, is_template
 
@@ -49,6 +50,8 @@ def found_edits(reader: Reader, fields: Sequence[Field]) -> FoundEdits:
     afters = [reader.after(each.after) for each in fields]
     pieces = split_alike(*befores, *afters)
     befores, afters = [_of_files(text) for text in pieces[: len(fields)]], pieces[len(fields) :]
+    for number, text in enumerate(befores):
+        befores[number], afters = join_blocks(text, afters, reader.shape)
     places: dict[Key, tuple[int, int]] = {}
     for number, text in enumerate(befores):
         for index, piece in enumerate(text):
@@ -156,14 +159,14 @@ class _FieldEdits:
         text = self._source(inserted, spot)
         if not text:
             return
-        places = [len(spot.text)] if right is None else [left.stop] if left else []
-        places += [right.start] if right is not None else []
-        shape = self._reader.shape(spot)
-        for place in places:
-            if not shape.splits(place):
-                self._edit(spot, ValueEdit(place, place, text))
+        places = [(spot, len(spot.text))] if right is None else []
+        places += [(left.spot, left.stop)] if right is not None and left is not None and left.spot is not None else []
+        places += [(right.spot, right.start)] if right is not None and right.spot is not None else []
+        for of_spot, place in places:
+            if not self._reader.shape(of_spot).splits(place):
+                self._edit(of_spot, ValueEdit(place, place, self._source(inserted, of_spot)))
                 return
-        raise NotEditableError("the text would come inside a Jinja block")
+        raise NotEditableError("the new place is inside a Jinja block, so choose one before or after the block")
 
     def _add_part(self, inserted: list[Piece]) -> None:
         glue = inserted[0].text if inserted[0].spot is None else ""
@@ -179,11 +182,14 @@ class _FieldEdits:
         """Replace a run of pieces of one spot, with what is between them in the template."""
         spot = removed[0].spot
         assert spot is not None
-        for one, behind in pairwise(removed):
-            if behind.spot != spot or behind.start < one.stop:
-                raise NotEditableError("the text is made in a Jinja loop")
-        start, stop = self._whole(removed[0], removed[-1])
+        of_spot = list(takewhile(lambda piece: piece.spot == spot, removed))
+        again = any(piece.spot == spot for piece in removed[len(of_spot) :])
+        if again or any(behind.start < one.stop for one, behind in pairwise(of_spot)):
+            raise NotEditableError("a Jinja loop writes the text, so move the whole loop")
+        start, stop = self._whole(of_spot[0], of_spot[-1])
         self._edit(spot, ValueEdit(start, stop, text))
+        if len(of_spot) < len(removed):
+            self._cut(removed[len(of_spot) :], "")
 
     def _edit(self, spot: PiecePlace, edit: ValueEdit) -> None:
         if spot.shared and edit.start == edit.stop:

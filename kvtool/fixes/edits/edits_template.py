@@ -58,14 +58,17 @@ def shape_of(text: str) -> Shape:
     expressions: list[Range] = []
     solid: list[Range] = []
     depth = start = 0
+    extends = any(kind == "extends" for kind, _, _ in tokens)
     for kind, low, high in tokens:
+        if extends and kind in ("open block", "close block"):
+            kind = "statement"
         if kind == "expression":
             expressions.append((back[low], back[high]))
-        if kind == "close":
+        if kind.startswith("close"):
             depth -= 1
         elif not depth:
             start = low
-        if kind == "open":
+        if kind.startswith("open"):
             depth += 1
         if not depth:
             solid.append((back[start], back[high]))
@@ -83,7 +86,8 @@ def _offsets(text: str) -> range | list[int]:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
-    """Yield each tag of a template: `expression`, `comment`, `statement`, or the `open` and `close` of a block; with its range."""
+    """Yield each tag of a template: `expression`, `comment`, `statement`, `extends`, or the `open` and `close` of what has an end
+    tag, `open block` and `close block` where that is a block of inheritance; with its range."""
     at = start = 0
     name, assigns = "", False
     for _, kind, value in Environment(autoescape=True, keep_trailing_newline=True).lexer.tokeniter(text, None):
@@ -106,4 +110,9 @@ def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
             yield "close", begin, stop
         elif kind == "block_end":
             opens = name in _OPENERS or (name == "set" and not assigns)
-            yield "open" if opens else "close" if name.startswith("end") else "statement", start, stop
+            if name in ("block", "endblock"):
+                yield "open block" if opens else "close block", start, stop
+            elif name == "extends":
+                yield "extends", start, stop
+            else:
+                yield "open" if opens else "close" if name.startswith("end") else "statement", start, stop

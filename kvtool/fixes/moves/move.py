@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot
-from kvtool.fixes.moves.inserted_content import inserted_begin
+from kvtool.fixes.moves.inserted_content import begin_of_introduced, inserted_begin
+from kvtool.fixes.moves.jinja_places import has_blocks, last_place_outside, without_line_ends
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin
@@ -78,12 +79,12 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
             lines += moved
         if lines and message is last:
             _append(message, lines, tail)
-            lines = []
-        _append_text(message, tail)
+            moved, lines = lines, []
+        _append_text(message, tail, apart=bool(moved))
     if lines:  # of messages behind that
         tail = _take_end(last, _movable_end(_last_text(last) or "", targets, role_of(last)))
         _append(last, lines, tail)
-        _append_text(last, tail)
+        _append_text(last, tail, apart=True)
     for index, (was, now) in enumerate(zip(turn.messages or (), messages, strict=True)):
         before, after = was.get("content"), now.get("content")
         if isinstance(before, str) and isinstance(after, str) and _same(before, after, targets):
@@ -135,28 +136,27 @@ def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[
 
 def _append(message: Message, units: list[_Moved], tail: str) -> None:
     """Put units after the text of a message, before the line ends of `tail`."""
-    text = _without_line_ends(_last_text(message) or "") if units else Traced(_last_text(message) or "")
+    text = Traced(_last_text(message) or "")
+    if units and not (has_blocks(text) or has_blocks(tail)):  # else the place is chosen among those of the template
+        text = text[: without_line_ends(text)]
     end = "\r\n" if tail.startswith("\r\n") else "\n"
     pieces: list[str] = [text] if text else []
     apart = False
     for number, unit in enumerate(units):
-        wide = apart or unit.apart or (not number and leads_on(text, unit.text))
+        ended = not number and text.endswith("\n")  # after a Jinja block
+        wide = apart or unit.apart or ended or (not number and leads_on(text, unit.text))
         if pieces:
-            pieces.append(end * (2 if wide else 1))
+            pieces.append(end * ((2 if wide else 1) - ended))
         pieces.append(unit.text)
         apart = unit.apart
     _set_last_text(message, concat(pieces))
 
 
-def _without_line_ends(text: str) -> Traced:
-    traced = text if isinstance(text, Traced) else Traced(text)
-    return traced[: len(str.__str__(traced).rstrip("\r\n"))]
-
-
-def _append_text(message: Message, text: str) -> None:
+def _append_text(message: Message, text: str, *, apart: bool) -> None:
+    """Put a text after that of a message, on a line of its own where it is `apart`."""
     if text:
         before = _last_text(message) or ""
-        gap = "\n\n" if before and not text.startswith(("\r", "\n")) else ""
+        gap = "\n\n" if apart and before and not text.startswith(("\r", "\n")) else ""
         _set_last_text(message, concat([before, gap, text]))
 
 
@@ -176,7 +176,19 @@ def _movable_end(text: str, targets: Sequence[MoveTarget], role: str) -> int:
     end = cue_begin(text)
     moving = [(unit.start, unit.stop) for unit in parted(text, targets, role, end).units]
     begin = inserted_begin(text, moving[0][0] if moving else 0, moving)
-    return end if begin is None else min(end, begin)
+    end = end if begin is None else min(end, begin)
+    return _end_outside_blocks(text, end) if has_blocks(text) else end
+
+
+def _end_outside_blocks(text: str, end: int) -> int:
+    """Return the last place before an end at which no Jinja block is open, and before the line that introduces such a block."""
+    plain = str.__str__(text)
+    line_ends = len(plain[end:]) - len(plain[end:].lstrip("\r\n"))
+    place = last_place_outside(text, end + line_ends)
+    if place < end and (label := begin_of_introduced(plain, place)) is not None:
+        place = last_place_outside(text, label)
+    shortened = without_line_ends(text, place)
+    return shortened if last_place_outside(text, shortened) == shortened else place
 
 
 def _last_text(message: Message) -> str | None:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 from kvtool.diagnose.slots import Slot, content_part, is_found_again
 from kvtool.diagnose.values.classify import DETECTORS
 from kvtool.fixes.fix_thresholds import THRESHOLDS
+from kvtool.fixes.moves.jinja_places import has_blocks, with_open_blocks, without_line_ends
 from kvtool.fixes.moves.movable_unit import IN_MANY, Movable, merged, movable_unit
 from kvtool.fixes.moves.move_target import BLOCK_CODES, MoveTarget, places_at, value_in
 from kvtool.fixes.turn_texts import edited, map_texts, role_of_part
@@ -20,7 +22,7 @@ from kvtool.text.structure.prose import ROW
 from kvtool.text.structure.sentences import goes_on, introduces
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED
-from kvtool.text.traced import Traced, line_around, marks_of
+from kvtool.text.traced import Traced, concat, line_around, marks_of
 from kvtool.workload.turn import Turn
 
 _LONGEST_BLOCK = 500
@@ -62,7 +64,24 @@ def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Spl
         if _may_hold(text, target)
         for unit in target.held.of(text, role, partial(contained_units, text, target, role))
     ]
-    return parted_at(str.__str__(text), movables, end)
+    found = parted_at(str.__str__(text), movables, end)
+    return _with_blocks(text, found, end) if found.units and has_blocks(text) else found
+
+
+def _with_blocks(text: str, found: SplitText, end: int) -> SplitText:
+    """Return a text in two whose units have all of the Jinja blocks that wrote them, up to the line ends."""
+    kept: list[Span] = []
+    units: list[MovedUnit] = []
+    for number, unit in enumerate(found.units):
+        start, stop = with_open_blocks(text, unit.start, unit.stop)
+        stop = min(stop, end)
+        low, high = found.kept[number][1], found.kept[number + 1][0]
+        low = min(max(low, without_line_ends(text, start)), start)
+        kept.append((kept.pop()[0] if kept else found.kept[number][0], low))
+        kept.append((max(high, stop), max(found.kept[number + 1][1], high, stop)))
+        units.append(unit._replace(start=start, stop=stop))
+    apart = all(one.stop <= other.start for one, other in pairwise(units))
+    return SplitText(kept, units) if apart and all(low <= high for low, high in kept) else found
 
 
 def _may_hold(text: str, target: MoveTarget) -> bool:
@@ -96,30 +115,25 @@ def units_last(text: Traced, found: SplitText, end: int) -> Traced:
     """Return the text with its units after what stays, before its last line ends, which begin at `end`."""
     plain = str.__str__(text)
     newline = "\r\n" if plain.startswith("\r\n", end) or (end == len(plain) and "\r\n" in plain) else "\n"
-    parts: list[Span | str] = list(found.kept)
+    kept = rearranged(text, found.kept)
     left = _last_line(plain, found.kept)
     first = found.units[0]
+    gap = 0
     if left.strip():
-        wide = first.apart or leads_on(left, plain[first.start : first.stop])
-        parts = [*_without_line_ends(plain, found.kept), newline * (2 if wide else 1)]
+        kept = kept if has_blocks(text) else kept[: without_line_ends(kept)]
+        ended = str.endswith(kept, "\n")  # after a Jinja block, whose last line differs from request to request
+        wide = first.apart or ended or leads_on(left, plain[first.start : first.stop])
+        gap = (2 if wide else 1) - ended
+    parts: list[Span | str] = []
     apart = False
     for number, unit in enumerate(found.units):
         if number:
             parts.append(newline * (2 if apart or unit.apart else 1))
         parts.append((unit.start, unit.stop))
         apart = unit.apart
-    return rearranged(text, [*parts, (end, len(text))])
-
-
-def _without_line_ends(text: str, kept: Sequence[Span]) -> list[Span]:
-    """Return what stays, the line ends at the end of it left out."""
-    left = list(kept)
-    while left:
-        start, stop = left.pop()
-        stop = start + len(text[start:stop].rstrip("\r\n"))
-        if start < stop:
-            return [*left, (start, stop)]
-    return left
+    if not plain.startswith(("\r", "\n"), end) and end < len(plain):
+        parts.append(newline)
+    return concat([kept, newline * gap, rearranged(text, [*parts, (end, len(text))])])
 
 
 def _last_line(text: str, kept: Sequence[Span]) -> str:

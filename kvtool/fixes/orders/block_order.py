@@ -16,6 +16,7 @@ import numpy.typing as npt
 from kvtool.diagnose.compare.units import common_prefix
 from kvtool.fixes.moves.dangling_references import refers_back, refers_forward
 from kvtool.fixes.moves.inserted_content import inserted_content
+from kvtool.fixes.moves.jinja_places import has_blocks, with_open_blocks
 from kvtool.fixes.moves.question_text import is_tail, leads_over, nearly_all_differ
 from kvtool.fixes.turn_texts import TextAt, texts_of, with_texts
 from kvtool.text.reordered import rearranged
@@ -194,7 +195,14 @@ def blocks_of(text: str) -> list[Block]:
         return segments
     plain = str.__str__(text)
     document = structure_of(plain).blocks
-    return _shown(plain, _sections(document) or _paragraphs(plain, document))[:_MOST_BLOCKS]
+    found = _shown(plain, _sections(document) or _paragraphs(plain, document))[:_MOST_BLOCKS]
+    return _with_jinja_blocks(text, found) if has_blocks(text) else found
+
+
+def _with_jinja_blocks(text: str, blocks: list[Block]) -> list[Block]:
+    """Return the blocks with the line ends that Jinja blocks wrote at their ends; as they are where two would overlap."""
+    found = [Block(*with_open_blocks(text, block.start, block.stop), block.name) for block in blocks]
+    return found if all(one.stop <= other.start for one, other in pairwise(found)) else blocks
 
 
 def _segments(text: str) -> list[Block]:

@@ -28,7 +28,7 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 Load = Callable[[Mapping[str, str]], YamlSource]
 """Reads the workload again with the text of some files, by their real paths, replaced."""
 Account = Callable[[YamlSource | LogSource], RunResult]
-"""Runs a source through the engine, looking for causes. Raises TrialInterruptedError."""
+"""Runs a source through the engine. Raises TrialInterruptedError."""
 Advise = Callable[[YamlSource | LogSource, RunResult], Mapping[str, Sequence[KeptFix]]]
 """The steps that are worth doing in a source that was run, by group. Raises TrialInterruptedError."""
 Choose = Callable[[YamlSource | LogSource, RunResult, Advice], Mapping[str, Sequence[KeptFix]]]
@@ -80,14 +80,18 @@ class Optimizer:
     def __init__(
         self,
         load: Load,
-        account: Account,
+        count: Account,
+        explain: Account,
         advise: Advise,
         *,
         originals: dict[str, tuple[str, str]] | None = None,
     ) -> None:
-        """`originals` (by real path: a file's name and its text on disk) is shared by those that edit one set of files."""
+        """`count` runs a source for its hits alone, `explain` looks for causes, too, which advice needs. `originals` (by real
+        path: a file's name and its text on disk) is shared by those that edit one set of files.
+        """
         self._load = load
-        self._account = account
+        self._count = count
+        self._explain = explain
         self._advise = advise
         self._originals = {} if originals is None else originals
         self._best: dict[str, float] = {}
@@ -112,6 +116,8 @@ class Optimizer:
             edited += [each for each in done if not each.reason]
             left = [each for each in done if each.reason]
             refused |= {each.step.fix.key: each.reason for each in left}
+            if state is not last:
+                state = replace(state, result=self._explain(state.source))
             if state is last or not rounds_left:
                 break
             steps = self._advise(state.source, state.result)
@@ -142,7 +148,7 @@ class Optimizer:
                     done.append(Done(step, edited, step.before, step.after))
                     continue
                 source = self._load(edited)
-                changed = _State(edited, source, self._account(source))
+                changed = _State(edited, source, self._count(source))
                 harm = self._harm(changed)
                 done += [Done(each, harm, _rate(now.result, each), _rate(changed.result, each)) for each in new]
                 if harm:
@@ -236,8 +242,11 @@ def optimize(
     originals = {realpath(file.path): (file.path, file.before) for file in given}
     tried: set[Tier] = set()
 
-    def account(source: YamlSource | LogSource) -> RunResult:
+    def explain(source: YamlSource | LogSource) -> RunResult:
         return opened.profiler(ReportOptions(), progress, source=source).explained()
+
+    def count(source: YamlSource | LogSource) -> RunResult:
+        return opened.profiler(ReportOptions(), progress, source=source).counted()
 
     def chosen(source: YamlSource | LogSource, result: RunResult, advice: Advice) -> Mapping[str, Sequence[KeptFix]]:
         tried.update(advice.tried)
@@ -246,9 +255,9 @@ def optimize(
     def advise(source: YamlSource | LogSource, result: RunResult) -> Mapping[str, Sequence[KeptFix]]:
         return chosen(source, result, opened.profiler(ReportOptions(), progress, source=source).advised(result, tiers))
 
-    before = account(source) if advised is None else advised[0]
+    before = explain(source) if advised is None else advised[0]
     first = advise(source, before) if advised is None else chosen(source, *advised)
-    found = Optimizer(opened.reloaded, account, advise, originals=originals).run(source, before, first)
+    found = Optimizer(opened.reloaded, count, explain, advise, originals=originals).run(source, before, first)
     return replace(found, tried=frozenset(tried))
 
 

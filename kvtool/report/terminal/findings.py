@@ -16,13 +16,13 @@ from kvtool.report.views.findings import finding_place
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import cell_width, fold, put, sanitize
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
-_MOST = 20
+_MOST = 8
 _TOLD_ALONE = 0.005
 _GLUE = "\xa0"
 """A space at which no line is broken; it is shown as a plain one."""
@@ -52,7 +52,10 @@ def print_findings(
         _finding(console, finding, plain, show_text, read_files, header, next_command, finding is proven)
     if len(findings) > _MOST:
         put(console)
-        put(console, f"{len(findings) - _MOST:,} more findings (all with --json)", "dim")
+        rest = findings[_MOST:]
+        with_fix = sum(finding.rerun is not None for finding in rest)
+        fixes = f", {with_fix:,} with a verified fix" if with_fix else ""
+        put(console, f"{plural(len(rest), 'more finding')}{fixes} (all with --json)", "dim")
 
 
 def _finding(

@@ -104,13 +104,25 @@ def _steps(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     put(console)
     for number, each in enumerate(done, 1):
         _told(console, f"{number}. {_what(each, plain)}")
-        if each.reason:
-            _told(console, f"   not edited: {sanitize(each.reason, ascii_only=plain)}", "yellow")
         _warnings(console, each, plain, indent="   ")
     if order is not None:
         _told(console, f"{len(rows)}. {order.fix.what}")
         if outcome.document.output is None:
             _told(console, "   Not edited. -o FILE writes the log in this order.")
+    _refused(console, done, plain)
+
+
+def _refused(console: Console, done: Sequence[DoneStep], plain: bool) -> None:
+    """Print each reason for which steps were not edited once, with their numbers."""
+    reasons: dict[str, list[int]] = {}
+    for number, each in enumerate(done, 1):
+        if each.reason:
+            reasons.setdefault(each.reason, []).append(number)
+    if reasons:
+        put(console)
+    for reason, numbers in reasons.items():
+        steps = f"step{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+        _told(console, f"Not edited, {steps}: {sanitize(reason, ascii_only=plain)}", "yellow")
 
 
 def _row(number: int, step: DoneStep, plain: bool) -> tuple[str, ...]:

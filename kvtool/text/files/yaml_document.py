@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path as FilePath
 
@@ -72,8 +73,9 @@ def load_yaml(path: str, overlay: Overlay | None = None) -> YamlDocument:
     return parse_yaml(read_text(FilePath(path), shown=path, place=Place(path), limit=MAX_BYTES, overlay=overlay), path)
 
 
+@lru_cache(maxsize=8)
 def parse_yaml(source: str, path: str) -> YamlDocument:
-    """Compose the YAML text `source`; `path` is what places name."""
+    """Compose the YAML text `source`; `path` is what places name. The last texts are kept: edits read a workload many times."""
     from kvtool.text.files.yaml_composer import Composer  # with all of PyYAML, which most commands need not
 
     control_character(source, path)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path as FilePath
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.file_patterns import is_pattern, literal_start, matching
 from kvtool.text.files.text_files import check_file, read_text
 from kvtool.text.files.yaml_document import Path, YamlDocument
-from kvtool.text.templates.application import Application, IncludedSource, find_included
+from kvtool.text.templates.application import Application, Find, IncludedSource, find_included
 from kvtool.text.templates.template import TracedTemplate, compile_template
 from kvtool.text.traced import Mark, Origin, Traced
 from kvtool.workload.yaml.fields import Pick
@@ -100,18 +102,57 @@ def load_template(
     origin = text.marks[0].origin if text.marks else None
     main = origin.path if origin is not None else loading.document.path
 
-    def find(name: str, includer: str | None) -> IncludedSource | None:
+    def read(name: str, includer: str | None) -> IncludedSource | None:
         path = find_included(name, includer or main, loading.root, loading.overlay)
         if path is None:
             return None
         content = read_text(FilePath(path), shown=path, overlay=loading.overlay, may_be_empty=True)
         return IncludedSource(path, Traced.of(content, Origin(path, text=content, part=part, stable=stable)))
 
+    known = _compiled_before(str.__str__(text), text.marks, loading.filters, loading.tests, (part, stable))
+    found = next((each for each in known if each.is_same(read)), None)
+    if found is not None:
+        return Template(loading.document, found.template)
+    included: dict[Asked, IncludedSource | None] = {}
+
+    def find(name: str, includer: str | None) -> IncludedSource | None:
+        included[name, includer] = content = read(name, includer)
+        return content
+
     try:
         application = Application(find, loading.filters, loading.tests)
-        return Template(loading.document, compile_template(text, chat=False, application=application))
+        compiled = compile_template(text, chat=False, application=application)
     except KvtoolError as error:
         raise _relocated(error, loading.document, _SYNTAX_HINT) from error
+    if not compiled.any_variable:
+        known[:] = [*known[1 - _MOST_VERSIONS :], CompiledBefore(compiled, dict(included))]
+    return Template(loading.document, compiled)
+
+
+Asked = tuple[str, str | None]
+"""The name of a template in the tag that includes it, and the template with that tag."""
+_MOST_VERSIONS = 4
+"""Of one template that are kept: those of what it includes differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledBefore:
+    """A compiled template, and the templates that it includes, as they were."""
+
+    template: TracedTemplate
+    included: Mapping[Asked, IncludedSource | None]
+
+    def is_same(self, read: Find) -> bool:
+        """Return whether all that it includes is still the same."""
+        with suppress(KvtoolError):
+            return all(read(*asked) == content for asked, content in self.included.items())
+        return False
+
+
+@lru_cache(maxsize=256)
+def _compiled_before(*_text: object) -> list[CompiledBefore]:
+    """Return the list of what was compiled of a text: edits are tried by reading the whole workload again and again."""
+    return []
 
 
 def find_files(pattern: Traced, loading: Loading, at: Path) -> list[str]:

@@ -35,7 +35,7 @@ def test_logs_are_told_and_not_edited(optimize: Optimize) -> None:
     before = contents()
     code, out, _ = optimize("a.jsonl", "--allow", "P2", "--width", "200")
     assert code == 0
-    assert "not edited: a log is a record: fix the code that writes it" in " ".join(out.split())
+    assert "Not edited, step 1: a log is a record: fix the code that writes it" in " ".join(out.split())
     assert "Nothing was written: no file can be edited" in out
     assert contents() == before
     refused(optimize, "logs are records of sent requests", "a.jsonl", "--write")

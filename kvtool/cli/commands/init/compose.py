@@ -291,9 +291,11 @@ def _gates(
     prefix: str,
     made_up: Collection[str],
 ) -> list[str]:
-    """Today's lowest rate, and today's rate of the groups that reach more; a fall below them fails the build."""
+    """Today's lowest rate of a workload, and today's rate of each of its groups; a fall below them fails the build."""
     lowest = _whole(min(rates.values()))
-    better = [(name, _whole(rate)) for name, rate in groups.items() if _whole(rate) > lowest]
+    several = len(groups) > len(rates) or any(_whole(rate) > lowest for rate in groups.values())
+    gated = [(name, _whole(rate)) for name, rate in groups.items() if several and _whole(rate)]
+    zero = [name for name, rate in groups.items() if several and not _whole(rate)]
     notes = [f"# These rates come from {MADE_UP} values. Run `kvtool init --force` after you replace them."]
     lines = [
         f"[{prefix}gate]  # `kvtool check` fails below today's hit rate, rounded down",
@@ -304,9 +306,11 @@ def _gates(
         'level = "error"  # a lower rate fails the build; "warn" only reports it',
         f'# findings = {{{KV101.code} = "error", warning = "warn"}}',
     ]
-    for name, share in sorted(better, key=lambda pair: -pair[1])[:_MOST_GROUPS]:
+    for name, share in sorted(gated, key=lambda pair: -pair[1])[:_MOST_GROUPS]:
         lines += ["", f"[{prefix}gate.groups.{_key(name)}]", f'hit_rate = ">={share}%"']
-    if not better:
+    if gated and zero:
+        lines += ["", f"# No gate, since they reuse less than 1% today: {_one_line(', '.join(zero[:_MOST_GROUPS]))}"]
+    if not gated:
         lines += ["", f"# [{prefix}gate.groups.{_key(next(iter(groups), 'support'))}]", '# hit_rate = ">=80%"']
     return lines
 
