@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from kvtool.results.choices import MissesBy
 from kvtool.results.document_base import Count, Model
 from kvtool.results.money import Amount
 
@@ -88,6 +89,41 @@ class MissSum(Model):
     cost: Amount | None
 
 
+class MissRow(Model):
+    """The requests of one session, project, model or day. `promised`, `read` and `by_cause` are as in `CacheMisses`.
+
+    `cost` is the price of the misses above that of reads, `paid` the price of all requests (None: no price is known of any).
+    `first` and `last` are the times of the first and the last request, in seconds since 1970 where the log has a clock.
+    """
+
+    key: str
+    project: str | None
+    """The project of its last request, where the log names one."""
+    subagent: bool
+    """Whether a subagent sent its last request, not the user's own conversation."""
+    requests: Count
+    prompt_tokens: Count
+    promised: Count
+    read: Count
+    cost: Amount | None
+    paid: Amount | None
+    first: float | None
+    last: float | None
+    by_cause: dict[MissCause, MissSum]
+
+    @property
+    def missed(self) -> int:
+        """Tokens that were cached and not read."""
+        return self.promised - self.read
+
+
+class MissRows(Model):
+    """Misses by session, project, model or day, the costliest first. By event there are no rows but the events themselves."""
+
+    by: MissesBy
+    rows: list[MissRow]
+
+
 class CacheMisses(Model):
     """All misses of the `requests` with reported reads, which have `prompt_tokens`.
 
@@ -108,3 +144,7 @@ class CacheMisses(Model):
     """Whether documented rules predict these requests: the log holds what the rules need, and no report contradicts them."""
     unknown_fields: list[str]
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""
+    began: float | None = None
+    """When the log begins, in seconds since 1970; None where it has no clock."""
+    rows: MissRows | None = None
+    """The same by session, project, model or day, as `--by` asks; the rows sum to the figures above."""

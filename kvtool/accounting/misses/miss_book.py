@@ -11,6 +11,7 @@ from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.miss_causes import MissEvidence, MissReason, cause_of_report, find_cause, find_unstored
+from kvtool.accounting.misses.miss_sums import Missed, MissesByKey, MissTotals, ReportedRequest, decimal_text
 from kvtool.accounting.misses.prompt_states import (
     CacheKey,
     Earlier,
@@ -21,7 +22,8 @@ from kvtool.accounting.misses.prompt_states import (
     message_forms,
 )
 from kvtool.accounting.servers.server import ServedRequest
-from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum
+from kvtool.results.choices import MissesBy
+from kvtool.results.misses import CacheMisses, MissEvent
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import FEWER, Usage
 from kvtool.workload.jobs import Job
@@ -29,6 +31,7 @@ from kvtool.workload.jobs import Job
 if TYPE_CHECKING:
     from kvtool.accounting.caches.providers import Provider
     from kvtool.accounting.prices.money_book import MoneyBook
+    from kvtool.accounting.prices.price_row import Rates
 
 _MOST_EVENTS = 10_000
 """Events that are kept, the largest ones, a bound on memory; the sums are of all."""
@@ -39,14 +42,6 @@ _MOST_FEWER = 1.5
 _LEAST_TOKENS = 64
 _ROUNDING = 64
 """A miss is more than the step of the cache, this many tokens, and one in so many of the prompt: tokenizers differ by less."""
-
-
-@dataclass(slots=True)
-class _CauseSum:
-    events: int = 0
-    tokens: int = 0
-    written: int = 0
-    cost: Decimal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +61,10 @@ class MissBook(Book):
     epoch: float | None
     hosted: bool
     """Whether a provider serves the requests, not an engine of the user."""
+    by: MissesBy | None = None
+    """What the sums go by, beside those of all requests."""
     takes_batches = False
-    requests: int = 0
-    prompt_tokens: int = 0
-    promised: int = 0
-    read: int = 0
+    total: MissTotals = field(default_factory=MissTotals)
     unknown: dict[str, int] = field(default_factory=dict)
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
@@ -78,17 +72,20 @@ class MissBook(Book):
     marked: int = 0
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
     _states: PromptStates = field(default_factory=PromptStates)
-    _sums: dict[MissCause, _CauseSum] = field(default_factory=dict)
     _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
     """A heap of the largest ones: tokens, number, event."""
     _count: int = 0
+    _by_key: MissesByKey | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._by_key = None if self.by is None else MissesByKey(self.by)
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
         usage = job.turn.call.usage
         if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
             return
-        self.requests += 1
-        self.prompt_tokens += usage.prompt
+        if self.epoch is None:
+            self.epoch = job.turn.epoch
         if (lack := _lack(job, usage.prompt)) is not None:
             self.unknown[lack] = self.unknown.get(lack, 0) + 1
         rules = None if served.prediction is None else served.prediction.rules
@@ -100,11 +97,15 @@ class MissBook(Book):
         now = job.turn.arrival
         earlier = self._states.find(names, key, job.turn.session)
         rows = self._rows(job, usage.prompt, usage.cached, earlier, entry, served, now, key, forms)
-        missed = sum(row.tokens for row in rows)
-        self.promised += usage.cached + missed
-        self.read += usage.cached
-        for row in rows:
-            self._enter(job, usage, row, now)
+        rates = self._rates(job, usage.prompt, now)
+        missed = [self._missed(row, usage, rates) for row in rows]
+        paid = None if rates is None else _paid(job, usage, rates)
+        request = ReportedRequest(usage.prompt, usage.cached, usage.all_written or 0, paid, now, missed)
+        self.total.add(request)
+        if self._by_key is not None:
+            self._by_key.add(job.turn, request, self.epoch)
+        for row, each in zip(rows, missed, strict=True):
+            self._keep_event(job, usage, row, each.cost)
         self._states.add(self._state(job, usage, usage.prompt, usage.cached, served, now, key, names, forms))
 
     def _rows(
@@ -168,44 +169,39 @@ class MissBook(Book):
             rows.append(_Row(min(call.missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))
         return rows
 
-    def _enter(self, job: Job, usage: Usage, row: _Row, now: float | None) -> None:
-        cost = self._cost(job, usage, row.tokens, now)
-        written = usage.all_written
+    def _keep_event(self, job: Job, usage: Usage, row: _Row, cost: Decimal | None) -> None:
         found = row.found
-        total = self._sums.setdefault(found.cause, _CauseSum())
-        total.events += 1
-        total.tokens += row.tokens
-        total.written += written or 0
-        if cost is not None:
-            total.cost = (total.cost or Decimal(0)) + cost
         self._count += 1
         event = MissEvent(
             request=job.request.id,
             session=job.turn.session,
-            time=now,
+            time=job.turn.arrival,
             gap=row.gap,
             cause=found.cause,
             certainty=found.certainty,
             tokens=row.tokens,
-            written=written,
-            cost=None if cost is None else format(cost.normalize(), "f"),
+            written=usage.all_written,
+            cost=decimal_text(cost),
             detail=found.detail,
         )
         keep = heapq.heappush if len(self._events) < _MOST_EVENTS else heapq.heappushpop
         keep(self._events, (row.tokens, -self._count, event))
 
-    def _cost(self, job: Job, usage: Usage, tokens: int, now: float | None) -> Decimal | None:
-        """Return what the tokens cost above a read: by the rate of what the request wrote, else as input."""
-        if self.money is None or usage.prompt is None:
+    def _rates(self, job: Job, prompt: int, now: float | None) -> Rates | None:
+        """Return the rates of a request; None where no price is known."""
+        if self.money is None:
             return None
-        moment = None if now is None else moment_of(self.epoch, now)
-        rates = self.money.rates_of(job.turn.call, usage.prompt, moment)
+        return self.money.rates_of(job.turn.call, prompt, None if now is None else moment_of(self.epoch, now))
+
+    @staticmethod
+    def _missed(row: _Row, usage: Usage, rates: Rates | None) -> Missed:
+        """Return a part of the misses with its price above that of a read: by the rate of what was written, else as input."""
         if rates is None:
-            return None
+            return Missed(row.found.cause, row.tokens, None)
         from kvtool.accounting.prices.price_row import MILLION
 
         above_read = rates.above_read(written=usage.all_written or 0, written_1h=usage.written_1h or 0)
-        return tokens * above_read / MILLION
+        return Missed(row.found.cause, row.tokens, row.tokens * above_read / MILLION)
 
     def _state(
         self,
@@ -253,7 +249,7 @@ class MissBook(Book):
     @property
     def knows_prompts(self) -> bool:
         """Whether the log holds most prompts whole: else what the rules give is no prediction of theirs."""
-        return 2 * sum(self.unknown.values()) <= self.requests
+        return 2 * sum(self.unknown.values()) <= self.total.requests
 
     @property
     def rules_hold(self) -> bool:
@@ -268,35 +264,37 @@ class MissBook(Book):
     @property
     def knows_marks(self) -> bool:
         """Whether a mark can be missing: not in most requests of logs without marks, or of providers that need none."""
-        return not self.requests or (2 * self.marked > self.requests and self.rules_hold)
+        return not self.total.requests or (2 * self.marked > self.total.requests and self.rules_hold)
 
     def misses(self) -> CacheMisses | None:
         """Return the sums and events; None where no request reports its reads."""
-        if not self.requests:
+        total = self.total
+        if not total.requests:
             return None
         events = [event for _, _, event in sorted(self._events, key=lambda kept: -kept[1])]
-        sums = {
-            cause: MissSum(
-                events=total.events,
-                tokens=total.tokens,
-                written=total.written,
-                cost=None if total.cost is None else format(total.cost.normalize(), "f"),
-            )
-            for cause, total in sorted(self._sums.items(), key=lambda item: (-(item[1].cost or 0), -item[1].tokens))
-        }
-        assert self.promised - self.read == sum(each.tokens for each in sums.values())
+        by_cause = total.by_cause()
+        assert total.missed == sum(each.tokens for each in by_cause.values())
         return CacheMisses(
-            requests=self.requests,
-            prompt_tokens=self.prompt_tokens,
-            promised=self.promised,
-            read=self.read,
-            by_cause=sums,
+            requests=total.requests,
+            prompt_tokens=total.prompt_tokens,
+            promised=total.promised,
+            read=total.read,
+            by_cause=by_cause,
             events=events,
             left_out=self._count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
+            began=self.epoch if moment_of(self.epoch, 0.0) is not None else None,
+            rows=None if self._by_key is None else self._by_key.rows(total, self.epoch),
         )
+
+
+def _paid(job: Job, usage: Usage, rates: Rates) -> Decimal:
+    from kvtool.accounting.prices.money_book import reported_bill
+
+    answer = job.logged_output if usage.output is None else usage.output
+    return reported_bill(usage, usage.prompt or 0, answer, rates).total
 
 
 def _least(rules: Provider | None, prompt: int) -> int:

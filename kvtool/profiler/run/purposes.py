@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.boundary import BoundaryBook
-from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.servers.server import ServerTraits
 from kvtool.accounting.views.collector import ViewBook
@@ -29,7 +28,7 @@ from kvtool.profiler.run.run_loop import RunLoop
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.run.source_readers import read_by_two, read_divided, read_plainly
-from kvtool.results.choices import By
+from kvtool.results.choices import By, misses_by, tokens_by
 from kvtool.workload.kept_requests import KeptRequests, KeptTrace
 from kvtool.workload.turn import Turn
 
@@ -60,9 +59,9 @@ def explained_run(
 
     `one_in` limits the search for causes to a part of large groups; without `explain` there is none. `relaxed` are the hits of
     `HitBook`s of runs without a limit of the engine, by the fate that the limit explains. `by` requests the ledger's sums by
-    session, tenant or line. `views` collects the data of charts, `decode` the reads of decode steps, `money` the costs of
-    requests. `beside` compares with the KV events of a server, `keep` keeps the requests for later runs, `events` gets the
-    engine's KV events, and `sample` draws requests for a measured run.
+    session, tenant or line, and those of misses by session, project, model or day. `views` collects the data of charts, `decode`
+    the reads of decode steps, `money` the costs of requests. `beside` compares with the KV events of a server, `keep` keeps the
+    requests for later runs, `events` gets the engine's KV events, and `sample` draws requests for a measured run.
     `reports_usage`: misses are found in reported usage, where requests have it.
     """
     from kvtool.profiler.reported.server_reads import ServerReadBook
@@ -74,7 +73,9 @@ def explained_run(
         ladder=True, runner=None if steps is None else steps.runner, record_events=events is not None
     )
     traits = server.traits
-    ledger = FateWriter(plan, maker, traits, explain=explain, by=by, watcher=views, one_in=one_in, relaxed=relaxed)
+    ledger = FateWriter(
+        plan, maker, traits, explain=explain, by=tokens_by(by), watcher=views, one_in=one_in, relaxed=relaxed
+    )
     books: list[Book | None] = [
         None if events is None else EventFile(events, server),
         None if keep is None else KeptBook(keep),
@@ -84,7 +85,7 @@ def explained_run(
         views,
         beside,
         sample,
-        MissBook(money, None if plan.cache is None else plan.cache.epoch, plan.hosted) if reports_usage else None,
+        setup.miss_book(money, misses_by(by)) if reports_usage else None,
         RowBook() if per_request else None,
         setup.time_book(traits),
     ]
