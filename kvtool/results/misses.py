@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from typing import Literal
 
 from kvtool.results.choices import MissesBy
@@ -148,3 +150,39 @@ class CacheMisses(Model):
     """When the log begins, in seconds since 1970; None where it has no clock."""
     rows: MissRows | None = None
     """The same by session, project, model or day, as `--by` asks; the rows sum to the figures above."""
+
+
+def sum_rows(key: str, rows: Sequence[MissRow]) -> MissRow:
+    """Return one row for several."""
+
+    def amount(values: Iterable[str | None]) -> str | None:
+        known = [Decimal(value) for value in values if value is not None]
+        return format(sum(known, Decimal(0)).normalize(), "f") if known else None
+
+    causes: dict[MissCause, list[MissSum]] = {}
+    for row in rows:
+        for cause, each in row.by_cause.items():
+            causes.setdefault(cause, []).append(each)
+    sums = {
+        cause: MissSum(
+            events=sum(each.events for each in parts),
+            tokens=sum(each.tokens for each in parts),
+            written=sum(each.written for each in parts),
+            cost=amount(each.cost for each in parts),
+        )
+        for cause, parts in causes.items()
+    }
+    return MissRow(
+        key=key,
+        project=None,
+        subagent=False,
+        requests=sum(row.requests for row in rows),
+        prompt_tokens=sum(row.prompt_tokens for row in rows),
+        promised=sum(row.promised for row in rows),
+        read=sum(row.read for row in rows),
+        cost=amount(row.cost for row in rows),
+        paid=amount(row.paid for row in rows),
+        first=min((row.first for row in rows if row.first is not None), default=None),
+        last=max((row.last for row in rows if row.last is not None), default=None),
+        by_cause=dict(sorted(sums.items(), key=lambda item: (-Decimal(item[1].cost or 0), -item[1].tokens))),
+    )

@@ -29,6 +29,7 @@ from kvtool.workload.call import FEWER, Usage
 from kvtool.workload.jobs import Job
 
 if TYPE_CHECKING:
+    from kvtool.accounting.caches.cache_rules import Prediction
     from kvtool.accounting.caches.providers import Provider
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_row import Rates
@@ -80,7 +81,14 @@ class MissBook(Book):
     def __post_init__(self) -> None:
         self._by_key = None if self.by is None else MissesByKey(self.by)
 
+    def leave_out(self, job: Job) -> None:
+        """Enter a request for whose model no cache rules are known: its report is a fact all the same."""
+        self._add(job, None, None)
+
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
+        self._add(job, entry, served.prediction)
+
+    def _add(self, job: Job, entry: LedgerEntry | None, prediction: Prediction | None) -> None:
         usage = job.turn.call.usage
         if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
             return
@@ -88,15 +96,15 @@ class MissBook(Book):
             self.epoch = job.turn.epoch
         if (lack := _lack(job, usage.prompt)) is not None:
             self.unknown[lack] = self.unknown.get(lack, 0) + 1
-        rules = None if served.prediction is None else served.prediction.rules
-        if lack is None and served.prediction is not None:
+        rules = None if prediction is None else prediction.rules
+        if lack is None and prediction is not None:
             self.compared += 1
-            self.contradicted += usage.cached - served.prediction.cached > _least(rules, usage.prompt)
+            self.contradicted += usage.cached - prediction.cached > _least(rules, usage.prompt)
         self.marked += lack is None and rules is not None and rules.keeps == "breakpoints"
         names, key, forms = chunk_names(job.ids), _key_of(job), message_forms(job.turn.messages)
         now = job.turn.arrival
         earlier = self._states.find(names, key, job.turn.session)
-        rows = self._rows(job, usage.prompt, usage.cached, earlier, entry, served, now, key, forms)
+        rows = self._rows(job, usage.prompt, usage.cached, earlier, entry, prediction, now, key, forms)
         rates = self._rates(job, usage.prompt, now)
         missed = [self._missed(row, usage, rates) for row in rows]
         paid = None if rates is None else _paid(job, usage, rates)
@@ -106,7 +114,7 @@ class MissBook(Book):
             self._by_key.add(job.turn, request, self.epoch)
         for row, each in zip(rows, missed, strict=True):
             self._keep_event(job, usage, row, each.cost)
-        self._states.add(self._state(job, usage, usage.prompt, usage.cached, served, now, key, names, forms))
+        self._states.add(self._state(job, usage, usage.prompt, usage.cached, prediction, now, key, names, forms))
 
     def _rows(
         self,
@@ -115,7 +123,7 @@ class MissBook(Book):
         read: int,
         earlier: Earlier,
         entry: LedgerEntry | None,
-        served: ServedRequest,
+        prediction: Prediction | None,
         now: float | None,
         key: CacheKey,
         forms: tuple[MessageForm, ...],
@@ -130,7 +138,7 @@ class MissBook(Book):
             return [_Row(min(call.missed.tokens or 0, prompt - read), found, None)] if call.missed.tokens else []
         if before is None or (not whole and before is not earlier.session):
             return []  # a prompt that is not whole and of no session: what it shares is not in the log
-        least = _least(None if served.prediction is None else served.prediction.rules, prompt)
+        least = _least(None if prediction is None else prediction.rules, prompt)
         rewritten = before is earlier.session and earlier.shared_session < before.own_tokens - _LEAST_TOKENS
         evidence = MissEvidence(
             key,
@@ -143,7 +151,7 @@ class MissBook(Book):
             shorter=own < before.own_tokens,
             forms=forms,
             missed=call.missed,
-            prediction=served.prediction,
+            prediction=prediction,
             hosted=self.hosted,
         )
         if not whole:
@@ -158,7 +166,7 @@ class MissBook(Book):
         if stored - read > least:
             rows.append(_Row(stored - read, find_cause(evidence), evidence.gap))
         if (unstored := shared - max(stored, read)) > least and before.stored < shared:
-            found = find_unstored(served.prediction, after_prompt=before.stored >= before.prompt - least)
+            found = find_unstored(prediction, after_prompt=before.stored >= before.prompt - least)
             rows += [] if found is None else [_Row(unstored, found, evidence.gap)]
         runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
         blocked = min(min(runs, own - known) * prompt // max(own, 1), before.stored - shared, prompt - shared)
@@ -209,7 +217,7 @@ class MissBook(Book):
         usage: Usage,
         prompt: int,
         read: int,
-        served: ServedRequest,
+        prediction: Prediction | None,
         now: float | None,
         key: CacheKey,
         names: tuple[int, ...],
@@ -217,7 +225,7 @@ class MissBook(Book):
     ) -> PromptState:
         """Return what the request left in the cache: what it read and wrote or, where writes are free, all of it in whole steps."""
         call = job.turn.call
-        rules = None if served.prediction is None else served.prediction.rules
+        rules = None if prediction is None else prediction.rules
         wrote = usage.all_written
         if wrote is not None or (rules is not None and rules.keeps == "breakpoints"):
             stored = min(read + (wrote or 0), prompt)

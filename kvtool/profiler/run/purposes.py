@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.boundary import BoundaryBook
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.servers.server import ServerTraits
 from kvtool.accounting.views.collector import ViewBook
@@ -137,3 +138,10 @@ def _scope_of(traits: ServerTraits) -> Callable[[Turn], str | None]:
     if traits.hosted:
         return hosted_scope
     return (lambda turn: turn.salt) if traits.salted else lambda _: None
+
+
+def missed_run(setup: RunSetup, money: MoneyBook) -> RunLoop:
+    """Make a run that sums the misses in reported usage by session, with their costs, and finds no cause in the text of prompts."""
+    server = setup.make_server(ladder=False)
+    misses = MissBook(money, None if setup.plan.cache is None else setup.plan.cache.epoch, hosted=True, by="session")
+    return RunLoop(setup, server, HitWriter(setup.plan, setup.maker, server.traits), [misses], read_plainly(setup))

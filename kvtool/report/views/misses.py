@@ -8,7 +8,7 @@ from decimal import Decimal
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
-from kvtool.results.misses import MISS_CAUSES, CacheMisses, MissEvent, MissRow, MissRows
+from kvtool.results.misses import MISS_CAUSES, CacheMisses, MissEvent, MissRow, MissRows, sum_rows
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural
 
@@ -62,26 +62,9 @@ def _breakdown(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
 
 def miss_rows(rows: MissRows, currency: str, most: int = MOST_ROWS) -> Table:
     """Return a row for each session, project, model or day, the costliest first; of those after `most` the sum."""
-    shown = [_row(row, currency) for row in rows.rows[:most]]
-    rest = rows.rows[most:]
+    shown, rest = list(rows.rows[:most]), rows.rows[most:]
     if rest:
-        requests, prompt, read = (
-            sum(getattr(row, name) for row in rest) for name in ("requests", "prompt_tokens", "read")
-        )
-        costs, paid = (
-            [Decimal(value) for row in rest if (value := getattr(row, name)) is not None] for name in ("cost", "paid")
-        )
-        shown.append(
-            (
-                f"{len(rest):,} more",
-                f"{requests:,}",
-                percent(min(read / max(prompt, 1), 1.0)),
-                f"{sum(row.missed for row in rest):,}",
-                shown_money(sum(paid, Decimal(0)), currency) if paid else "",
-                shown_money(sum(costs, Decimal(0)), currency) if costs else "",
-                "",
-            )
-        )
+        shown.append(sum_rows(f"{len(rest):,} more", rest))
     priced = any(row.paid is not None for row in rows.rows)
     columns = (
         TableColumn(rows.by.title(), "code", cut=True),
@@ -92,7 +75,7 @@ def miss_rows(rows: MissRows, currency: str, most: int = MOST_ROWS) -> Table:
         TableColumn("lost", "number"),
         TableColumn("costliest cause", keep=2),
     )
-    table = Table(f"Misses by {rows.by}", columns, shown, sorts=f"{rows.by}s")
+    table = Table(f"Misses by {rows.by}", columns, [_row(row, currency) for row in shown], sorts=f"{rows.by}s")
     return table if priced else _without(table, ("paid", "lost"))
 
 
