@@ -106,6 +106,8 @@ class Call:
     model: str | None = None
     provider: str | None = None
     tenant: str | None = None
+    request_id: str | None = None
+    """What its provider calls it, where the log calls it otherwise."""
     project: str | None = None
     """The folder in which an agent worked: its last name."""
     subagent: bool = False

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.miss_causes import MissEvidence, MissReason, cause_of_report, find_cause, find_unstored
 from kvtool.accounting.misses.miss_sums import Missed, MissesByKey, MissTotals, ReportedRequest, decimal_text
 from kvtool.accounting.misses.prompt_states import (
+    CHUNK,
     CacheKey,
     Earlier,
     MessageForm,
@@ -21,6 +23,7 @@ from kvtool.accounting.misses.prompt_states import (
     chunk_names,
     message_forms,
 )
+from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
 from kvtool.results.misses import CacheMisses, MissEvent
@@ -77,6 +80,8 @@ class MissBook(Book):
     """A heap of the largest ones: tokens, number, event."""
     _count: int = 0
     _by_key: MissesByKey | None = field(init=False)
+    _replay: TtlReplay = field(default_factory=TtlReplay)
+    _compactions: Compactions = field(default_factory=Compactions)
 
     def __post_init__(self) -> None:
         self._by_key = None if self.by is None else MissesByKey(self.by)
@@ -112,8 +117,11 @@ class MissBook(Book):
         self.total.add(request)
         if self._by_key is not None:
             self._by_key.add(job.turn, request, self.epoch)
+        shared = max(earlier.shared_session, earlier.shared_same_cache) // CHUNK
+        prefix = f"{names[shared - 1]:016x}" if shared else None
         for row, each in zip(rows, missed, strict=True):
-            self._keep_event(job, usage, row, each.cost)
+            self._keep_event(job, usage, row, each.cost, prefix)
+        self._follow(job, usage, rates, earlier, sum(each.tokens for each in missed if each.cause == "expired"))
         self._states.add(self._state(job, usage, usage.prompt, usage.cached, prediction, now, key, names, forms))
 
     def _rows(
@@ -177,7 +185,30 @@ class MissBook(Book):
             rows.append(_Row(min(call.missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))
         return rows
 
-    def _keep_event(self, job: Job, usage: Usage, row: _Row, cost: Decimal | None) -> None:
+    def _follow(self, job: Job, usage: Usage, rates: Rates | None, earlier: Earlier, expired: int) -> None:
+        """Enter a request in the replay of times to live, and in the compactions of its session."""
+        before, session, now = earlier.session, job.turn.session, job.turn.arrival
+        gap = None if before is None or now is None or before.time is None else max(now - before.time, 0.0)
+        if rates is not None:
+            self._replay.add(usage, _answer(job, usage), rates, before, gap, expired)
+        if before is None or session is None or usage.prompt is None:
+            return
+        shorter = len(job.ids) < before.own_tokens and earlier.shared_session < before.own_tokens - _LEAST_TOKENS
+        if not shorter or _lack(job, usage.prompt) is None:
+            self._compactions.continued(session)
+            return
+        from kvtool.accounting.prices.price_row import MILLION
+
+        of_token = None
+        if rates is not None:
+            above_read = rates.above_read(written=usage.all_written or 0, written_1h=usage.written_1h or 0)
+            of_token = above_read / MILLION, rates.read / MILLION
+        prompts = before.prompt, usage.prompt
+        self._compactions.compacted(
+            job.request.id, session, now, prompts=prompts, read=usage.cached or 0, rates=of_token
+        )
+
+    def _keep_event(self, job: Job, usage: Usage, row: _Row, cost: Decimal | None, prefix: str | None) -> None:
         found = row.found
         self._count += 1
         event = MissEvent(
@@ -191,6 +222,9 @@ class MissBook(Book):
             written=usage.all_written,
             cost=decimal_text(cost),
             detail=found.detail,
+            model=job.turn.call.model,
+            provider_id=job.turn.call.request_id,
+            prefix=prefix if found.cause == "provider" else None,
         )
         keep = heapq.heappush if len(self._events) < _MOST_EVENTS else heapq.heappushpop
         keep(self._events, (row.tokens, -self._count, event))
@@ -295,14 +329,20 @@ class MissBook(Book):
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
             began=self.epoch if moment_of(self.epoch, 0.0) is not None else None,
             rows=None if self._by_key is None else self._by_key.rows(total, self.epoch),
+            ttl=self._replay.result(),
+            compactions=self._compactions.results(),
         )
 
 
 def _paid(job: Job, usage: Usage, rates: Rates) -> Decimal:
     from kvtool.accounting.prices.money_book import reported_bill
 
-    answer = job.logged_output if usage.output is None else usage.output
-    return reported_bill(usage, usage.prompt or 0, answer, rates).total
+    return reported_bill(usage, usage.prompt or 0, _answer(job, usage), rates).total
+
+
+def _answer(job: Job, usage: Usage) -> int:
+    """Return the tokens of the answer: as reported, else as the log holds it."""
+    return job.logged_output if usage.output is None else usage.output
 
 
 def _least(rules: Provider | None, prompt: int) -> int:

@@ -97,11 +97,10 @@ class MissTotals:
         return sum(known, Decimal(0)) if known else None
 
     def by_cause(self) -> dict[MissCause, MissSum]:
-        """Return the sums by cause, the costliest first."""
-        ordered = sorted(self.causes.items(), key=lambda item: (-(item[1].cost or 0), -item[1].tokens))
+        """Return the sums by cause."""
         return {
             cause: MissSum(events=each.events, tokens=each.tokens, written=each.written, cost=decimal_text(each.cost))
-            for cause, each in ordered
+            for cause, each in self.causes.items()
         }
 
     def check(self, rows: Sequence[MissTotals]) -> None:

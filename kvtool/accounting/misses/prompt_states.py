@@ -12,7 +12,7 @@ from kvtool.accounting.prefix_tree import Ids
 from kvtool.text.message import Message
 from kvtool.workload.call import CallSettings
 
-_CHUNK = 32
+CHUNK = 32
 """Tokens of a piece of a prompt that has a name."""
 _MOST_NAMES = 400_000
 _MOST_SESSIONS = 20_000
@@ -82,7 +82,7 @@ class PromptStates:
         same = _longest(names, lambda name: self._same.get((key, name)))
         any_ = _longest(names, self._any.get)
         shared = 0 if before is None else _common(before.names, names)
-        return Earlier(before, shared * _CHUNK, same[0], same[1] * _CHUNK, any_[0], any_[1] * _CHUNK)
+        return Earlier(before, shared * CHUNK, same[0], same[1] * CHUNK, any_[0], any_[1] * CHUNK)
 
     def add(self, state: PromptState) -> None:
         """Enter a request as the latest user of all its beginnings."""
@@ -113,7 +113,7 @@ def message_forms(messages: Sequence[Message] | None) -> tuple[MessageForm, ...]
 def chunk_names(ids: Ids) -> tuple[int, ...]:
     """Return a name for every beginning of whole pieces: equal names mean equal tokens from the front on."""
     names, name = [], 0
-    data, size = ids.astype("<i4", copy=False).tobytes(), 4 * _CHUNK
+    data, size = ids.astype("<i4", copy=False).tobytes(), 4 * CHUNK
     for start in range(0, len(data) - size + 1, size):
         name = xxhash.xxh3_64_intdigest(data[start : start + size], name)
         names.append(name)

@@ -18,7 +18,7 @@ from kvtool.profiler.opening import open_workload
 from kvtool.profiler.run.purposes import missed_run
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.document_base import Count, Model
-from kvtool.results.misses import CacheMisses, MissRow
+from kvtool.results.misses import CacheMisses, Compaction, MissRow, TtlCosts
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
@@ -32,6 +32,8 @@ class TranscriptSums(Model):
     rows: list[MissRow] = Field(default_factory=list)
     calls: list[str] = Field(default_factory=list)
     """Hashes of the ids of its calls: those of another file are copies."""
+    ttl: TtlCosts | None = None
+    compactions: list[Compaction] = Field(default_factory=list)
     left_out: dict[str, Count] = Field(default_factory=dict)
     """Records that are no requests, by kind."""
     skipped: Count = 0
@@ -89,6 +91,8 @@ class TranscriptReader:
         return TranscriptSums(
             rows=_rows(misses),
             calls=sorted(noted.calls),
+            ttl=None if misses is None else misses.ttl,
+            compactions=[] if misses is None else misses.compactions,
             left_out=source.left_out.counts,
             skipped=source.skipped,
             failed=None if failed is None else failed.message,

@@ -11,6 +11,7 @@ from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.terminal.lines import put_next
 from kvtool.report.terminal.render import print_table
 from kvtool.report.views.section import Cell, Figure, Table, TableColumn
+from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
 from kvtool.results.documents.sessions import SessionRow, SessionsDocument
 from kvtool.results.misses import MISS_CAUSES, MissRow, sum_rows
 from kvtool.text.terminal.console import ascii_only, put, put_field, sanitize, say
@@ -42,6 +43,12 @@ def print_sessions(console: Console, document: SessionsDocument) -> None:
     else:
         put_field(console, "Hit rate", _rate(total), *_paid(total), size=_SIZE, style="bold")
         put_field(console, "Not reused", _lost(total), size=_SIZE, hang=_SIZE + 2)
+        for label, text in (
+            ("Cache life", ttl_sentence(document.ttl)),
+            ("Compaction", compaction_sentence(document.compactions)),
+        ):
+            if text:
+                put_field(console, label, text, size=_SIZE, hang=_SIZE + 2)
         _print_rows(console, "Session", document.sessions, _MOST_ROWS)
         _print_rows(console, "Subagent", document.subagents, _MOST_SUBAGENTS)
     notes = _notes(document)

@@ -8,6 +8,7 @@ from decimal import Decimal
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
+from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
 from kvtool.results.misses import MISS_CAUSES, CacheMisses, MissEvent, MissRow, MissRows, sum_rows
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural
@@ -36,6 +37,8 @@ def view(report: Report) -> Section | None:
     if misses.by_cause and not by_event:
         tables.append(_largest(misses, currency, priced=priced))
     notes = [f"{text}." for text in misses.rule_contradictions]
+    sentences = (ttl_sentence(misses.ttl, currency), compaction_sentence(misses.compactions, currency))
+    notes += [text for text in sentences if text]
     return Section("misses", "Reported token breakdown", tables=tables, notes=tuple(notes))
 
 

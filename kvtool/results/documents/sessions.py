@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kvtool.results.document_base import Count, Document, Model
-from kvtool.results.misses import MissRow
+from kvtool.results.misses import Compaction, MissRow, TtlCosts
 
 
 class SessionFolder(Model):
@@ -46,6 +46,9 @@ class SessionsDocument(Document):
     failed: dict[str, str]
     """By path, why a file or a folder could not be read."""
     total: MissRow
+    ttl: TtlCosts | None
+    """The price of these sessions with marks for 5 minutes and for an hour; of whole files."""
+    compactions: list[Compaction]
     sessions: list[SessionRow]
     subagents: list[SessionRow]
     """The same of conversations that an agent began with another one."""

@@ -235,7 +235,12 @@ class ClaudeCodeSession:
         if tier or speed:
             call = replace(call, settings=replace(call.settings, service_tier=tier, speed=speed))
         subagent = parent.thread != _MAIN or bool(record.fields.get("isSidechain"))
-        call = replace(call, project=project_of(record.fields.get("cwd")), subagent=subagent)
+        call = replace(
+            call,
+            request_id=names_of([record.fields.get("requestId"), name]),
+            project=project_of(record.fields.get("cwd")),
+            subagent=subagent,
+        )
         made = answer.messages()
         output = text_of(made[0]) if made else None
         tokens = None if answer.usage is None else answer.usage.output
