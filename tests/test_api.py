@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pkgutil
 import subprocess
 import sys
@@ -284,49 +283,3 @@ def test_diff_prompts(tmp_path: Path, bytes_json: str) -> None:
     assert kvtool.diff_prompts(path, asked, tokenizer=bytes_json).reuse == diff.reuse
     with pytest.raises(kvtool.KvtoolError, match="block_size"):
         kvtool.diff_prompts(held, asked, tokenizer=bytes_json, block_size=0)
-
-
-def test_a_typed_program_passes_the_type_checker(tmp_path: Path) -> None:
-    pytest.importorskip("mypy", reason="mypy is not installed")
-    program = write(
-        str(tmp_path / "program.py"),
-        """\
-import pathlib
-
-import kvtool
-
-
-def gate(prompts: list[list[dict[str, str]]]) -> float:
-    report: kvtool.Report = kvtool.profile(prompts, model="llama-3.1-8b", block_size=16, capacity="20GiB", seed=1)
-    for finding in report.findings:
-        line: int = finding.line
-        print(finding.code, finding.path, line, finding.fix)
-    return report.totals.hit_rate
-
-
-def main() -> int:
-    kvtool.profile("w.yaml")
-    kvtool.profile(pathlib.Path("w.yaml"), views=True, advice=False).save("out.json")
-    kvtool.profile(["a.jsonl", "b.jsonl"], requests=10)
-    try:
-        result: kvtool.CheckResult = kvtool.check("w.yaml", baseline="base.json", max_drop=0.01)
-    except kvtool.KvtoolError as error:
-        print(error.message, error.hint, error.place)
-        return error.exit_code
-    verdict: kvtool.Verdict = result.verdict
-    print(kvtool.load("out.json").to_json(), kvtool.diff_prompts("a", "b").reuse.tokens)
-    return verdict.exit_code
-""",
-    )
-    wrong = write(str(tmp_path / "wrong.py"), 'import kvtool\nkvtool.profile("w.yaml", block_size="16")\n')
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", f"--cache-dir={tmp_path}/cache"]
-    done = subprocess.run(
-        [*command, program, wrong],
-        env={**os.environ, "MYPYPATH": str(Path(kvtool.__file__).parents[1])},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        cwd=tmp_path,
-    )
-    [error, _] = done.stdout.splitlines()
-    assert error.startswith('wrong.py:2: error: Argument "block_size" to "profile" has incompatible type'), done.stderr

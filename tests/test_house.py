@@ -8,8 +8,9 @@ import fnmatch
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import pytest
 
@@ -71,16 +72,30 @@ def test_no_file_name_stands_twice() -> None:
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
 
-def public_classes(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-            yield node.name
+class Module(NamedTuple):
+    """Public classes of a module, and the modules of kvtool that it imports anywhere."""
+
+    classes: list[str]
+    imports: set[str]
+
+
+@cache
+def module_of(path: Path) -> Module:
+    """Each module is parsed once for all tests of this file."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    return Module(classes, rooms.imported(tree, files()))
+
+
+@cache
+def files() -> dict[str, Path]:
+    return rooms.files_of(ROOT)
 
 
 def test_no_public_class_name_stands_twice() -> None:
     found: dict[str, list[str]] = defaultdict(list)
     for path in SOURCES:
-        for name in public_classes(path):
+        for name in module_of(path).classes:
             found[name].append(name_of(path))
     assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}
 
@@ -141,9 +156,8 @@ def faces() -> dict[str, list[str]]:
 def test_a_face_has_no_module_that_only_its_own_package_imports() -> None:
     """The linter sees imports past a face; that a face is not larger than it must be, it does not."""
     importers: dict[str, set[str]] = defaultdict(set)
-    files = rooms.files_of(ROOT)
-    for name, path in files.items():
-        for target in rooms.imported(ast.parse(path.read_text(encoding="utf-8")), files):
+    for name, path in files().items():
+        for target in module_of(path).imports:
             importers[target].add(name)
     assert len(faces()) >= 5
     for package, modules in faces().items():
@@ -153,13 +167,8 @@ def test_a_face_has_no_module_that_only_its_own_package_imports() -> None:
 
 def circles_inside(room: str) -> set[str]:
     """The modules of a room that import each other in a circle, those inside of functions and for types too."""
-    files = rooms.files_of(ROOT)
-    members = {name: path for name, path in files.items() if name.startswith(f"kvtool.{room}.")}
-    imports = {
-        name: {one for one in rooms.imported(ast.parse(path.read_text(encoding="utf-8")), files) if one in members}
-        - {name}
-        for name, path in members.items()
-    }
+    members = {name: path for name, path in files().items() if name.startswith(f"kvtool.{room}.")}
+    imports = {name: (module_of(path).imports & members.keys()) - {name} for name, path in members.items()}
     return {name.removeprefix(f"kvtool.{room}.") for name in members if name in reached(name, imports)}
 
 

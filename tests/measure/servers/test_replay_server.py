@@ -337,6 +337,7 @@ def test_nothing_is_sent_without_a_yes(session: MadeSession, workload: str, caps
     assert server.prompts == []
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_what_was_answered(
     session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -383,6 +384,7 @@ def test_a_process_that_is_ended_keeps_what_was_answered_and_prints_no_traceback
     assert run(["replay", "--recorded", str(kept), "--json"]) == 0
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_before_an_answer_is_no_mistake(session: MadeSession, workload: str) -> None:
     def stops(handler: FakeHandler, _: int) -> bool:
         os.kill(os.getpid(), signal.SIGINT)
