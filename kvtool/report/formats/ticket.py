@@ -49,9 +49,7 @@ def write(result: CheckResult, options: WriteOptions) -> str:
     misses = ticket_misses(result)
     lines = ["# Cached prompts that were not read", ""]
     if not misses:
-        return "\n".join(
-            [*lines, "No miss is left to the provider: the log explains all of them, or reports none.", ""]
-        )
+        return "\n".join([*lines, "No miss is left to the provider: the log explains each one, or reports none.", ""])
     tokens = f"{sum(each.event.tokens for each in misses):,} prompt tokens"
     lines += [
         f"{plural(len(misses), 'request')} did not read {tokens} that an earlier request had cached{_lost(misses)}.",

@@ -16,8 +16,8 @@ def ttl_sentence(ttl: TtlCosts | None, currency: str = "USD") -> str:
         return ""
     paid, minutes, hour = Decimal(ttl.paid), Decimal(ttl.five_minutes), Decimal(ttl.one_hour)
     text = (
-        f"By replay of these gaps, caching for 5 minutes costs {shown_money(minutes, currency)} and for 1 hour "
-        f"{shown_money(hour, currency)} (paid {shown_money(paid, currency)})."
+        f"A replay with the same gaps costs {shown_money(minutes, currency)} with 5-minute caching and "
+        f"{shown_money(hour, currency)} with 1-hour caching (paid {shown_money(paid, currency)})."
     )
     best = min(minutes, hour)
     if best >= paid:
