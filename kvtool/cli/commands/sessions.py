@@ -15,7 +15,7 @@ from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
     from kvtool.profiler.sessions.agent_folders import TranscriptFolder
-    from kvtool.results.documents.sessions import SessionsDocument
+    from kvtool.results.documents.agent_sessions import SessionsDocument
 
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from kvtool.profiler.sessions.agent_folders import TranscriptFile, TranscriptFolder
 from kvtool.profiler.sessions.transcript_sums import TranscriptSums
-from kvtool.results.documents.sessions import SessionFolder, SessionRow, SessionsDocument
+from kvtool.results.documents.agent_sessions import SessionFolder, SessionRow, SessionsDocument
 from kvtool.results.misses import MissRow, sum_rows, sum_ttl
 from kvtool.text.files.result_cache import ResultCache, code_state, hash_of
 from kvtool.version import __version__

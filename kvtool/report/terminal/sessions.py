@@ -12,7 +12,7 @@ from kvtool.report.terminal.lines import put_next
 from kvtool.report.terminal.render import print_table
 from kvtool.report.views.section import Cell, Figure, Table, TableColumn
 from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
-from kvtool.results.documents.sessions import SessionRow, SessionsDocument
+from kvtool.results.documents.agent_sessions import SessionRow, SessionsDocument
 from kvtool.results.misses import MISS_CAUSES, MissRow, sum_rows
 from kvtool.text.terminal.console import ascii_only, put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural

@@ -22,7 +22,7 @@ from kvtool.errors import KvtoolError
 from kvtool.profiler.sessions.agent_folders import find_folders
 from kvtool.profiler.sessions.session_list import SessionList, TranscriptIndex
 from kvtool.profiler.sessions.transcript_sums import TranscriptReader, TranscriptSums
-from kvtool.results.documents.sessions import SessionsDocument
+from kvtool.results.documents.agent_sessions import SessionsDocument
 from kvtool.results.misses import sum_rows
 from kvtool.text.terminal.progress import Progress
 from tests.profiler.sessions.made_transcripts import made_folder, made_session, write_lines
