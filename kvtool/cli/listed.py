@@ -68,6 +68,13 @@ COMMANDS = (
         "LogsCommand",
     ),
     Listed(
+        "Find",
+        "sessions",
+        "List sessions of Claude Code and Codex by cache misses.",
+        "kvtool.cli.commands.sessions",
+        "SessionsCommand",
+    ),
+    Listed(
         "Find", "trace", "Save logs as block traces, without their text.", "kvtool.cli.commands.trace", "TraceCommand"
     ),
     Listed(

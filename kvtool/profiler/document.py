@@ -18,7 +18,7 @@ from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.run.run_books import CounterBook, DecodeBook, RowBook, TimeBook
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run_model import ModelSizes
-from kvtool.results.choices import By
+from kvtool.results.choices import TokensBy
 from kvtool.results.finding import Finding
 from kvtool.results.report import (
     Alignment,
@@ -60,7 +60,7 @@ def made_report(
     kv_cache_dtype: KvCacheDtype | None,
     skipped_lines: int,
     editable: bool,
-    by: By | None,
+    by: TokensBy | None,
     told: MoneySections,
 ) -> Report:
     """Return the report of a run, before anything is measured or judged, and without its configuration.

@@ -45,7 +45,7 @@ from kvtool.profiler.run.workload_runs import WorkloadRuns, workload_file
 from kvtool.profiler.run_model import ModelSizes
 from kvtool.profiler.sticky_sessions import note_sessionless_requests
 from kvtool.profiler.unexplained_losses import add_rest_findings, check_losses_explained
-from kvtool.results.choices import By
+from kvtool.results.choices import By, tokens_by
 from kvtool.results.finding import Finding
 from kvtool.results.money import GpuMoney
 from kvtool.results.report import KvCacheDtype, Report
@@ -241,6 +241,7 @@ class Profiler:
         findings = self._run_findings(result, groups)
         findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
         misses = result.find(MissBook)
+        self._check_by(misses)
         if self.wanted.advice and not result.partial and (misses is None or misses.advisable):
             from kvtool.profiler.advice.trial_findings import Teller, drop_repeated_findings
 
@@ -266,7 +267,7 @@ class Profiler:
             kv_cache_dtype=gain,
             skipped_lines=skipped,
             editable=self.edits is not None and bool(self.edits.files),
-            by=self.wanted.by,
+            by=tokens_by(self.wanted.by),
             told=self._money_sections(result, off),
         )
         apart = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
@@ -281,6 +282,16 @@ class Profiler:
             report = report.model_copy(update={"kv_events": told})
         self.metrics = run_metrics(plan, result, report.totals)
         return report
+
+    def _check_by(self, misses: MissBook | None) -> None:
+        """Raise KvtoolError where sums were asked for that only a log with reported usage has."""
+        by = self.wanted.by
+        if by is None or tokens_by(by) is not None or (misses is not None and misses.total.requests):
+            return
+        raise KvtoolError(
+            f"{self.path}: a breakdown by {by} needs a log with reported usage",
+            hint="without usage: session, tenant or line",
+        )
 
     def measured(self, report: Report) -> Report:
         """Return the report of `run` with the results of real runs, if requested; an interruption marks it."""

@@ -38,6 +38,8 @@ FORMATS = {
         Format("sarif", "SARIF 2.1.0, for code scanning", "kvtool.report.formats.sarif", (".sarif", ".sarif.json")),
         Format("gitlab", "GitLab's code quality report", "kvtool.report.formats.gitlab"),
         Format("html", "a report to send around: one file", "kvtool.report.html", (".html", ".htm"), views=True),
+        Format("ticket", "misses that the provider must explain, for its support", "kvtool.report.formats.ticket"),
+        Format("ticket-json", "the same, for a program", "kvtool.report.formats.ticket_json"),
         Format("csv", "a row for each group, for spreadsheets", "kvtool.report.formats.csv_table", (".csv",)),
         Format("svg", "the terminal report as a picture", "kvtool.report.formats.svg", (".svg",), views=True),
         Format(

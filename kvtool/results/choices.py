@@ -13,8 +13,12 @@ RadixEviction = Literal["lru", "lfu", "slru", "priority"]
 """Which leaf of SGLang's tree goes first."""
 Routing = Literal["round-robin", "random", "sticky", "prefix-aware"]
 """How requests are given to replicas."""
-By = Literal["session", "tenant", "line"]
+By = Literal["session", "tenant", "line", "event", "project", "model", "day"]
 """What sums go by, beside groups."""
+TokensBy = Literal["session", "tenant", "line"]
+"""Of these, what the fates of tokens go by."""
+MissesBy = Literal["event", "session", "project", "model", "day"]
+"""And what misses in reported usage go by."""
 OnBadLine = Literal["error", "skip"]
 """A record that cannot be read stops the run, or is left out and counted."""
 
@@ -54,3 +58,21 @@ TaskEngine = Literal["local", "ray"]
 
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""
+
+
+def tokens_by(by: By | None) -> TokensBy | None:
+    """Return what the fates of tokens go by, where that was asked for."""
+    match by:
+        case "session" | "tenant" | "line":
+            return by
+        case _:
+            return None
+
+
+def misses_by(by: By | None) -> MissesBy | None:
+    """Return what misses in reported usage go by, where that was asked for."""
+    match by:
+        case "session" | "event" | "project" | "model" | "day":
+            return by
+        case _:
+            return None

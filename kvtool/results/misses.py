@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Annotated, Literal
 
+from pydantic import AfterValidator, Field
+
+from kvtool.results.choices import MissesBy
 from kvtool.results.document_base import Count, Model
 from kvtool.results.money import Amount
 
@@ -78,6 +83,11 @@ class MissEvent(Model):
     cost: Amount | None
     detail: str
     place: str | None = None
+    model: str | None = None
+    provider_id: str | None = None
+    """What the provider calls the request, where the log calls it otherwise."""
+    prefix: str | None = None
+    """Hash of the tokens at its front that are those of the earlier request; for misses by exclusion."""
 
 
 class MissSum(Model):
@@ -132,6 +142,78 @@ class FieldSeparation(Model):
     tried: Count
 
 
+def _by_cost(sums: dict[MissCause, MissSum]) -> dict[MissCause, MissSum]:
+    """Return the costliest first: files have keys in the order of the alphabet."""
+    return dict(sorted(sums.items(), key=lambda item: (-Decimal(item[1].cost or 0), -item[1].tokens)))
+
+
+CauseSums = Annotated[dict[MissCause, MissSum], AfterValidator(_by_cost)]
+"""Sums by cause, the costliest first."""
+
+
+class MissRow(Model):
+    """The requests of one session, project, model or day. `promised`, `read` and `by_cause` are as in `CacheMisses`.
+
+    `cost` is the price of the misses above that of reads, `paid` the price of all requests (None: no price is known of any).
+    `first` and `last` are the times of the first and the last request, in seconds since 1970 where the log has a clock.
+    """
+
+    key: str
+    project: str | None
+    """The project of its last request, where the log names one."""
+    subagent: bool
+    """Whether a subagent sent its last request, not the user's own conversation."""
+    requests: Count
+    prompt_tokens: Count
+    promised: Count
+    read: Count
+    cost: Amount | None
+    paid: Amount | None
+    first: float | None
+    last: float | None
+    by_cause: CauseSums
+
+    @property
+    def missed(self) -> int:
+        """Tokens that were cached and not read."""
+        return self.promised - self.read
+
+
+class MissRows(Model):
+    """Misses by session, project, model or day, the costliest first. By event there are no rows but the events themselves."""
+
+    by: MissesBy
+    rows: list[MissRow]
+
+
+class TtlCosts(Model):
+    """The price of some requests as paid, and by replay of their gaps with all marks for 5 minutes or for an hour."""
+
+    requests: Count
+    paid: Amount
+    five_minutes: Amount
+    one_hour: Amount
+
+
+class Compaction(Model):
+    """A conversation that was compacted or cleared: its prompt had `before` tokens and then `after`, of which `computed` again.
+
+    `cost` is the price of these above a read. In the `turns` requests from then on, shorter prompts saved `saved` more than that
+    (negative: less). It pays after `break_even` requests. The request for the summary is in no transcript and not in the price.
+    """
+
+    request: str
+    session: str
+    time: float | None
+    before: Count
+    after: Count
+    computed: Count
+    cost: Amount | None
+    turns: Count
+    saved: Amount | None
+    break_even: Count | None
+
+
 class CacheMisses(Model):
     """All misses of the `requests` with reported reads, which have `prompt_tokens`.
 
@@ -144,7 +226,7 @@ class CacheMisses(Model):
     prompt_tokens: Count
     promised: Count
     read: Count
-    by_cause: dict[MissCause, MissSum]
+    by_cause: CauseSums
     events: list[MissEvent]
     left_out: Count
     rule_contradictions: list[str]
@@ -157,6 +239,62 @@ class CacheMisses(Model):
     """The field that separates misses without a known cause best; None: no field does so better than chance."""
     hypothesis: Hypothesis | None = None
     """The hypothesis under which a rerun gives the reported reads; None: none was needed, or none does."""
+    began: float | None = None
+    """When the log begins, in seconds since 1970; None where it has no clock."""
+    rows: MissRows | None = None
+    """The same by session, project, model or day, as `--by` asks; the rows sum to the figures above."""
+    ttl: TtlCosts | None = None
+    """Where the provider sells both times to live."""
+    compactions: list[Compaction] = Field(default_factory=list)
+
+
+def amount(values: Iterable[str | None]) -> str | None:
+    """Return the sum of the known amounts; None where none is known."""
+    known = [Decimal(value) for value in values if value is not None]
+    return format(sum(known, Decimal(0)).normalize(), "f") if known else None
+
+
+def sum_ttl(parts: Sequence[TtlCosts]) -> TtlCosts | None:
+    """Return the sums of several replays; None where there is none."""
+    if not parts:
+        return None
+    return TtlCosts(
+        requests=sum(each.requests for each in parts),
+        paid=amount(each.paid for each in parts) or "0",
+        five_minutes=amount(each.five_minutes for each in parts) or "0",
+        one_hour=amount(each.one_hour for each in parts) or "0",
+    )
+
+
+def sum_rows(key: str, rows: Sequence[MissRow]) -> MissRow:
+    """Return one row for several."""
+    causes: dict[MissCause, list[MissSum]] = {}
+    for row in rows:
+        for cause, each in row.by_cause.items():
+            causes.setdefault(cause, []).append(each)
+    sums = {
+        cause: MissSum(
+            events=sum(each.events for each in parts),
+            tokens=sum(each.tokens for each in parts),
+            written=sum(each.written for each in parts),
+            cost=amount(each.cost for each in parts),
+        )
+        for cause, parts in causes.items()
+    }
+    return MissRow(
+        key=key,
+        project=None,
+        subagent=False,
+        requests=sum(row.requests for row in rows),
+        prompt_tokens=sum(row.prompt_tokens for row in rows),
+        promised=sum(row.promised for row in rows),
+        read=sum(row.read for row in rows),
+        cost=amount(row.cost for row in rows),
+        paid=amount(row.paid for row in rows),
+        first=min((row.first for row in rows if row.first is not None), default=None),
+        last=max((row.last for row in rows if row.last is not None), default=None),
+        by_cause=sums,
+    )
 
 
 def hypothesis_in_words(found: Hypothesis) -> str:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol
 
 from pydantic import Field
 
-from kvtool.results.choices import By
+from kvtool.results.choices import TokensBy
 from kvtool.results.document_base import Count, Document, Model, Ratio
 from kvtool.results.event_reads import EventReads
 from kvtool.results.finding import Finding
@@ -211,7 +211,7 @@ class SumRow(Model):
 
 
 class Sums(Model):
-    by: By
+    by: TokensBy
     rows: list[SumRow]
 
 

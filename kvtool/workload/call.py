@@ -108,6 +108,12 @@ class Call:
     model: str | None = None
     provider: str | None = None
     tenant: str | None = None
+    request_id: str | None = None
+    """What its provider calls it, where the log calls it otherwise."""
+    project: str | None = None
+    """The folder in which an agent worked: its last name."""
+    subagent: bool = False
+    """Whether an agent sent it that another one had started."""
     usage: Usage | None = None
     scope: CacheScope = field(default_factory=CacheScope)
     settings: CallSettings = field(default_factory=CallSettings)

@@ -95,6 +95,13 @@ class Job:
         """Return the engine's answer."""
         return Output(self.output_text)
 
+    @property
+    def logged_output(self) -> int:
+        """Tokens of the answer that the log records; 0 where it records none."""
+        turn = self.turn
+        known = turn.output_text is not None or turn.output_ids is not None or turn.output_tokens is not None
+        return len(self.request.output_ids or ()) if known else 0
+
     def computed_output(self) -> Ids:
         """Return the answer as far as its keys and values are computed: all but the last token. Unknown for a trace of hashes."""
         if self.request.output_ids is None or self.unit != 1:

@@ -22,6 +22,7 @@ from kvtool.lint.folders.lint_cache import LintCache, cache_folder
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.linting import _shares, judge_all
 from kvtool.results.finding import Finding, Snippet
+from kvtool.text.files import result_cache
 from tests.files import write
 
 RULES = "Answer only from the handbook, quote the line that you took it from, and be kind. " * 8
@@ -137,7 +138,7 @@ def test_a_folder_that_cannot_be_written_is_no_error(lint: Lint, tmp_path: Path)
 
 
 def test_the_oldest_go_where_there_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lint_cache, "MOST_BYTES", 2_500)
+    monkeypatch.setattr(result_cache, "MOST_BYTES", 2_500)
     one = TextInput("a.py", "", "python")
     for number in range(4):
         cache = LintCache(tmp_path, (number,))

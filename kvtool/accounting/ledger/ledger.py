@@ -22,7 +22,7 @@ from kvtool.accounting.ledger.watcher import Watcher
 from kvtool.accounting.prefix_tree import Ids, RadixTree, with_answer
 from kvtool.accounting.token_store import TokenStore
 from kvtool.engine.blocks.chain_numbers import Chain, TraceNumbers
-from kvtool.results.choices import By
+from kvtool.results.choices import TokensBy
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
@@ -67,7 +67,7 @@ class Ledger:
         fates: bool = True,
         salted: bool = True,
         moves: bool = False,
-        by: By | None = None,
+        by: TokensBy | None = None,
         watcher: Watcher | None = None,
     ) -> None:
         """Create the ledger. `newline` returns the mask of token ids that end a line. Without `find_gaps` differences are not

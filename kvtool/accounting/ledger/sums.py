@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kvtool.accounting.ledger.source_lines import UNKNOWN, source_lines
-from kvtool.results.choices import By
+from kvtool.results.choices import TokensBy
 from kvtool.results.report import lost_tokens
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
@@ -49,7 +49,7 @@ class Booked(NamedTuple):
 class SumBook:
     """Rows of sums. Memory grows with newly computed text: two words for each line."""
 
-    def __init__(self, by: By) -> None:
+    def __init__(self, by: TokensBy) -> None:
         self.by = by
         self._numbers: dict[str, int] = {}
         self._rows: list[SumTotals] = []

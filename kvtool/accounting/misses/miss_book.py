@@ -10,26 +10,23 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
-from kvtool.accounting.misses.miss_rows import ComparedRequest, MissRow
-from kvtool.accounting.misses.prompt_states import CacheKey, PromptStates, message_forms, tool_forms
+from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
+from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, MissesByKey, MissTotals, decimal_text
+from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, Earlier, PromptStates, message_forms, tool_forms
 from kvtool.accounting.misses.replica_trials import ReplicaTrials
-from kvtool.accounting.misses.reported_request import ReportedRequest
+from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest
+from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.accounting.servers.server import ServedRequest
-from kvtool.results.misses import (
-    CacheMisses,
-    Hypothesis,
-    MissCause,
-    MissEvent,
-    MissSum,
-    ReportAgreement,
-    hypothesis_in_words,
-)
+from kvtool.results.choices import MissesBy
+from kvtool.results.misses import CacheMisses, Hypothesis, MissCause, MissEvent, ReportAgreement, hypothesis_in_words
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.jobs import Job
 
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
+    from kvtool.accounting.prices.price_row import Rates
 
 _MOST_EVENTS = 10_000
 """Events that are kept, the largest ones, a bound on memory; the sums are of all."""
@@ -43,22 +40,6 @@ _MOST_CONTRADICTED = 0.1
 
 
 @dataclass(slots=True)
-class _CauseSum:
-    events: int = 0
-    tokens: int = 0
-    written: int = 0
-    cost: Decimal | None = None
-
-    def add(self, other: _CauseSum) -> None:
-        """Add the misses of another sum."""
-        self.events += other.events
-        self.tokens += other.tokens
-        self.written += other.written
-        if other.cost is not None:
-            self.cost = (self.cost or Decimal(0)) + other.cost
-
-
-@dataclass(slots=True)
 class MissBook(Book):
     """Compare each request's reported read with what the requests before it left in the cache."""
 
@@ -66,11 +47,10 @@ class MissBook(Book):
     epoch: float | None
     hosted: bool
     """Whether a provider serves the requests, not an engine of the user."""
+    by: MissesBy | None = None
+    """What the sums go by, beside those of all requests."""
     takes_batches = False
-    requests: int = 0
-    prompt_tokens: int = 0
-    promised: int = 0
-    read: int = 0
+    total: MissTotals = field(default_factory=MissTotals)
     unknown: dict[str, int] = field(default_factory=dict)
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
@@ -84,22 +64,36 @@ class MissBook(Book):
     marked: int = 0
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
     _states: PromptStates = field(default_factory=PromptStates)
-    _sums: dict[MissCause, _CauseSum] = field(default_factory=dict)
     _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
     """A heap of the largest ones: tokens, number, event."""
     _count: int = 0
     _keys: set[CacheKey] = field(default_factory=set)
     _search: FieldSearch = field(default_factory=FieldSearch)
     _trials: ReplicaTrials = field(default_factory=ReplicaTrials)
-    _unknown: dict[int, _CauseSum] = field(default_factory=dict)
-    """By number, misses of the user's own server that have no cause yet."""
+    _unknown: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
+    """By number, misses of the user's own server that have no cause yet, and the row that has them."""
+    _by_key: MissesByKey | None = field(init=False)
+    _replay: TtlReplay = field(default_factory=TtlReplay)
+    _compactions: Compactions = field(default_factory=Compactions)
+    _tested: tuple[Hypothesis | None, frozenset[int]] | None = None
+    """The hypothesis that explains misses of the user's own server, with their numbers; None: not tested yet."""
+
+    def __post_init__(self) -> None:
+        self._by_key = None if self.by is None else MissesByKey(self.by)
+
+    def leave_out(self, job: Job) -> None:
+        """Enter a request for whose model no cache rules are known: its report is a fact all the same."""
+        self._add(job, None, None)
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
+        self._add(job, entry, served)
+
+    def _add(self, job: Job, entry: LedgerEntry | None, served: ServedRequest | None) -> None:
         request = ReportedRequest.of(job, entry, served)
         if request is None:
             return
-        self.requests += 1
-        self.prompt_tokens += request.prompt
+        if self.epoch is None:
+            self.epoch = job.turn.epoch
         if len(self._keys) < _MOST_KEYS:
             self._keys.add(request.key)
         self._judge_rules(request)
@@ -113,21 +107,45 @@ class MissBook(Book):
             tool_forms(turn.tools, () if like is None else like.tools),
             self.hosted,
         )
-        rows = compared.rows()
-        self.promised += request.read + sum(row.tokens for row in rows)
-        self.read += request.read
-        first = self._count
-        for row in rows:
-            self._enter(request, row)
-        if not self.hosted and request.whole:
-            unexplained = [number for number, row in enumerate(rows, first + 1) if row.found.cause == "unknown"]
-            unkept = any(row.found.cause == "answer_not_kept" for row in rows)
-            self._trials.add(request.kept_read(tuple(unexplained), unkept=unkept))
-        if turn.call.fields:
-            missed = any(row.found.cause in ("provider", "unknown") for row in rows)
-            hit = compared.before is not None and all(row.found.cause in _NEVER_STORED for row in rows)
-            self._search.add(turn.session, turn.call.fields, missed=missed if missed or hit else None)
+        parts = compared.parts()
+        self._enter(request, earlier, parts)
+        self._search_fields(compared, parts)
         self._states.add(request.state_after(compared.before, self.epoch, compared.forms, compared.tools))
+
+    def _enter(self, request: ReportedRequest, earlier: Earlier, parts: list[MissPart]) -> None:
+        """Enter a request and its misses in the sums, the events and the replays."""
+        turn, usage, rates = request.job.turn, request.usage, self._rates(request)
+        missed = [_priced(part, request, rates) for part in parts]
+        paid = None if rates is None else _paid(request, rates)
+        whole = MissedRequest(request.prompt, request.read, usage.all_written or 0, paid, request.now, missed)
+        self.total.add(whole)
+        row = None
+        if self._by_key is not None:
+            self._by_key.add(turn, whole, self.epoch)
+            row = self._by_key.row_of(turn, self.epoch)
+        first = self._count
+        shared = max(earlier.shared_session, earlier.shared_same_cache) // CHUNK
+        prefix = f"{request.names[shared - 1]:016x}" if shared else None
+        for part, each in zip(parts, missed, strict=True):
+            self._keep_event(request, part, each.cost, prefix)
+            if each.cause == "expired" and part.gap is not None and request.rules is not None:
+                self.expired += 1
+                self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
+            if each.cause == "unknown" and not self.hosted:
+                self._unknown[self._count] = CauseSum(1, each.tokens, whole.written, each.cost), row
+        if not self.hosted and request.whole:
+            unexplained = [number for number, each in enumerate(missed, first + 1) if each.cause == "unknown"]
+            unkept = any(each.cause == "answer_not_kept" for each in missed)
+            self._trials.add(request.kept_read(tuple(unexplained), unkept=unkept))
+        self._follow(request, earlier, rates, sum(each.tokens for each in missed if each.cause == "expired"))
+
+    def _search_fields(self, compared: ComparedRequest, parts: list[MissPart]) -> None:
+        """Enter the fields of a record as those of a miss without a known cause, or of a hit."""
+        turn = compared.request.job.turn
+        if turn.call.fields:
+            missed = any(part.found.cause in ("provider", "unknown") for part in parts)
+            hit = compared.before is not None and all(part.found.cause in _NEVER_STORED for part in parts)
+            self._search.add(turn.session, turn.call.fields, missed=missed if missed or hit else None)
 
     def _judge_rules(self, request: ReportedRequest) -> None:
         """Count what the log lacks, and whether the documented rules allow what was read."""
@@ -142,55 +160,65 @@ class MissBook(Book):
             self.agreeing += abs(predicted - request.read) <= request.least
         self.marked += request.lack is None and rules is not None and rules.keeps == "breakpoints"
 
-    def _enter(self, request: ReportedRequest, row: MissRow) -> None:
-        cost = self._cost(request, row.tokens)
-        written = request.usage.all_written
-        found = row.found
-        added = _CauseSum(1, row.tokens, written or 0, cost)
-        self._sums.setdefault(found.cause, _CauseSum()).add(added)
+    def _follow(self, request: ReportedRequest, earlier: Earlier, rates: Rates | None, expired: int) -> None:
+        """Enter a request in the replay of times to live, and in the compactions of its session."""
+        before, session, now = earlier.session, request.job.turn.session, request.now
+        gap = None if before is None or now is None or before.time is None else max(now - before.time, 0.0)
+        if rates is not None:
+            self._replay.add(request.usage, request.answer, rates, before, gap, expired)
+        if before is None or session is None:
+            return
+        shorter = request.own_tokens < before.own_tokens and earlier.shared_session < before.own_tokens - LEAST_TOKENS
+        if not shorter or request.lack is None:
+            self._compactions.continued(session)
+            return
+        from kvtool.accounting.prices.price_row import MILLION
+
+        of_token = None if rates is None else (_above_read(request, rates) / MILLION, rates.read / MILLION)
+        prompts = before.prompt, request.prompt
+        self._compactions.compacted(
+            request.job.request.id, session, now, prompts=prompts, read=request.read, rates=of_token
+        )
+
+    def _keep_event(self, request: ReportedRequest, part: MissPart, cost: Decimal | None, prefix: str | None) -> None:
+        found = part.found
         self._count += 1
-        if found.cause == "expired" and row.gap is not None and request.rules is not None:
-            self.expired += 1
-            self.too_long += row.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
-        if found.cause == "unknown" and not self.hosted:
-            self._unknown[self._count] = added
         event = MissEvent(
             request=request.job.request.id,
             session=request.job.turn.session,
             time=request.now,
-            gap=row.gap,
+            gap=part.gap,
             cause=found.cause,
             certainty=found.certainty,
-            tokens=row.tokens,
-            written=written,
-            cost=None if cost is None else format(cost.normalize(), "f"),
+            tokens=part.tokens,
+            written=request.usage.all_written,
+            cost=decimal_text(cost),
             detail=found.detail,
             place=found.place,
+            model=request.call.model,
+            provider_id=request.call.request_id,
+            prefix=prefix if found.cause == "provider" else None,
         )
         keep = heapq.heappush if len(self._events) < _MOST_EVENTS else heapq.heappushpop
-        keep(self._events, (row.tokens, -self._count, event))
+        keep(self._events, (part.tokens, -self._count, event))
 
-    def _cost(self, request: ReportedRequest, tokens: int) -> Decimal | None:
-        """Return what the tokens cost above a read: by the rate of what the request wrote, else as input."""
+    def _rates(self, request: ReportedRequest) -> Rates | None:
+        """Return the rates of a request; None where no price is known."""
         if self.money is None:
             return None
         moment = None if request.now is None else moment_of(self.epoch, request.now)
-        rates = self.money.rates_of(request.call, request.prompt, moment)
-        if rates is None:
-            return None
-        from kvtool.accounting.prices.price_row import MILLION
+        return self.money.rates_of(request.call, request.prompt, moment)
 
-        written, hour = request.usage.all_written or 0, request.usage.written_1h or 0
-        return tokens * rates.above_read(written=written, written_1h=hour) / MILLION
-
-    def _totals(self, explained: frozenset[int]) -> dict[MissCause, _CauseSum]:
-        """Return the sums by cause, with those misses that several replicas explain under that cause."""
-        if not explained:
-            return self._sums
-        parts: dict[MissCause, _CauseSum] = {"replicas": _CauseSum(), "unknown": _CauseSum()}
-        for number, each in self._unknown.items():
-            parts["replicas" if number in explained else "unknown"].add(each)
-        return {cause: total for cause, total in {**self._sums, **parts}.items() if total.events}
+    def _explain_unknown(self) -> tuple[Hypothesis | None, frozenset[int]]:
+        """Test hypotheses by reruns, once, and give the misses that one explains their cause."""
+        if self._tested is None:
+            found = None if self.hosted else self._trials.found()
+            self._tested = (None, frozenset()) if found is None else found
+            for number in self._tested[1]:
+                misses, row = self._unknown[number]
+                for totals in (self.total, *([] if row is None else [row])):
+                    totals.explain(misses, "replicas")
+        return self._tested
 
     @property
     def cache_keys(self) -> int:
@@ -206,7 +234,7 @@ class MissBook(Book):
     @property
     def knows_prompts(self) -> bool:
         """Whether the log holds most prompts whole: else what the rules give is no prediction of theirs."""
-        return 2 * sum(self.unknown.values()) <= self.requests
+        return 2 * sum(self.unknown.values()) <= self.total.requests
 
     @property
     def rules_hold(self) -> bool:
@@ -226,35 +254,26 @@ class MissBook(Book):
     @property
     def knows_marks(self) -> bool:
         """Whether a mark can be missing: not in most requests of logs without marks, or of providers that need none."""
-        return not self.requests or (2 * self.marked > self.requests and self.rules_hold)
+        return not self.total.requests or (2 * self.marked > self.total.requests and self.rules_hold)
 
     def misses(self) -> CacheMisses | None:
         """Return the sums and events; None where no request reports its reads."""
-        if not self.requests:
+        total = self.total
+        if not total.requests:
             return None
-        tried = None if self.hosted else self._trials.found()
-        hypothesis, explained = (None, frozenset[int]()) if tried is None else tried
+        hypothesis, explained = self._explain_unknown()
         events = [
             _simulated(event, hypothesis, known=-number in explained)
             for _, number, event in sorted(self._events, key=lambda kept: -kept[1])
         ]
-        totals = self._totals(explained)
-        sums = {
-            cause: MissSum(
-                events=total.events,
-                tokens=total.tokens,
-                written=total.written,
-                cost=None if total.cost is None else format(total.cost.normalize(), "f"),
-            )
-            for cause, total in sorted(totals.items(), key=lambda item: (-(item[1].cost or 0), -item[1].tokens))
-        }
-        assert self.promised - self.read == sum(each.tokens for each in sums.values())
+        by_cause = total.by_cause()
+        assert total.missed == sum(each.tokens for each in by_cause.values())
         return CacheMisses(
-            requests=self.requests,
-            prompt_tokens=self.prompt_tokens,
-            promised=self.promised,
-            read=self.read,
-            by_cause=sums,
+            requests=total.requests,
+            prompt_tokens=total.prompt_tokens,
+            promised=total.promised,
+            read=total.read,
+            by_cause=by_cause,
             events=events,
             left_out=self._count - len(events),
             unknown_fields=sorted(self.unknown),
@@ -263,7 +282,31 @@ class MissBook(Book):
             separation=self._search.separation(),
             hypothesis=hypothesis,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
+            began=self.epoch if moment_of(self.epoch, 0.0) is not None else None,
+            rows=None if self._by_key is None else self._by_key.rows(total, self.epoch),
+            ttl=self._replay.result(),
+            compactions=self._compactions.results(),
         )
+
+
+def _priced(part: MissPart, request: ReportedRequest, rates: Rates | None) -> Missed:
+    """Return a part of the misses with its price above that of a read."""
+    if rates is None:
+        return Missed(part.found.cause, part.tokens, None)
+    from kvtool.accounting.prices.price_row import MILLION
+
+    return Missed(part.found.cause, part.tokens, part.tokens * _above_read(request, rates) / MILLION)
+
+
+def _above_read(request: ReportedRequest, rates: Rates) -> Decimal:
+    """Return what a million tokens cost above a read: by the rate of what the request wrote, else as input."""
+    return rates.above_read(written=request.usage.all_written or 0, written_1h=request.usage.written_1h or 0)
+
+
+def _paid(request: ReportedRequest, rates: Rates) -> Decimal:
+    from kvtool.accounting.prices.money_book import reported_bill
+
+    return reported_bill(request.usage, request.prompt, request.answer, rates).total
 
 
 def _simulated(event: MissEvent, hypothesis: Hypothesis | None, *, known: bool) -> MissEvent:

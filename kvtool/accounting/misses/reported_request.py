@@ -36,15 +36,15 @@ class ReportedRequest:
     read: int
     prediction: Prediction | None
     entry: LedgerEntry | None
-    hit: int
-    """Our tokens that the simulated cache read."""
+    hit: int | None
+    """Our tokens that the simulated cache read; None where no rules are known."""
     lack: str | None
     key: CacheKey
     names: tuple[int, ...]
 
     @classmethod
-    def of(cls, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> ReportedRequest | None:
-        """Return the request; None where its prompt or its read is not reported."""
+    def of(cls, job: Job, entry: LedgerEntry | None, served: ServedRequest | None) -> ReportedRequest | None:
+        """Return the request; None where its prompt or its read is not reported. `served` is None where no rules are known."""
         call = job.turn.call
         usage = call.usage
         if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
@@ -57,7 +57,8 @@ class ReportedRequest:
             call.model, scope.key or job.turn.salt, call.provider, (scope.organisation, scope.workspace, scope.region)
         )
         names = chunk_names(job.ids)
-        return cls(job, usage, usage.prompt, usage.cached, served.prediction, entry, served.hit, lack, key, names)
+        prediction, hit = (None, None) if served is None else (served.prediction, served.hit)
+        return cls(job, usage, usage.prompt, usage.cached, prediction, entry, hit, lack, key, names)
 
     @property
     def call(self) -> Call:
@@ -75,9 +76,14 @@ class ReportedRequest:
     @property
     def predicted(self) -> int | None:
         """Tokens that the rules predict to be read: a provider's, else those of the user's engine; None for a prompt not whole."""
-        if not self.whole:
+        if not self.whole or self.hit is None:
             return None
         return self.theirs_of(self.hit) if self.prediction is None else self.prediction.cached
+
+    @property
+    def answer(self) -> int:
+        """Tokens of the answer: as reported, else as the log holds it."""
+        return self.job.logged_output if self.usage.output is None else self.usage.output
 
     @property
     def own_tokens(self) -> int:

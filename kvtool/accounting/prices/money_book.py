@@ -131,7 +131,7 @@ class MoneyBook:
     ) -> None:
         answer = usage.output if usage.output is not None else output
         written = usage.all_written or 0
-        paid = bill_of(Charged(prompt, usage.cached or 0, written, usage.written_1h or 0, answer), rates)
+        paid = reported_bill(usage, prompt, answer, rates)
         without = bill_of(Charged(prompt, output=answer), rates)
         by_rules = paid
         if prediction is not None:
@@ -202,6 +202,12 @@ class MoneyBook:
     def known(self) -> bool:
         """Return whether there are any figures: a model with a price, or reported reads."""
         return self.told or self.total[False].costs.requests > 0
+
+
+def reported_bill(usage: Usage, prompt: int, answer: int, rates: Rates) -> Bill:
+    """Return the cost of a request with this prompt and answer, in tokens, by what its usage says of reads and writes."""
+    written = usage.all_written or 0
+    return bill_of(Charged(prompt, usage.cached or 0, written, usage.written_1h or 0, answer), rates)
 
 
 def _charged(prediction: Prediction | None, parts: list[tuple[str, int]]) -> list[tuple[str, int, bool]]:

@@ -52,7 +52,10 @@ class ProfileCommand(Command):
     measuring: Measuring
     advice: Annotated[bool, Option("Try fixes for the costliest causes.", flag="--advice/--no-advice")] = True
     limits: Limits
-    by: Annotated[By | None, Option("Breakdown by session, tenant or line of source.", "KEY")] = None
+    by: Annotated[
+        By | None,
+        Option("Breakdown by session, tenant or line; with usage also by event, project, model or day.", "KEY"),
+    ] = None
     view: Annotated[Writing, only("details", "boundaries")]
     per_request: Annotated[bool, Option("List every request in the JSON.", panel=Panel.ADVANCED)] = False
     writing: Annotated[Writing, only("show_text", "outputs")]

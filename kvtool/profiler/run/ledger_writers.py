@@ -12,7 +12,7 @@ from kvtool.accounting.servers.server import Rungs, ServedRequest, ServerTraits
 from kvtool.diagnose.causes import CauseBook
 from kvtool.profiler.run.cause_sample import CauseSample
 from kvtool.profiler.run.run_books import Hits, hits_key
-from kvtool.results.choices import By
+from kvtool.results.choices import TokensBy
 from kvtool.workload.jobs import Job, JobMaker, TokensTurn
 from kvtool.workload.turn import Turn
 
@@ -53,7 +53,7 @@ def new_ledger(
     *,
     find_gaps: bool,
     fates: bool,
-    by: By | None = None,
+    by: TokensBy | None = None,
     watcher: ViewBook | None = None,
 ) -> Ledger:
     """Make the ledger of a run; see `Ledger`."""
@@ -169,7 +169,7 @@ class FateWriter(CauseWriter):
         traits: ServerTraits,
         *,
         explain: bool = True,
-        by: By | None = None,
+        by: TokensBy | None = None,
         watcher: ViewBook | None = None,
         one_in: Mapping[str, int] | None = None,
         relaxed: Sequence[tuple[str, Hits]] = (),

@@ -29,7 +29,7 @@ from kvtool.profiler.run.run_loop import RunLoop
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.run.source_readers import read_by_two, read_divided, read_plainly
-from kvtool.results.choices import By
+from kvtool.results.choices import By, misses_by, tokens_by
 from kvtool.workload.kept_requests import KeptRequests, KeptTrace
 from kvtool.workload.turn import Turn
 
@@ -60,9 +60,9 @@ def explained_run(
 
     `one_in` limits the search for causes to a part of large groups; without `explain` there is none. `relaxed` are the hits of
     `HitBook`s of runs without a limit of the engine, by the fate that the limit explains. `by` requests the ledger's sums by
-    session, tenant or line. `views` collects the data of charts, `decode` the reads of decode steps, `money` the costs of
-    requests. `beside` compares with the KV events of a server, `keep` keeps the requests for later runs, `events` gets the
-    engine's KV events, and `sample` draws requests for a measured run.
+    session, tenant or line, and those of misses by session, project, model or day. `views` collects the data of charts, `decode`
+    the reads of decode steps, `money` the costs of requests. `beside` compares with the KV events of a server, `keep` keeps the
+    requests for later runs, `events` gets the engine's KV events, and `sample` draws requests for a measured run.
     `reports_usage`: misses are found in reported usage, where requests have it.
     """
     from kvtool.profiler.reported.server_reads import ServerReadBook
@@ -74,7 +74,9 @@ def explained_run(
         ladder=True, runner=None if steps is None else steps.runner, record_events=events is not None
     )
     traits = server.traits
-    ledger = FateWriter(plan, maker, traits, explain=explain, by=by, watcher=views, one_in=one_in, relaxed=relaxed)
+    ledger = FateWriter(
+        plan, maker, traits, explain=explain, by=tokens_by(by), watcher=views, one_in=one_in, relaxed=relaxed
+    )
     books: list[Book | None] = [
         None if events is None else EventFile(events, server),
         None if keep is None else KeptBook(keep),
@@ -84,7 +86,7 @@ def explained_run(
         views,
         beside,
         sample,
-        MissBook(money, None if plan.cache is None else plan.cache.epoch, plan.hosted) if reports_usage else None,
+        setup.miss_book(money, misses_by(by)) if reports_usage else None,
         RowBook() if per_request else None,
         setup.time_book(traits),
     ]
@@ -136,3 +138,10 @@ def _scope_of(traits: ServerTraits) -> Callable[[Turn], str | None]:
     if traits.hosted:
         return hosted_scope
     return (lambda turn: turn.salt) if traits.salted else lambda _: None
+
+
+def missed_run(setup: RunSetup, money: MoneyBook) -> RunLoop:
+    """Make a run that sums the misses in reported usage by session, with their costs, and finds no cause in the text of prompts."""
+    server = setup.make_server(ladder=False)
+    misses = MissBook(money, None if setup.plan.cache is None else setup.plan.cache.epoch, hosted=True, by="session")
+    return RunLoop(setup, server, HitWriter(setup.plan, setup.maker, server.traits), [misses], read_plainly(setup))

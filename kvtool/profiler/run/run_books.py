@@ -204,11 +204,8 @@ class PriceBook(Book):
             self._add(job, served.prediction, job.request.arrival)
 
     def _add(self, job: Job, prediction: Prediction | None, now: float) -> None:
-        turn, output = job.turn, len(job.request.output_ids or [])
-        if turn.output_text is None and turn.output_ids is None and turn.output_tokens is None:
-            output = 0  # the log records no answer
-        moment = moment_of(self._epoch, now)
-        self.money.add(turn.group, turn.call, prediction, output=output, now=now, moment=moment)
+        turn, moment = job.turn, moment_of(self._epoch, now)
+        self.money.add(turn.group, turn.call, prediction, output=job.logged_output, now=now, moment=moment)
 
 
 class DecodeBook(Book):

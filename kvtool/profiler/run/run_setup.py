@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.choose import choose_server
 from kvtool.accounting.servers.server import Server, ServerTraits
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.step import Runner
 from kvtool.profiler.run.run_books import PriceBook, TimeBook
+from kvtool.results.choices import MissesBy
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.drive import Rewrite
 from kvtool.workload.jobs import JobMaker
@@ -53,3 +55,7 @@ class RunSetup:
         """Make the book of prices, if a cache's rules define the charges."""
         cache = self.plan.cache
         return [] if money is None or cache is None else [PriceBook(money, cache.epoch)]
+
+    def miss_book(self, money: MoneyBook | None, by: MissesBy | None) -> MissBook:
+        """Make the book of misses in reported usage."""
+        return MissBook(money, None if self.plan.cache is None else self.plan.cache.epoch, self.plan.hosted, by)

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
+from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
-from kvtool.results.misses import MISS_CAUSES, CacheMisses, FieldSeparation, hypothesis_in_words
+from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
+from kvtool.results.misses import (
+    MISS_CAUSES,
+    CacheMisses,
+    FieldSeparation,
+    MissEvent,
+    MissRow,
+    MissRows,
+    hypothesis_in_words,
+    sum_rows,
+)
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural
 
 _MOST_EVENTS = 10
+MOST_ROWS = 20
+"""They fit on a screen."""
 
 
 def view(report: Report) -> Section | None:
@@ -18,10 +32,18 @@ def view(report: Report) -> Section | None:
     misses = report.misses
     if misses is None:
         return None
+    rows = misses.rows
+    by_event = rows is not None and rows.by == "event"
+    if rows is None and not (misses.by_cause or misses.rule_contradictions or not misses.predictable):
+        return None
     currency = "USD" if report.money is None else report.money.currency
     priced = any(total.cost is not None for total in misses.by_cause.values())
     tables = [_breakdown(misses, currency, priced=priced)]
-    if misses.by_cause:
+    if by_event:
+        tables += [_events(misses, currency, priced=priced)] if misses.events else []
+    elif rows is not None:
+        tables.append(miss_rows(rows, currency))
+    if misses.by_cause and not by_event:
         tables.append(_largest(misses, currency, priced=priced))
     notes = [f"{text}." for text in misses.rule_contradictions]
     notes += [calibration_in_words(misses)] if misses.predictable and misses.calibration.requests else []
@@ -31,6 +53,8 @@ def view(report: Report) -> Section | None:
             f"it gives the reported read of {found.agree:,} of {plural(found.requests, 'request')}."
         )
     notes += [] if misses.separation is None else [f"{separation_in_words(misses.separation)}. This is no proof."]
+    sentences = (ttl_sentence(misses.ttl, currency), compaction_sentence(misses.compactions, currency))
+    notes += [text for text in sentences if text]
     return Section("misses", "Reported token breakdown", tables=tables, notes=tuple(notes))
 
 
@@ -53,6 +77,79 @@ def _breakdown(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
         *((TableColumn("extra cost", "number"),) if priced else ()),
     )
     return Table("Reported token breakdown", columns, rows)
+
+
+def miss_rows(rows: MissRows, currency: str, most: int = MOST_ROWS) -> Table:
+    """Return a row for each session, project, model or day, the costliest first; of those after `most` the sum."""
+    shown, rest = list(rows.rows[:most]), rows.rows[most:]
+    if rest:
+        shown.append(sum_rows(f"{len(rest):,} more", rest))
+    priced = any(row.paid is not None for row in rows.rows)
+    columns = (
+        TableColumn(rows.by.title(), "code", cut=True),
+        TableColumn("requests", "number"),
+        TableColumn("hit rate", "number"),
+        TableColumn("computed again", "number"),
+        TableColumn("paid", "number", keep=1),
+        TableColumn("lost", "number"),
+        TableColumn("costliest cause", keep=2),
+    )
+    table = Table(f"Misses by {rows.by}", columns, [_row(row, currency) for row in shown], sorts=f"{rows.by}s")
+    return table if priced else _without(table, ("paid", "lost"))
+
+
+def _without(table: Table, heads: tuple[str, ...]) -> Table:
+    kept = [place for place, column in enumerate(table.columns) if column.head not in heads]
+    columns = tuple(table.columns[place] for place in kept)
+    return replace(table, columns=columns, rows=[tuple(row[place] for place in kept) for row in table.rows])
+
+
+def _row(row: MissRow, currency: str) -> tuple[Cell, ...]:
+    cause = next(iter(row.by_cause), None)
+    return (
+        row.key,
+        f"{row.requests:,}",
+        percent(min(row.read / max(row.prompt_tokens, 1), 1.0)),
+        Figure(f"{row.missed:,}", row.missed),
+        _money(row.paid, currency),
+        _money(row.cost, currency),
+        "" if cause is None else MISS_CAUSES[cause],
+    )
+
+
+def _events(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
+    """Return every miss in the order of the log, a line each."""
+    rows: list[tuple[Cell, ...]] = [
+        (
+            _moment(event, misses.began),
+            event.request,
+            "" if event.gap is None else Figure(duration(event.gap), event.gap),
+            Figure(f"{event.tokens:,}", event.tokens),
+            *((_money(event.cost, currency),) if priced else ()),
+            MISS_CAUSES[event.cause].partition(":")[0],
+            event.certainty,
+            event.detail,
+        )
+        for event in misses.events
+    ]
+    columns = (
+        TableColumn("Time", "word"),
+        TableColumn("request", keep=1),
+        TableColumn("after", "number"),
+        TableColumn("tokens", "number"),
+        *((TableColumn("extra cost", "number"),) if priced else ()),
+        TableColumn("cause"),
+        TableColumn("known", keep=2),
+        TableColumn("evidence", keep=0),
+    )
+    return Table("Misses by event", columns, rows, more=misses.left_out, sorts="misses")
+
+
+def _moment(event: MissEvent, began: float | None) -> str:
+    if event.time is None:
+        return ""
+    moment = moment_of(began, event.time)
+    return duration(event.time) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:

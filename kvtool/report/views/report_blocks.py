@@ -45,7 +45,9 @@ COST = (
 )
 """Blocks below the answer; in a comment on a pull request as well."""
 TOKENS = (
-    ReportBlock("sums", lambda report: report.sums is not None),
+    ReportBlock(
+        "sums", lambda report: report.sums is not None and (report.misses is None or report.misses.rows is None)
+    ),
     ReportBlock("isolation", lambda report: report.isolation is not None),
 )
 """Blocks below where the tokens went; in a comment on a pull request as well."""

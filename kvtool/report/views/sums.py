@@ -7,7 +7,7 @@ from collections import Counter
 from kvtool.accounting.ledger.sums import OTHERS
 from kvtool.report.views.fates import fate_name
 from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.results.choices import By
+from kvtool.results.choices import TokensBy
 from kvtool.results.report import Report, SumRow
 from kvtool.text.terminal.numbers import percent, plural
 
@@ -63,7 +63,7 @@ def costliest(rows: list[SumRow], most: int = _MOST_ROWS) -> list[SumRow]:
     return [*named[:most], others]
 
 
-def _cells(row: SumRow, by: By) -> tuple[str, ...]:
+def _cells(row: SumRow, by: TokensBy) -> tuple[str, ...]:
     """Return the cells of a row, with the two fates that took most of its tokens."""
     lost = sorted(((-count, fate) for fate, count in row.fates.items() if count and fate != "hit"))
     fates = [

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
+from kvtool.workload.logs.formats.agents.projects import project_of
 from kvtool.workload.logs.records.call_fields import FAILED, PROMPTLESS, call_of, names_of
 from kvtool.workload.logs.records.chat_records import content_of, message_at, without_anthropic_blocks
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, parts_not_counted
@@ -240,6 +241,13 @@ class ClaudeCodeSession:
         tier, speed = names_of([usage.get("service_tier")]), names_of([usage.get("speed")])
         if tier or speed:
             call = replace(call, settings=replace(call.settings, service_tier=tier, speed=speed))
+        subagent = parent.thread != _MAIN or bool(record.fields.get("isSidechain"))
+        call = replace(
+            call,
+            request_id=names_of([record.fields.get("requestId"), name]),
+            project=project_of(record.fields.get("cwd")),
+            subagent=subagent,
+        )
         made = answer.messages()
         output = text_of(made[0]) if made else None
         tokens = None if answer.usage is None else answer.usage.output
@@ -249,7 +257,7 @@ class ClaudeCodeSession:
             output_text=output,
             output_tokens=tokens,
         )
-        if parent.thread != _MAIN or record.fields.get("isSidechain"):
+        if subagent:
             agent = self._thread(record.fields, parent)
             turn.session = f"{turn.session or record.session}/{agent}"
         if parent.time is not None and (turn.arrival is None or parent.time <= turn.arrival):

@@ -13,6 +13,7 @@ from typing import Any
 
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
+from kvtool.workload.logs.formats.agents.projects import project_of
 from kvtool.workload.logs.formats.apis.responses import ResponseItems
 from kvtool.workload.logs.records.call_fields import PROMPTLESS, names_of
 from kvtool.workload.logs.records.chat_records import reported_call
@@ -71,6 +72,8 @@ class CodexRollout:
         self._model: str | None = None
         self._provider: str | None = None
         self._effort: str | None = None
+        self._project: str | None = None
+        self._subagent = False
         self._total: tuple[int, ...] = ()
 
     def read(self, record: Record) -> Reading:
@@ -108,6 +111,9 @@ class CodexRollout:
             return
         self._session, self._named = name, True
         self._provider = names_of([meta.get("model_provider")])
+        self._project = project_of(meta.get("cwd"))
+        source = meta.get("source")
+        self._subagent = isinstance(source, dict) and "subagent" in source
         base = meta.get("base_instructions")
         text = base.get("text") if isinstance(base, dict) else base
         if isinstance(text, str) and text:
@@ -196,6 +202,8 @@ class CodexRollout:
             call,
             model=self._model,
             provider=self._provider,
+            project=self._project,
+            subagent=self._subagent,
             usage=usage,
             end=answer.end,
             settings=replace(call.settings, effort=effort),

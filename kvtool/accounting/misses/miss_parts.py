@@ -13,7 +13,7 @@ _HOUR = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
-class MissRow:
+class MissPart:
     """A part of a request's misses, before it has a price."""
 
     tokens: int
@@ -39,20 +39,20 @@ class ComparedRequest:
             return earlier.same_cache if earlier.shared_same_cache >= earlier.shared else earlier.any
         return before
 
-    def rows(self) -> list[MissRow]:
+    def parts(self) -> list[MissPart]:
         """Return the request's misses by cause."""
         request, before = self.request, self.before
         missed = request.call.missed
         if before is None and missed is not None and (found := cause_of_report(missed)) is not None:
             tokens = min(missed.tokens or 0, request.prompt - request.read)
-            return [MissRow(tokens, found, None)] if tokens else []
+            return [MissPart(tokens, found, None)] if tokens else []
         if before is None or (not request.whole and before is not self.earlier.session):
             return []  # a prompt that is not whole and of no session: what it shares is not in the log
         if not request.whole:
             return self._unread(before, min(before.stored, request.prompt), self._evidence(before))
         return self._whole(before)
 
-    def _whole(self, before: PromptState) -> list[MissRow]:
+    def _whole(self, before: PromptState) -> list[MissPart]:
         """Return the misses of a prompt whose text the log holds."""
         request, evidence = self.request, self._evidence(before)
         entry, read, prompt, least = request.entry, request.read, request.prompt, request.least
@@ -63,18 +63,18 @@ class ComparedRequest:
         if (unstored := shared - max(stored, read)) > least and before.stored < shared:
             after = before.stored >= before.prompt - least
             found = find_unstored(request.prediction, before, after_prompt=after)
-            rows += [] if found is None else [MissRow(unstored, found, evidence.gap)]
+            rows += [] if found is None else [MissPart(unstored, found, evidence.gap)]
         runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
         repeated = request.theirs_of(min(runs, request.own_tokens - known))
         blocked = min(repeated, before.stored - shared, prompt - shared)
         if (changed := blocked - max(read - shared, 0)) > least:
-            rows.append(MissRow(changed, self._changed(before, known, shared), evidence.gap))
+            rows.append(MissPart(changed, self._changed(before, known, shared), evidence.gap))
         missed = request.call.missed
         if not rows and missed is not None and (missed.tokens or 0) > least:
-            rows.append(MissRow(min(missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))
+            rows.append(MissPart(min(missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))
         return rows
 
-    def _unread(self, before: PromptState, stored: int, evidence: MissEvidence) -> list[MissRow]:
+    def _unread(self, before: PromptState, stored: int, evidence: MissEvidence) -> list[MissPart]:
         """Return what was stored and not read: what is kept for an hour apart from the rest, if their causes differ."""
         read, least = self.request.read, self.request.least
         if stored - read <= least:
@@ -82,12 +82,12 @@ class ComparedRequest:
         hour = min(before.stored_1h, stored)
         rest = find_cause(evidence)
         if not read < hour < stored:
-            return [MissRow(stored - read, rest, evidence.gap)]
+            return [MissPart(stored - read, rest, evidence.gap)]
         front = find_cause(self._evidence(before, _HOUR))
         if front == rest:
-            return [MissRow(stored - read, rest, evidence.gap)]
+            return [MissPart(stored - read, rest, evidence.gap)]
         parts = [(hour - read, front), (stored - hour, rest)]
-        return [MissRow(tokens, found, evidence.gap) for tokens, found in parts if tokens > least]
+        return [MissPart(tokens, found, evidence.gap) for tokens, found in parts if tokens > least]
 
     def _evidence(self, before: PromptState, ttl: float | None = None) -> MissEvidence:
         request, earlier = self.request, self.earlier

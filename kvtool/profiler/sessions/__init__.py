@@ -1,0 +1,1 @@
+"""Sessions of coding agents: their folders on this machine, and the sums of each session."""

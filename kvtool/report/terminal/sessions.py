@@ -1,0 +1,144 @@
+"""Print the sessions of coding agents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from kvtool.accounting.prices.bill import shown_money
+from kvtool.report.terminal.lines import put_next
+from kvtool.report.terminal.render import print_table
+from kvtool.report.views.section import Cell, Figure, Table, TableColumn
+from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
+from kvtool.results.documents.agent_sessions import SessionRow, SessionsDocument
+from kvtool.results.misses import MISS_CAUSES, MissRow, sum_rows
+from kvtool.text.terminal.console import ascii_only, put, put_field, sanitize, say
+from kvtool.text.terminal.numbers import percent, plural
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+_SIZE = 12
+_MOST_ROWS = 20
+_MOST_SUBAGENTS = 5
+_MOST_FAILED = 5
+
+
+def print_folders(console: Console, folders: Sequence[tuple[str | None, str, int]]) -> None:
+    """Print which folders are read, with their agents and numbers of files, before any file is read."""
+    plain = ascii_only(console)
+    for agent, path, files in folders:
+        name = "" if agent is None else f" of {agent}"
+        say(console, f"Reading {sanitize(path, ascii_only=plain)}: {plural(files, 'transcript')}{name}.", style="bold")
+
+
+def print_sessions(console: Console, document: SessionsDocument) -> None:
+    """Print the sums, the sessions and the subagents with the costliest misses, and what was not read."""
+    plain, total = ascii_only(console), document.total
+    put(console)
+    if not total.requests:
+        say(console, "No request in these transcripts reports what was read from a cache.")
+    else:
+        put_field(console, "Hit rate", _rate(total), *_paid(total), size=_SIZE, style="bold")
+        put_field(console, "Not reused", _lost(total), size=_SIZE, hang=_SIZE + 2)
+        for label, text in (
+            ("Cache life", ttl_sentence(document.ttl)),
+            ("Compaction", compaction_sentence(document.compactions)),
+        ):
+            if text:
+                put_field(console, label, text, size=_SIZE, hang=_SIZE + 2)
+        _print_rows(console, "Session", document.sessions, _MOST_ROWS)
+        _print_rows(console, "Subagent", document.subagents, _MOST_SUBAGENTS)
+    notes = _notes(document)
+    if notes:
+        put(console)
+    for note in notes:
+        say(console, sanitize(note, ascii_only=plain), hang=2, style="dim")
+    costliest = max(
+        (*document.sessions[:1], *document.subagents[:1]),
+        key=lambda row: (Decimal(row.cost or 0), row.missed),
+        default=None,
+    )
+    if costliest is not None and costliest.missed:
+        put(console)
+        put_next(console, "list the misses of the costliest session", ["profile", costliest.path, "--by", "event"])
+
+
+def _rate(total: MissRow) -> str:
+    rate = percent(min(total.read / max(total.prompt_tokens, 1), 1.0))
+    return f"{rate} reported ({total.read:,} of {total.prompt_tokens:,} prompt tokens)"
+
+
+def _paid(total: MissRow) -> list[str]:
+    return [] if total.paid is None else [f"paid {shown_money(Decimal(total.paid))}"]
+
+
+def _lost(total: MissRow) -> str:
+    if not total.missed:
+        return "nothing that was cached"
+    cost = "" if total.cost is None else f", {shown_money(Decimal(total.cost))}"
+    causes = "; ".join(f"{MISS_CAUSES[cause]} {each.tokens:,}" for cause, each in total.by_cause.items())
+    return f"{plural(total.missed, 'token')} were cached and not read{cost}: {causes}"
+
+
+def _print_rows(console: Console, head: str, rows: Sequence[SessionRow], most: int) -> None:
+    if not rows:
+        return
+    shown: list[MissRow] = list(rows[:most])
+    if rest := rows[most:]:
+        shown.append(sum_rows(f"{len(rest):,} more", rest))
+    columns = (
+        TableColumn(head, "code", cut=True),
+        TableColumn("project", keep=4),
+        TableColumn("last used", "word", keep=3),
+        TableColumn("requests", "number"),
+        TableColumn("hit rate", "number"),
+        TableColumn("paid", "number", keep=2),
+        TableColumn("lost", "number"),
+        TableColumn("costliest cause", keep=1),
+    )
+    put(console)
+    print_table(console, Table(head, columns, [_cells(row) for row in shown]))
+
+
+def _cells(row: MissRow) -> tuple[Cell, ...]:
+    cause = next(iter(row.by_cause), None)
+    lost = f"{row.missed:,} tokens" if row.cost is None and row.missed else _money(row.cost)
+    return (
+        row.key,
+        row.project or "",
+        "" if row.last is None else f"{datetime.fromtimestamp(row.last, UTC):%Y-%m-%d %H:%M}",
+        f"{row.requests:,}",
+        percent(min(row.read / max(row.prompt_tokens, 1), 1.0)),
+        _money(row.paid),
+        Figure(lost, row.missed),
+        "" if cause is None else MISS_CAUSES[cause].partition(":")[0],
+    )
+
+
+def _money(amount: str | None) -> str:
+    return "" if amount is None else shown_money(Decimal(amount))
+
+
+def _notes(document: SessionsDocument) -> list[str]:
+    notes = []
+    if document.partial:
+        notes.append("Interrupted: only the newest transcripts were read.")
+    if document.known_files:
+        notes.append(f"Sums of {plural(document.known_files, 'unchanged transcript')} are from an earlier run.")
+    if document.files_without_usage:
+        notes.append(f"{plural(document.files_without_usage, 'transcript')} without reported reads.")
+    if document.copied_calls:
+        notes.append(f"{plural(document.copied_calls, 'call')} in several transcripts, counted once.")
+    if document.left_out:
+        kinds = ", ".join(f"{kind} {count:,}" for kind, count in list(document.left_out.items())[:6])
+        notes.append(f"Records that are no requests: {kinds}.")
+    if document.skipped:
+        notes.append(f"{plural(document.skipped, 'record')} skipped: damaged, or of an unknown type.")
+    failed = list(document.failed.items())
+    notes += [f"Not read: {path}: {reason}" for path, reason in failed[:_MOST_FAILED]]
+    if len(failed) > _MOST_FAILED:
+        notes.append(f"{len(failed) - _MOST_FAILED:,} more were not read (--json lists them).")
+    return notes
