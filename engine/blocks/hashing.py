@@ -107,9 +107,12 @@ def block_hasher(algorithm: HashAlgorithm, seed: str | None = None) -> BlockHash
 
 
 def hash_ids(ids: list[int], cache_salt: str | None = None) -> list[BlockHash]:
-    """Hash the chain of blocks that a trace names by id only. An id may be of any size; all of its bits count."""
+    """Hash the chain of blocks that a trace names by id only. An id may be of any size; all of its bits count.
+
+    The chain begins apart: an id may have the very bytes of a block of tokens.
+    """
     digest = xxhash.xxh3_128_digest
-    parent: bytes = root_hash(cache_salt)
+    parent: bytes = digest(b"ids" + root_hash(cache_salt))
     hashes: list[BlockHash] = []
     for block in ids:
         try:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 from xxhash import xxh64_hexdigest
 
 from kvtool.diagnose.causes import SlotCause
-from kvtool.fixes.turn_texts import texts_of
 from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:
@@ -20,10 +19,6 @@ if TYPE_CHECKING:
 Tier = Literal["P0", "P1", "P2", "P3"]
 """P0: token ids unchanged. P1: equal after a declared canonicalizer. P2: the same segments, moved. P3: content changed."""
 ALL_TIERS: frozenset[Tier] = frozenset(("P0", "P1", "P2", "P3"))
-_MOST_CHARACTERS = 1_000_000
-"""Characters of turns of which a fix remembers what it made, and"""
-_EACH = 1_000
-"""what a turn counts beside its texts."""
 SAFE_TIERS: tuple[Tier, ...] = ("P0", "P1")
 """Neither moves nor changes what a prompt says."""
 
@@ -75,30 +70,6 @@ class Fix:
 def fix_name(key: str) -> str:
     """Return the same for all findings that one fix mends, without what its key may quote."""
     return xxh64_hexdigest(key.encode(errors="surrogatepass"))
-
-
-class ChangedTurns:
-    """What a transformation made of turns, by turn: those of a workload without sessions are the same objects in each run.
-
-    It takes the first turns up to `_MOST_CHARACTERS`. A turn of a session is made anew in each run, and its history grows in it.
-    """
-
-    __slots__ = ("_known", "_left")
-
-    def __init__(self) -> None:
-        self._known: dict[int, tuple[Turn, Turn]] = {}
-        self._left = _MOST_CHARACTERS
-
-    def after(self, transform: Transform, turn: Turn) -> Turn:
-        """Return what `transform`, always the same one, makes of a turn."""
-        found = self._known.get(id(turn))
-        if found is not None:
-            return found[1]
-        after = transform(turn)
-        if turn.session is None and self._left > 0:
-            self._left -= _EACH + sum(len(one.text) for one in texts_of(turn))
-            self._known[id(turn)] = turn, after
-        return after
 
 
 class CombinedFixes:

@@ -27,7 +27,8 @@ from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.findings import is_declared_stable
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.values.detectors import AGE_KEY, PART
-from kvtool.fixes.fix import ChangedTurns, Fix, Tier, Transform
+from kvtool.fixes.changed_turns import ChangedTurns
+from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.forms.coarsen import TELL_WHEN, coarsen_times, drop_values, with_fixed_ages
 from kvtool.fixes.forms.json_form import WRITE_JSON, SingleLayout, put_on_one_line, sort_keys, sort_tools
 from kvtool.fixes.forms.stable_delimiter import (

@@ -77,7 +77,7 @@ class PlannedRun:
         if self.rules == "vllm" and rules is None and isinstance(source, LogSource):
             from kvtool.profiler.reported.hosted_log import hosted_log
 
-            found = hosted_log(options, asked, turns)
+            found = hosted_log(options, asked, turns, self.run_model.models)
             if found is not None:
                 rules, timed = CacheRules(dated=True), found.timed
         if rules is not None and rules.hosted:

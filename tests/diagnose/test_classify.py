@@ -354,7 +354,7 @@ def _around(sequence: Any) -> int:
 
 def test_no_value_reaches_further_than_it_is_looked_for() -> None:
     for detector in module._IN_ORDER:
-        if isinstance(detector.pattern, DateForm) or detector.reach in (0, module._MAX_VALUE):
+        if isinstance(detector.pattern, DateForm) or detector.reach in (0, module.MAX_VALUE):
             continue
         parsed = parser.parse(detector.pattern.pattern, detector.pattern.flags)
         longest = parsed.getwidth()[1] + (-256 if detector.within else _around(parsed))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kvtool.accounting.boundary import BoundaryBook
@@ -204,7 +204,7 @@ def test_hits_only_and_kept_from_before(
         assert (lean.left_out.refused, lean.counts.preemptions) == (whole.left_out.refused, whole.counts.preemptions)
 
 
-@settings(max_examples=60)
+@example([[0] * 5], [hashed([0], BLOCK)])
 @given(st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=14), min_size=1, max_size=6), traces())
 def test_tokens_among_a_trace(byte_renderer: Renderer, prompts: list[list[int]], traced: list[Turn]) -> None:
     """A log of both: what has tokens goes by the number of its hash."""

@@ -47,6 +47,7 @@ class CompareEnginesCommand(Command):
         check_piped("compare-engines", self.inputs)
         from kvtool.config.asked_run import RunOptions
         from kvtool.config.loading import read_config
+        from kvtool.engine.config import EngineConfig
         from kvtool.lint.lint_inputs import refuse_templates
         from kvtool.profiler.engines.side_by_side import EngineComparison
         from kvtool.profiler.opening import open_workload
@@ -77,9 +78,15 @@ class CompareEnginesCommand(Command):
             formats=tuple(FORMATTERS),
             allow_outside=self.reading.allow_outside,
         )
-        opened = open_workload(options, Tokenizers(offline=self.showing.offline), keep_going=True)
+        tokenizers = Tokenizers(offline=self.showing.offline)
+        opened = open_workload(options, tokenizers, keep_going=True)
+        own: str | None = self.tracing.rules or opened.planned.asked.rules or "vllm"
+        if opened.planned.plan.hosted:
+            own = self.tracing.rules
+            serving = replace(options.serving, block_size=EngineConfig.block_size)
+            opened = open_workload(replace(options, serving=serving), tokenizers, keep_going=True)
         with self.showing.progress() as progress:
-            table = EngineComparison(opened, self.rule_flags, progress, self.tracing.rules).run()
+            table = EngineComparison(opened, self.rule_flags, progress, own).run()
         written = WriteOptions(width=self.showing.width or DEFAULT_WIDTH)
         texts = [(output, FORMATTERS[output.format.name](table, written)) for output in outputs]
         write_texts(texts, quiet=self.showing.quiet)

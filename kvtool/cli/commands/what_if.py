@@ -211,12 +211,9 @@ class WhatIfCommand(Command):
         )
 
     def _opened(self) -> Opened:
-        """Return the inputs as one's own engine would serve them, whoever served them."""
-        from dataclasses import replace
-
+        """Return the inputs, as their own server serves them."""
         from kvtool.config.asked_run import RunOptions
         from kvtool.config.loading import read_config
-        from kvtool.engine.config import EngineConfig
         from kvtool.profiler.opening import open_workload
         from kvtool.text.tokens.tokenizer import Tokenizers
 
@@ -230,13 +227,7 @@ class WhatIfCommand(Command):
             rule_flags=self.rule_flags,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         options.check()
-        tokenizers = Tokenizers(offline=self.showing.offline)
-        opened = open_workload(options, tokenizers)
-        rules = opened.planned.plan.cache
-        if self.sweeping.axis is None and rules is not None and rules.dated:
-            own = replace(self.serving, block_size=EngineConfig.block_size)
-            opened = open_workload(replace(options, serving=own), tokenizers)
-        return opened
+        return open_workload(options, Tokenizers(offline=self.showing.offline))
 
     def _command(self, flags: Flags) -> str:
         """Return the command that was given, with these options."""

@@ -18,7 +18,7 @@ from kvtool.diagnose.values.detectors import DETECTORS, YEAR, Form
 
 __all__ = ["DETECTORS", "OTHER", "DifferenceKind", "classify", "classify_in", "value_span"]
 
-_MAX_VALUE = 4096
+MAX_VALUE = 4096
 _WINDOW = 256
 _VALUE_END = " \t\r\n\"'`<>()[]{}|,;"
 _SPACE = re.compile("[ \t]")
@@ -63,9 +63,9 @@ class Detector(NamedTuple):
         """Return a line of the table."""
         if isinstance(pattern, DateForm):
             within = pattern.sort == "weekday"
-            return cls(kind, pattern, 0 if within else _MAX_VALUE, within, None)
+            return cls(kind, pattern, 0 if within else MAX_VALUE, within, None)
         if kind.name == "path (Windows)":
-            return cls(kind, pattern, _MAX_VALUE, False, r":[\\/]|\\\\")
+            return cls(kind, pattern, MAX_VALUE, False, r":[\\/]|\\\\")
         spaced = _LOOKS_AT_SPACE.search(pattern.pattern) is not None
         within = not spaced or "(?P<value>" in pattern.pattern
         special = (needed for needed in (YEAR, "[点點时時]", "[日号號]") if needed in pattern.pattern)
@@ -102,8 +102,8 @@ def value_span(match: re.Match[str]) -> tuple[int, int]:
 
 def classify(text: str) -> DifferenceKind:
     """Return the kind of a whole value, surrounding space and quotes aside."""
-    value = plain_signs(text[:_MAX_VALUE]).strip(" \t\r\n\"'`")
-    if len(text) > _MAX_VALUE or not value:
+    value = plain_signs(text[:MAX_VALUE]).strip(" \t\r\n\"'`")
+    if len(text) > MAX_VALUE or not value:
         return OTHER
     return next((kind for kind, pattern in DETECTORS if pattern.fullmatch(value)), OTHER)
 
@@ -118,7 +118,7 @@ def classify_in(text: str, start: int, end: int) -> tuple[DifferenceKind, int, i
     line_start = text.rfind("\n", max(start - _WINDOW, 0), start) + 1 or max(start - _WINDOW, 0)
     line_end = text.find("\n", end, end + _WINDOW)
     line_end = min(end + _WINDOW, len(text)) if line_end < 0 else line_end
-    if end - start <= _MAX_VALUE and "\n" not in text[start:end]:
+    if end - start <= MAX_VALUE and "\n" not in text[start:end]:
         window = plain_signs(str.__getitem__(text, slice(line_start, line_end)))
         found = _detected(window, start - line_start, end - line_start)
         if found is not None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from kvtool.diagnose.values.classify import OTHER, classify
+from kvtool.diagnose.values.classify import MAX_VALUE, OTHER, classify
 from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.sentences import words_in
@@ -81,7 +81,13 @@ def _values(text: Traced) -> Iterator[Span]:
         yield start, at
 
 
-@lru_cache(maxsize=2048)
 def _is_detected(value: str) -> bool:
     """Return whether a value is a clock, an id or a number."""
-    return not value.strip("0123456789.,:%+- \n") or classify(value.strip()) is not OTHER
+    shown = value.strip()
+    return not shown.strip("0123456789.,:%+- \n") or (len(shown) <= MAX_VALUE and _is_of_a_kind(shown))
+
+
+@lru_cache(maxsize=2048)
+def _is_of_a_kind(value: str) -> bool:
+    """Return whether a detector knows a value; the requests of a group have most of theirs in common."""
+    return classify(value) is not OTHER

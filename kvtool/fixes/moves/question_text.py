@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
@@ -110,4 +110,10 @@ def _last_text(turn: Turn) -> tuple[TextAt, int] | None:
     texts = list(texts_of(turn))
     if not texts or texts[-1].role not in ("", "user"):
         return None
-    return texts[-1], sum(words_in(at.text) for at in texts)
+    return texts[-1], sum(_words_in(str.__str__(at.text)) for at in texts)
+
+
+@lru_cache(maxsize=256)
+def _words_in(text: str) -> int:
+    """Count words; each cause of a group asks for those of the same first requests."""
+    return words_in(text)

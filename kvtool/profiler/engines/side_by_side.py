@@ -57,9 +57,9 @@ _REFUSED = "refused"
 class EngineComparison:
     """The caches of all engines, and what each made of the requests so far."""
 
-    def __init__(self, opened: Opened, flags: RuleFlags, progress: Progress, own: str | None = None) -> None:
-        """`flags` are the engines' own options, `own` are the rules of the engine that the user runs."""
-        self._own = own or opened.planned.asked.rules or "vllm"
+    def __init__(self, opened: Opened, flags: RuleFlags, progress: Progress, own: str | None) -> None:
+        """`flags` are the engines' own options, `own` are the rules of the engine that the user runs, if any."""
+        self._own = own
         self.opened = opened
         self.progress = progress
         choices, self._missing = choices_of(opened.planned, flags)

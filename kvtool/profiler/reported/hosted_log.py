@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.log_clock import day_of
+from kvtool.accounting.logged_models import LoggedModels
 from kvtool.config.asked_run import RunOptions
 from kvtool.results.choices import SIZES
 from kvtool.workload.turn import Turn
@@ -36,11 +37,14 @@ class HostedLog:
     timed: bool
 
 
-def hosted_log(options: RunOptions, asked: EngineOptions, turns: Sequence[Turn]) -> HostedLog | None:
-    """Detect hosted models by more than half of a log's first requests with a model; None for an engine's log, or if an engine is
-    requested.
+def hosted_log(
+    options: RunOptions, asked: EngineOptions, turns: Sequence[Turn], models: LoggedModels
+) -> HostedLog | None:
+    """Detect hosted models by a log's first requests: more are hosted than are of known weights. None for an engine's log, or if an
+    engine is requested.
 
-    A model is hosted if a dated rule applies to it: names of open weights have no provider, unless the log names the API.
+    A model is hosted if a dated rule applies to it: names of open weights have no provider, unless the log names the API. A model
+    of which neither rules nor weights are known says nothing.
     """
     said = (options.serving, options.caching, asked)
     if any(getattr(of, name, None) is not None for of in said for name in _ENGINE):
@@ -54,9 +58,13 @@ def hosted_log(options: RunOptions, asked: EngineOptions, turns: Sequence[Turn])
     )
     if engine_run or options.caching.use_timestamps or options.predicting.model is not None:
         return None
-    named = [turn for turn in turns if turn.call.model is not None]
-    known = sum(_has_rules(turn) for turn in named)
-    if not named or 2 * known <= len(named) or any(turn.hashed is not None for turn in turns):
+    hosted = own = 0
+    for turn in turns:
+        if _has_rules(turn):
+            hosted += 1
+        elif turn.call.model is not None:
+            own += models.find(turn.call.model) is not None
+    if hosted <= own or any(turn.hashed is not None for turn in turns):
         return None
     return HostedLog(timed=turns[0].arrival is not None)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from kvtool.accounting.plan import Plan
 from kvtool.config.command_line import flags
+from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
@@ -282,9 +283,10 @@ def check_plain(opened: Opened) -> None:
             hint="kvtool profile follows windows and states; --model NAME plans for another model",
         )
     if plan.hosted:
+        own = " ".join(flags(block_size=EngineConfig.block_size))
         raise KvtoolError(
-            "you cannot change the cache of a provider",
-            hint="see its cost with kvtool profile",
+            "a hosted API served these requests, and its cache is not yours to change",
+            hint=f"kvtool profile shows what it reused; {own} plans a server of your own",
         )
     if plan.cache is not None and plan.cache.ttl is not None:
         raise KvtoolError("kvtool what-if plans a time to live with --sweep ttl", hint="remove `ttl` from the file")

@@ -66,8 +66,9 @@ class EngineTable(Document):
     rows: list[EngineRow]
     groups: list[EngineGroupRow]
     notes: list[str]
-    own: str
-    """The rules of the engine that the user runs: `--rules`, else those of the configuration, else vllm."""
+    own: str | None
+    """The rules of the engine that the user runs: `--rules`, else those of the configuration, else vllm. Null where a hosted API
+    served the requests."""
     next: list[str]
     """The command that shows what limits that engine, without `kvtool`."""
     partial: bool = False

@@ -199,7 +199,8 @@ class PromptCounts:
                 why if len(self.incomplete) == 1 else f"{number:,}: {why}"
                 for why, number in sorted(self.incomplete.items(), key=lambda item: (-item[1], item[0]))
             )
-            told.append(f"{count:,} of {plural(self.requests, 'prompt')} are incomplete in the log ({why})")
+            verb = "is" if self.requests == 1 else "are"
+            told.append(f"{count:,} of {plural(self.requests, 'prompt')} {verb} incomplete in the log ({why})")
         told += self.not_followed_notes()
         if self.shared:
             told.append(

@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
+from kvtool.workload.logs.records.record import Where
+from kvtool.workload.logs.records.records import read_record
 from tests.workload.logs.log_lines import START, SYSTEM, document, read, write
 
 QUESTION = "Is the atlas on loan?"
@@ -231,6 +235,7 @@ def langfuse(**fields: Any) -> dict[str, Any]:
         ({"input": 120, "input_cached_tokens": 64, "output": 9, "total": 129}, (120, 64)),
         ({"input": 20, "cache_read_input_tokens": 64, "cache_creation_input_tokens": 36, "output": 9}, (120, 64)),
         ({"promptTokens": 120, "completionTokens": 9}, (120, None)),
+        ({"input": 120, "prompt_details.cache_read": 64, "output": 9, "total": 129}, (120, 64)),
     ],
 )
 def test_langfuse_counts_the_cache_beside_the_input_or_in_it(
@@ -238,6 +243,33 @@ def test_langfuse_counts_the_cache_beside_the_input_or_in_it(
 ) -> None:
     rows, _ = read(write(tmp_path / "log.jsonl", [langfuse(input=MESSAGES, usageDetails=usage)]))
     assert (rows[0]["prompt_tokens"], rows[0].get("cached_tokens")) == wanted
+
+
+@given(
+    *[st.integers(0, 9) | st.integers(1_000, 9_000)] * 6,
+    st.sampled_from(["apart", "in all", "only parts"]),
+    st.booleans(),
+)
+def test_langfuse_counts_are_those_of_its_total(
+    plain: int, read_: int, short: int, long: int, output: int, reasoning: int, written: str, thought: bool
+) -> None:
+    """Its integration writes every kind of tokens beside the others, and the sum of all; `input_cache_creation` may be all that is
+    written, or what has no time of its own."""
+    of_all = {"apart": 0, "in all": short + long, "only parts": None}[written]
+    usage = {
+        "input": plain,
+        "input_cached_tokens": read_,
+        "input_cache_creation": of_all,
+        "input_cache_creation_5m": short,
+        "input_cache_creation_1h": long,
+        "output": output,
+        "output_reasoning": reasoning if thought else None,
+    }
+    total = plain + read_ + short + long + output + (reasoning if thought else 0)
+    record = langfuse(input=MESSAGES, usageDetails={k: v for k, v in usage.items() if v is not None} | {"total": total})
+    found = read_record(record, Where("log.jsonl"))[1][0].turns[0].call.usage
+    assert (found.prompt, found.cached, found.all_written) == (plain + read_ + short + long, read_, short + long)
+    assert found.output == output + (reasoning if thought else 0)
 
 
 @pytest.mark.parametrize(

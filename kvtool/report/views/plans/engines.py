@@ -21,8 +21,8 @@ def todo(table: EngineTable) -> str:
 
 
 def own_row(table: EngineTable) -> EngineRow:
-    """Return the engine that the user runs."""
-    return next((row for row in table.rows if row.rules == table.own), table.rows[0])
+    """Return the engine that the user runs, else vLLM's."""
+    return next((row for row in table.rows if row.rules == (table.own or "vllm")), table.rows[0])
 
 
 def sections(table: EngineTable, most_groups: int) -> list[Section]:
@@ -111,7 +111,13 @@ def answer(table: EngineTable) -> list[str]:
     """Say whether the user should care: what another engine would gain, and why; then what else must be known."""
     own, best = own_row(table), max(table.rows, key=lambda row: row.cached_tokens)
     rates = f"{row_name(own)} reuses {percent(own.hit_rate)}"
-    if best.cached_tokens <= own.cached_tokens:
+    if table.own is None:
+        rates = f"{row_name(own)} would reuse {percent(own.hit_rate)}, {row_name(best)} {percent(best.hit_rate)}"
+        said = [
+            "A hosted API served these requests: kvtool profile shows what it reused.",
+            f"On your own server, {rates}.",
+        ]
+    elif best.cached_tokens <= own.cached_tokens:
         said = [f"Keep {row_name(own)}: no engine reuses more than {percent(own.hit_rate)} of the prompt tokens."]
     elif best.hit_rate - own.hit_rate < _CLOSE:
         said = [f"Keep {row_name(own)}: it reuses {percent(own.hit_rate)}, the best engine {percent(best.hit_rate)}."]

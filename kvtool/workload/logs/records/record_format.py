@@ -102,7 +102,8 @@ class RecordFormat:
     `reader` makes requests of a record. With `unit` a record is one request with a time of its own, in this unit where the number
     is small; None: only reading it finds its requests. `keys` gives the ids by which other records may ask for it. With `state`,
     `reader` makes a FileState for a file from the Where of its first record. `example` is for the docs: JSON values, in a file
-    whose name ends in `ending`.
+    whose name ends in `ending`. With `grows`, each release of the program writes new kinds of records: in a file of this format
+    they are left out and counted.
     """
 
     name: str
@@ -112,6 +113,7 @@ class RecordFormat:
     unit: Unit | None = None
     keys: Callable[[Record], Sequence[Key]] | None = None
     state: bool = False
+    grows: bool = False
     example: str = ""
     ending: str = ".jsonl"
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kvtool.text.files.json_stream import is_message
 from kvtool.workload.logs.field_names import fields_shown, is_field_name
-from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, format_of, list_format
+from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, format_named, format_of, list_format
 from kvtool.workload.logs.records.call_fields import answer_object, is_answer_name, left_out_of, unread_answer
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, RecordError, Where, kind, object_of
@@ -35,6 +36,8 @@ LISTS = (
 )
 """Fields that hold the records of a file that is one object."""
 
+_PROMPT_KEYS = frozenset(("messages", "prompt", "conversations", "history", "token_ids", "hash_ids", "instructions"))
+_NEW_KIND = LeftOut("record of an unknown kind")
 _SHOWN_KEYS = 12  # that a message names
 _MAX_DEPTH = 4  # of wrappers in wrappers
 _NOWHERE = Where("")
@@ -54,8 +57,15 @@ def read_record(
         return name, Several([FoundCall(reader(Record({}, where), value))])
     if not isinstance(value, dict):
         raise RecordError(f"a record must be an object, not {kind(value)}")
+    whole = _whole(value, where, around)
     name, items = "", Several()
-    for record, found in _prompt_objects(_whole(value, where, around), format_):
+    try:
+        held = _prompt_objects(whole, format_)
+    except RecordError:
+        if (name_of_file := _growing(whole, states or {})) is None:
+            raise
+        return name_of_file, Several([_NEW_KIND])
+    for record, found in held:
         name = found.name
         _add(items, record, found, states)
     return name, items
@@ -111,10 +121,17 @@ def outline(
     if not isinstance(value, dict):
         _, items = read_record(value, where, format_, states, around)
         return dated_calls(items), [], False
+    whole = _whole(value, where, around)
     seen: list[DatedCall | None] = []
     keys: list[Key] = []
     state = False
-    for record, found in _prompt_objects(_whole(value, where, around), format_):
+    try:
+        held = _prompt_objects(whole, format_)
+    except RecordError:
+        if _growing(whole, states) is None:
+            raise
+        return [None], keys, True
+    for record, found in held:
         keys += found.keys_of(record)
         state = state or found.state
         if found.unit is not None:
@@ -125,6 +142,13 @@ def outline(
         _add(items, record, found, states)
         seen += dated_calls(items)
     return seen, keys, state
+
+
+def _growing(record: Record, states: Mapping[str, FileState]) -> str | None:
+    """Return the format of the file where a record that holds no prompt may be of a kind that its program did not write before."""
+    if not isinstance(record.fields.get("type"), str) or not _PROMPT_KEYS.isdisjoint(record.fields):
+        return None
+    return next((name for name in states if format_named(name).grows), None)
 
 
 def _whole(value: Fields, where: Where, around: Fields | None) -> Record:
@@ -222,7 +246,7 @@ def _unknown(record: Record) -> RecordError:
     keys = list(record.fields)
     named = fields_shown("key", keys, _SHOWN_KEYS) if keys else "it is empty"
     message = f"no prompt found in this record: {named}"
-    known = {"messages", "prompt", "conversations", "history", "token_ids", "hash_ids", "instructions", *WRAPPERS}
+    known = {*_PROMPT_KEYS, *WRAPPERS}
     for key in keys:
         near = get_close_matches(key, known - set(keys), n=1, cutoff=0.75)
         if near:

@@ -307,4 +307,6 @@ _EXAMPLE = """
  "message": {"role": "assistant", "content": "Yes.", "id": "msg_1", "model": "claude-opus-4-5",
  "usage": {"input_tokens": 8, "cache_read_input_tokens": 16, "output_tokens": 2}}}
 """
-FORMAT = RecordFormat("claude-code", "sessionId + uuid + type", fits, ClaudeCodeSession, state=True, example=_EXAMPLE)
+FORMAT = RecordFormat(
+    "claude-code", "sessionId + uuid + type", fits, ClaudeCodeSession, state=True, grows=True, example=_EXAMPLE
+)

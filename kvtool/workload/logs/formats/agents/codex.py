@@ -269,4 +269,6 @@ _EXAMPLE = """
 {"timestamp": "2026-02-02T09:00:00Z", "type": "response_item", "payload": {"type": "message",
  "role": "assistant", "content": [{"type": "output_text", "text": "Yes."}]}}
 """
-FORMAT = RecordFormat("codex", "payload + type: response_item", fits, CodexRollout, state=True, example=_EXAMPLE)
+FORMAT = RecordFormat(
+    "codex", "payload + type: response_item", fits, CodexRollout, state=True, grows=True, example=_EXAMPLE
+)

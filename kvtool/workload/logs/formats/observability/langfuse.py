@@ -15,11 +15,16 @@ _KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "eva
 _TYPES = frozenset(("GENERATION", "generation", *(kind.upper() for kind in _KINDS)))
 _OF_TRACES = frozenset(("projectId", "sessionId", "timestamp"))
 _MODELS = ("model", "providedModelName", "provided_model_name", "model_name", "internalModel")
-_READ = ("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cached_tokens", "input_cached")
-_WRITTEN = (
-    *("cache_creation_input_tokens", "input_cache_creation", "input_cache_write", "input_cache_creation_5m"),
-    "cache_write_tokens",
+_READ = (
+    *("input_cached_tokens", "cache_read_input_tokens", "input_cache_read", "cached_tokens", "input_cached"),
+    *("prompt_details.cache_read", "input_details.cache_read"),
 )
+_WRITTEN = (
+    *("cache_creation_input_tokens", "input_cache_creation", "input_cache_write", "cache_write_tokens"),
+    "prompt_details.cache_write",
+)
+_WRITTEN_5M, _WRITTEN_1H = "input_cache_creation_5m", "input_cache_creation_1h"
+_REASONING = ("output_reasoning", "output_reasoning_tokens")
 _WITHOUT = LeftOut("call without a prompt", hint="Langfuse has no input: it is masked, or the export leaves it out")
 
 
@@ -94,18 +99,26 @@ def _usage(record: Record, value: Any) -> Usage | None:
         count("total", "totalTokens"),
     )
     cached, written = count(*_READ), count(*_WRITTEN)
-    if sent is cached is written is output is None:
+    written_5m, written_1h = count(_WRITTEN_5M), count(_WRITTEN_1H)
+    if sent is cached is written is written_5m is written_1h is output is None:
         return None
-    kept = (cached or 0) + (written or 0)
+    parts = (written_5m or 0) + (written_1h or 0)
+    if parts:  # beside what is written without a time, or parts of all that is written
+        written = written if written is not None and written >= parts else (written or 0) + parts
+    kept, reasoning = (cached or 0) + (written or 0), count(*_REASONING) or 0
+    sums = {
+        (sent or 0) + (kept if prompt else 0) + (output or 0) + (reasoning if answer else 0): (prompt, answer)
+        for prompt in (True, False)
+        for answer in (True, False)
+    }
+    beside, thought = sums.get(-1 if total is None else total, (False, False))
     if sent is not None and kept:
-        beside = total is not None and sent + (output or 0) + kept == total
-        if (
-            beside
-            or kept > sent
-            or (total is None and "cache_read_input_tokens" in value and "input_tokens" not in value)
-        ):
+        unsaid = total is None and "cache_read_input_tokens" in value and "input_tokens" not in value
+        if beside or kept > sent or unsaid:
             sent += kept
-    return Usage(sent, cached, written, output=output)
+    if output is not None and thought:
+        output += reasoning
+    return Usage(sent, cached, written, written_5m, written_1h, output)
 
 
 def _is_observation(fields: Fields) -> bool:
