@@ -95,7 +95,7 @@ def generate(
     requests = []
     for index, own in enumerate((5, 1, 7, 3, 9)):
         ids = np.concatenate([shared if index != 3 else shared[:2], random.integers(0, VOCABULARY, own)])
-        requests.append(Request(str(index), len(ids), prompt_ids=ids.astype(np.int32), max_tokens=3 + index % 2))
+        requests.append(Request(str(index), len(ids), prompt_ids=ids.astype(np.int32), max_tokens=4 + index % 2))
         engine.add(requests[-1])
         if index == 0:
             engine.step()
