@@ -59,6 +59,8 @@ def run_findings(
     boundaries: BoundaryBook | None = None,
     knows_marks: bool = True,
     predictable: bool = True,
+    cache_keys: int = 1,
+    longer_ttl: bool = True,
     tenants: int = 0,
     several_models: bool = False,
 ) -> list[Finding]:
@@ -66,26 +68,13 @@ def run_findings(
 
     `tenants` is how many salts were left out, as the engine whose rules are followed knows none. `several_models`: the requests
     name several, each of which has a cache of its own. Without `knows_marks` no mark is said to be missing. If not
-    `predictable`, no rule is said to have lost anything.
+    `predictable`, no rule is said to have lost anything. `cache_keys`: more than one where these alone keep prefixes apart. Without
+    `longer_ttl` no time to live that a provider offers covers the gaps.
     """
     found: list[Finding] = []
     if rules is not None and rules.engine is not None:
         groups = list(groups)
         found += engine_findings(groups, rules.engine, path=path, tenants=tenants)
-    for group in groups:
-        if predictable:
-            found += _fate_findings(group, path, rules, several_models, knows_marks=knows_marks)
-        found += _off_prefix(group, path)
-        shape = boundaries.get(group.name) if boundaries is not None else None
-        if rules is None or not (rules.hosted or rules.engine):  # a provider has no blocks that anybody could choose
-            found += _prefix_findings(group, path, block_size, shape)
-    return found
-
-
-def _fate_findings(
-    group: GroupTotals, path: str, rules: CacheRules | None, several_models: bool, *, knows_marks: bool
-) -> list[Finding]:
-    found: list[Finding] = []
     told = _messages(rules)
     if not knows_marks:
         told.pop("unmarked", None)
@@ -94,8 +83,28 @@ def _fate_findings(
             "another model has a cache of its own with this prefix",
             "send requests that share a prefix to one model",
         )
+    if cache_keys > 1:
+        told["isolated"] = (
+            f"{cache_keys:,} values of the cache key split a shared prefix",
+            "use one cache key (prompt_cache_key) for all requests that share it",
+        )
+    if not longer_ttl:
+        told["expired"] = (told["expired"][0], "send a request in between to keep the prefix warm, or do not cache it")
+    for group in groups:
+        if predictable:
+            found += _fate_findings(group, path, told, by_cost=cache_keys > 1)
+        found += _off_prefix(group, path)
+        shape = boundaries.get(group.name) if boundaries is not None else None
+        if rules is None or not (rules.hosted or rules.engine):  # a provider has no blocks that anybody could choose
+            found += _prefix_findings(group, path, block_size, shape)
+    return found
+
+
+def _fate_findings(group: GroupTotals, path: str, told: dict[str, tuple[str, str]], *, by_cost: bool) -> list[Finding]:
+    """Return the findings of fates in the words for them; `by_cost`: that of a split prefix is as severe as it is costly."""
+    found: list[Finding] = []
     for entry, fate in [(one, fate) for one in _OF_FATES for fate in one.wins if fate in told]:
-        severity: Severity | None = "info" if entry is KV302 else None
+        severity: Severity | None = "info" if entry is KV302 and not by_cost else None
         finding = fate_finding(entry, group.fates[fate], group, told[fate], path=path, severity=severity)
         found += [finding] if finding is not None else []
     return found

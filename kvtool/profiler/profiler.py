@@ -30,7 +30,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
-from kvtool.profiler.left_out import left_out
+from kvtool.profiler.left_out import left_out, refused_marks
 from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
@@ -166,7 +166,7 @@ class Profiler:
         marks = fixed = None
         misses = result.find(MissBook)
         predicts = misses is None or misses.predictable
-        if book is not None and book.known and predicts:
+        if book is not None and book.known and predicts and (misses is None or misses.advisable):
             from kvtool.profiler.reported.mark_trials import MarkTrials
 
             again = partial(self.runs.priced, "pricing the fixes")
@@ -216,6 +216,7 @@ class Profiler:
         self.told = [
             *sizes.notes,
             *left_out(result.left_out),
+            *refused_marks(result),
             *note_sessionless_requests(result, plan, self.path),
         ]
         if not any(group.requests for group in result.ledger.totals()):
@@ -240,7 +241,7 @@ class Profiler:
         findings = self._run_findings(result, groups)
         findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
         misses = result.find(MissBook)
-        if self.wanted.advice and not result.partial and (misses is None or misses.rules_hold):
+        if self.wanted.advice and not result.partial and (misses is None or misses.advisable):
             from kvtool.profiler.advice.trial_findings import Teller, drop_repeated_findings
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
@@ -348,7 +349,9 @@ class Profiler:
             rules=plan.cache,
             boundaries=result.book(BoundaryBook),
             knows_marks=(book := result.find(MissBook)) is None or book.knows_marks,
-            predictable=book is None or book.predictable,
+            predictable=book is None or book.advisable,
+            cache_keys=1 if book is None else book.cache_keys,
+            longer_ttl=book is None or book.longer_ttl_helps,
             tenants=0 if salts is None else len(salts.salts),
             several_models=len(result.book(TimeBook).models) > 1 and plan.models is not None,
         )

@@ -54,10 +54,13 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
     rate, lost = _rate(report), _lost(report, finding)
     misses = report.misses
     if misses is not None:
-        from kvtool.report.reported_answer import advised_change, reported_loss, reported_rate
+        from kvtool.report.reported_answer import advised_change, field_to_compare, reported_loss, reported_rate
 
         rate, lost = reported_rate(report, misses), reported_loss(report, misses)
         if not any(each.rerun is not None for each in report.findings):
+            line = CommandLine(command or ("profile", report.workload)).without_output()
+            if (field := field_to_compare(misses)) and "--group-by" not in line:
+                return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
             return Answer(rate, lost or _HEALTHY, None, advised_change(misses) if lost else "")
         lost = lost or _lost(report, finding)
     if report.partial:

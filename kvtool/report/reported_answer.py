@@ -58,6 +58,12 @@ def reported_loss(report: Report, misses: CacheMisses) -> str:
     return f"{plural(missed, 'token')} were cached and not read{cost}: {causes_in_short(report)}"
 
 
+def field_to_compare(misses: CacheMisses) -> str:
+    """Return the field that separates the misses without a known cause, where these cost most; else an empty text."""
+    first = next(iter(misses.by_cause), None)
+    return misses.separation.field if misses.separation is not None and first in ("provider", "unknown") else ""
+
+
 def advised_change(misses: CacheMisses) -> str:
     """Return what to change about the costliest cause that requests can mend."""
     for cause in misses.by_cause:

@@ -63,7 +63,8 @@ class MissEvent(Model):
     """Tokens of one request that an earlier request had cached and that were not read, for one cause.
 
     `time` is in seconds since the log began, `gap` since the earlier request. `tokens` were promised and not read; the request
-    wrote `written` tokens to the cache again (None: not reported). `cost` is their price above that of a read.
+    wrote `written` tokens to the cache again (None: not reported). `cost` is their price above that of a read. `place` is the
+    record of the change, and the way to it in its request.
     """
 
     request: str
@@ -88,6 +89,49 @@ class MissSum(Model):
     cost: Amount | None
 
 
+class ReportAgreement(Model):
+    """Of `requests` whose whole prompt the log holds, the prediction of `agree` is the report, to a block or to rounding.
+
+    `advises`: that is enough to advise changes by predictions.
+    """
+
+    requests: Count
+    agree: Count
+    advises: bool
+
+
+class Hypothesis(Model):
+    """What a rerun of all requests shows: under it `agree` of the `requests` read what was reported.
+
+    Of the `misses` it gives `explained`. `routing` is None where no rule of the router is known.
+    """
+
+    cause: MissCause
+    replicas: Count
+    routing: str | None
+    explained: Count
+    misses: Count
+    agree: Count
+    requests: Count
+
+
+class FieldSeparation(Model):
+    """A field of the records that separates `misses` without a known cause from `hits`: so many of each have `value` in it.
+
+    `value` is a word or a digest; None: it changed since the request before of the session. `chance` is that of a field that
+    separates as well without any cause, corrected for the `tried` fields and values.
+    """
+
+    field: str
+    value: str | None
+    misses: Count
+    misses_with: Count
+    hits: Count
+    hits_with: Count
+    chance: float
+    tried: Count
+
+
 class CacheMisses(Model):
     """All misses of the `requests` with reported reads, which have `prompt_tokens`.
 
@@ -106,5 +150,18 @@ class CacheMisses(Model):
     rule_contradictions: list[str]
     predictable: bool
     """Whether documented rules predict these requests: the log holds what the rules need, and no report contradicts them."""
+    calibration: ReportAgreement
     unknown_fields: list[str]
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""
+    separation: FieldSeparation | None = None
+    """The field that separates misses without a known cause best; None: no field does so better than chance."""
+    hypothesis: Hypothesis | None = None
+    """The hypothesis under which a rerun gives the reported reads; None: none was needed, or none does."""
+
+
+def hypothesis_in_words(found: Hypothesis) -> str:
+    """Name a hypothesis: `with 3 replicas in turn`, `without answers in the cache`."""
+    if found.cause == "answer_not_kept":
+        return "without answers in the cache"
+    turns = " in turn" if found.routing == "round-robin" else ""
+    return f"with {found.replicas} replicas{turns}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 CUT_OFF = frozenset(("length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS", "incomplete"))
 """Why an answer ended whose last token is none that ends one, in the words of servers."""
@@ -28,6 +28,8 @@ class Usage:
     written_5m: int | None = None
     written_1h: int | None = None
     output: int | None = None
+    reasoning: int | None = None
+    """Tokens of the output that are reasoning, where the server reports them."""
 
     @property
     def all_written(self) -> int | None:
@@ -115,6 +117,8 @@ class Call:
     status: int | None = None
     missed: ReportedMiss | None = None
     """The miss that its provider itself reports."""
+    began: Literal["resumed", "compacted"] | None = None
+    """What the transcript of its session records between the call before and this one."""
     finish: str | None = None
     """Why the answer ended, in the server's word: `stop`, `length`, `tool_calls`, `end_turn`, `max_tokens` …"""
     cost: Decimal | None = None
@@ -134,6 +138,8 @@ class Call:
     """Whether its call has other prompts, too: then its server reports the tokens of all together, and the cached ones of one."""
     responses: bool = False
     """Whether the record is a request of OpenAI's Responses API, which goes to a page of its own."""
+    fields: tuple[tuple[str, str], ...] = ()
+    """Scalar fields of its record beside prompt and answer, by path, each with a word or a digest of its value."""
 
     @property
     def has_failed(self) -> bool:

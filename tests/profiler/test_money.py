@@ -220,7 +220,7 @@ def test_the_block_is_no_wider_than_the_terminal(in_folder: Command, width: int)
     code, out, _ = in_folder("profile", "prod.jsonl", "--dry-run", "--width", str(width))
     assert code == 0
     assert max(len(line) for line in out.splitlines()) <= width
-    for words in ("Reported", "48.8%", "Predicted", "kept longer than documented", "unexplained"):
+    for words in ("Reported", "48.8%", "Predicted", "kept longer than documented", "lost by the provider"):
         assert words in out
 
 
@@ -229,7 +229,7 @@ def test_markdown_and_html_have_the_same_figures(in_folder: Command) -> None:
     assert in_folder("profile", "prod.jsonl", "--dry-run", "-o", "report.md", "-o", "report.html", "--quiet")[0] == 0
     for name in ("report.md", "report.html"):
         text = Path(name).read_text()
-        for words in ("Reported", "$0.02", "unexplained"):
+        for words in ("Reported", "$0.02", "lost by the provider"):
             assert words in text
 
 

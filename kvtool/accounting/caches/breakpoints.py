@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -62,6 +63,13 @@ class ContentBlocks:
             at = place[mark]
             found.update(self.ends[max(at - lookback, 0) : at + 1])
         return frozenset(found)
+
+    def blocks_to(self, end: int, marks: Collection[int]) -> int | None:
+        """Return how many blocks before the next of these marks a block ends; None where no block ends there or no mark follows."""
+        at, mark = bisect_left(self.ends, end), min((mark for mark in marks if mark >= end), default=None)
+        if mark is None or self.ends[at] != end:
+            return None
+        return bisect_left(self.ends, mark) - at
 
 
 def find_blocks(job: Job, provider: Provider) -> ContentBlocks:

@@ -46,6 +46,17 @@ class CacheRules:
         return self.dated or self.provider is not None
 
 
+class UnreadPrefix(NamedTuple):
+    """A stored prefix that no mark of the request finds: its tokens, and how many blocks before the next mark it ends.
+
+    `dropped`: a mark finds it that is one too many, so that it does not count.
+    """
+
+    tokens: int
+    blocks: int
+    dropped: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """A provider's rules applied to a request, in the provider's tokens.
@@ -72,6 +83,9 @@ class Prediction:
     """True if the last use of the tokens read had other settings."""
     in_a_minute: int = 0
     """Requests of the last minute with this prefix and key, this one included."""
+    marks: int = 0
+    """Marks that the request sets, those included that are too many."""
+    unread: UnreadPrefix | None = None
 
 
 class Outcome(NamedTuple):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kvtool.accounting.caches.breakpoints import ContentBlocks, find_blocks
-from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Prediction
+from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Prediction, UnreadPrefix
 from kvtool.accounting.caches.calibration_ratio import Scale, TokenRatios
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.caches.forks import Forks, find_forks, settings_digest
@@ -51,6 +51,7 @@ class _StoredLengths:
     lasting: int = 0
     short: int = 0
     at: TimedNode | None = None
+    unread: UnreadPrefix | None = None
 
 
 @dataclass(slots=True)
@@ -75,6 +76,8 @@ class ProviderCache:
         self.rules = rules
         self.ratios = TokenRatios()
         self.trees: dict[str, ScopedTree] = {}
+        self.too_many_marks: dict[int, int] = {}
+        """Requests by their marks, where these are more than the provider takes."""
         self._minutes: dict[tuple[str, int], deque[float]] = {}
 
     @property
@@ -125,6 +128,9 @@ class ProviderCache:
             self.ratios.add(model, usage.prompt, len(job.ids))
         scale = self.ratios.scale(model)
         blocks = find_blocks(job, rules) if rules.keeps == "breakpoints" or rules.fork_system else None
+        if blocks is not None and rules.needs_mark and len(blocks.asked) > rules.most:
+            count = len(blocks.asked)
+            self.too_many_marks[count] = self.too_many_marks.get(count, 0) + 1
         forks = Forks() if blocks is None else find_forks(call.settings, rules, blocks)
         ids = forks.parted(job.ids)
         if self.rules.marks is not None and blocks is not None and rules.needs_mark:
@@ -212,6 +218,8 @@ class ProviderCache:
                 unanswered=node is not None and asked.job.turn.call.first_answer is None and node.until > now,
                 other_settings=node is not None and node.settings != asked.use.settings,
                 in_a_minute=rate,
+                marks=0 if asked.blocks is None else len(asked.blocks.asked),
+                unread=found.unread,
             ),
         )
 
@@ -283,7 +291,11 @@ class ProviderCache:
             looked = {asked.forks.there(end) for end in asked.blocks.readable(asked.rules.lookback)}
         found, now = _StoredLengths(), asked.use.now
         for node in path:
-            if node.entry is None or (looked is not None and node.stop not in looked):
+            if node.entry is None:
+                continue
+            if looked is not None and node.stop not in looked:
+                if node.alive(node.entry, now) and node.ready <= now:
+                    found.unread = self._unread(node, asked) or found.unread
                 continue
             found.short = node.stop
             if asked.scale.theirs_of(asked.forks.back(node.stop)) >= asked.rules.minimum:
@@ -293,6 +305,19 @@ class ProviderCache:
                     if node.ready <= now:
                         found.hit, found.at = node.stop, node
         return found
+
+    def _unread(self, node: TimedNode, asked: _RuledRequest) -> UnreadPrefix | None:
+        """Return a stored prefix that the request's marks do not find; None where it has no mark that could."""
+        assert asked.blocks is not None
+        end, blocks = asked.forks.back(node.stop), asked.blocks
+        tokens = asked.scale.theirs_of(end)
+        if not blocks.asked or tokens < asked.rules.minimum:
+            return None
+        distance = blocks.blocks_to(end, blocks.asked)
+        if distance is not None and distance <= asked.rules.lookback:
+            return UnreadPrefix(tokens, distance, dropped=True)
+        distance = blocks.blocks_to(end, blocks.marked)
+        return None if distance is None else UnreadPrefix(tokens, distance, dropped=False)
 
     def _store(self, tree: TimedTree, asked: _RuledRequest, path: list[TimedNode]) -> None:
         ids, use = asked.ids, asked.use

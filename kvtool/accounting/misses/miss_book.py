@@ -3,42 +3,43 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
-from kvtool.accounting.misses.miss_causes import MissEvidence, MissReason, cause_of_report, find_cause, find_unstored
-from kvtool.accounting.misses.prompt_states import (
-    CacheKey,
-    Earlier,
-    MessageForm,
-    PromptState,
-    PromptStates,
-    chunk_names,
-    message_forms,
-)
+from kvtool.accounting.misses.field_search import FieldSearch
+from kvtool.accounting.misses.miss_rows import ComparedRequest, MissRow
+from kvtool.accounting.misses.prompt_states import CacheKey, PromptStates, message_forms, tool_forms
+from kvtool.accounting.misses.replica_trials import ReplicaTrials
+from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.accounting.servers.server import ServedRequest
-from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum
+from kvtool.results.misses import (
+    CacheMisses,
+    Hypothesis,
+    MissCause,
+    MissEvent,
+    MissSum,
+    ReportAgreement,
+    hypothesis_in_words,
+)
 from kvtool.text.terminal.numbers import plural
-from kvtool.workload.call import FEWER, Usage
 from kvtool.workload.jobs import Job
 
 if TYPE_CHECKING:
-    from kvtool.accounting.caches.providers import Provider
     from kvtool.accounting.prices.money_book import MoneyBook
 
 _MOST_EVENTS = 10_000
 """Events that are kept, the largest ones, a bound on memory; the sums are of all."""
+_NEVER_STORED: tuple[MissCause, ...] = ("answer_not_kept", "below_minimum", "not_marked")
+"""Causes of misses of a request that read all that was stored."""
+_LEAST_AGREEING = 0.9
+"""Share of requests whose report agrees with the prediction, below which predictions advise nothing."""
+_MOST_KEYS = 10_000
 _MOST_CONTRADICTED = 0.1
 """Of the compared requests: above it the documented rules are not those that the provider follows, and advise nothing."""
-_MOST_FEWER = 1.5
-"""Reported tokens for each of ours up to which a text is whole: tokenizers of the same text differ by less."""
-_LEAST_TOKENS = 64
-_ROUNDING = 64
-"""A miss is more than the step of the cache, this many tokens, and one in so many of the prompt: tokenizers differ by less."""
 
 
 @dataclass(slots=True)
@@ -48,14 +49,13 @@ class _CauseSum:
     written: int = 0
     cost: Decimal | None = None
 
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """A part of a request's misses, before it has a price."""
-
-    tokens: int
-    found: MissReason
-    gap: float | None
+    def add(self, other: _CauseSum) -> None:
+        """Add the misses of another sum."""
+        self.events += other.events
+        self.tokens += other.tokens
+        self.written += other.written
+        if other.cost is not None:
+            self.cost = (self.cost or Decimal(0)) + other.cost
 
 
 @dataclass(slots=True)
@@ -75,6 +75,12 @@ class MissBook(Book):
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
     contradicted: int = 0
+    calibrated: int = 0
+    """Requests with a whole prompt; of `agreeing` the report is the prediction, to a block or to rounding."""
+    agreeing: int = 0
+    expired: int = 0
+    """Misses that expired; for `too_long` the gap is longer than any time to live that the provider offers."""
+    too_long: int = 0
     marked: int = 0
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
     _states: PromptStates = field(default_factory=PromptStates)
@@ -82,107 +88,76 @@ class MissBook(Book):
     _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
     """A heap of the largest ones: tokens, number, event."""
     _count: int = 0
+    _keys: set[CacheKey] = field(default_factory=set)
+    _search: FieldSearch = field(default_factory=FieldSearch)
+    _trials: ReplicaTrials = field(default_factory=ReplicaTrials)
+    _unknown: dict[int, _CauseSum] = field(default_factory=dict)
+    """By number, misses of the user's own server that have no cause yet."""
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
-        usage = job.turn.call.usage
-        if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
+        request = ReportedRequest.of(job, entry, served)
+        if request is None:
             return
         self.requests += 1
-        self.prompt_tokens += usage.prompt
-        if (lack := _lack(job, usage.prompt)) is not None:
-            self.unknown[lack] = self.unknown.get(lack, 0) + 1
-        rules = None if served.prediction is None else served.prediction.rules
-        if lack is None and served.prediction is not None:
-            self.compared += 1
-            self.contradicted += usage.cached - served.prediction.cached > _least(rules, usage.prompt)
-        self.marked += lack is None and rules is not None and rules.keeps == "breakpoints"
-        names, key, forms = chunk_names(job.ids), _key_of(job), message_forms(job.turn.messages)
-        now = job.turn.arrival
-        earlier = self._states.find(names, key, job.turn.session)
-        rows = self._rows(job, usage.prompt, usage.cached, earlier, entry, served, now, key, forms)
-        missed = sum(row.tokens for row in rows)
-        self.promised += usage.cached + missed
-        self.read += usage.cached
-        for row in rows:
-            self._enter(job, usage, row, now)
-        self._states.add(self._state(job, usage, usage.prompt, usage.cached, served, now, key, names, forms))
-
-    def _rows(
-        self,
-        job: Job,
-        prompt: int,
-        read: int,
-        earlier: Earlier,
-        entry: LedgerEntry | None,
-        served: ServedRequest,
-        now: float | None,
-        key: CacheKey,
-        forms: tuple[MessageForm, ...],
-    ) -> list[_Row]:
-        """Return the request's misses by cause: what was stored and not read, what was never stored, what a change blocks."""
-        call, own = job.turn.call, len(job.ids)
-        whole = _lack(job, prompt) is None and not call.uncounted
-        before = earlier.session
-        if before is None or (whole and earlier.shared_same_cache > earlier.shared_session):
-            before = earlier.same_cache if earlier.shared_same_cache >= earlier.shared else earlier.any
-        if before is None and call.missed is not None and (found := cause_of_report(call.missed)) is not None:
-            return [_Row(min(call.missed.tokens or 0, prompt - read), found, None)] if call.missed.tokens else []
-        if before is None or (not whole and before is not earlier.session):
-            return []  # a prompt that is not whole and of no session: what it shares is not in the log
-        least = _least(None if served.prediction is None else served.prediction.rules, prompt)
-        rewritten = before is earlier.session and earlier.shared_session < before.own_tokens - _LEAST_TOKENS
-        evidence = MissEvidence(
-            key,
-            call.settings,
-            before,
-            read,
-            now,
-            whole,
-            rewritten=rewritten and not whole,
-            shorter=own < before.own_tokens,
-            forms=forms,
-            missed=call.missed,
-            prediction=served.prediction,
-            hosted=self.hosted,
+        self.prompt_tokens += request.prompt
+        if len(self._keys) < _MOST_KEYS:
+            self._keys.add(request.key)
+        self._judge_rules(request)
+        turn = job.turn
+        earlier = self._states.find(request.names, request.key, turn.session)
+        like = earlier.session or earlier.any
+        compared = ComparedRequest(
+            request,
+            earlier,
+            message_forms(turn.messages, () if like is None else like.forms),
+            tool_forms(turn.tools, () if like is None else like.tools),
+            self.hosted,
         )
-        if not whole:
-            missed = min(before.stored, prompt) - read
-            if missed <= least:
-                return []
-            return [_Row(missed, find_cause(evidence), evidence.gap)]
-        known = entry.known if entry is not None else earlier.shared
-        shared = min(known * prompt // max(own, 1), prompt)
-        stored = min(before.stored, shared)
-        rows = []
-        if stored - read > least:
-            rows.append(_Row(stored - read, find_cause(evidence), evidence.gap))
-        if (unstored := shared - max(stored, read)) > least and before.stored < shared:
-            found = find_unstored(served.prediction, after_prompt=before.stored >= before.prompt - least)
-            rows += [] if found is None else [_Row(unstored, found, evidence.gap)]
-        runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
-        blocked = min(min(runs, own - known) * prompt // max(own, 1), before.stored - shared, prompt - shared)
-        if (changed := blocked - max(read - shared, 0)) > least:
-            found = MissReason("prompt_changed", "proven", f"text differs after token {shared:,}")
-            rows.append(_Row(changed, found, evidence.gap))
-        if not rows and call.missed is not None and (call.missed.tokens or 0) > least:
-            rows.append(_Row(min(call.missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))
-        return rows
+        rows = compared.rows()
+        self.promised += request.read + sum(row.tokens for row in rows)
+        self.read += request.read
+        first = self._count
+        for row in rows:
+            self._enter(request, row)
+        if not self.hosted and request.whole:
+            unexplained = [number for number, row in enumerate(rows, first + 1) if row.found.cause == "unknown"]
+            unkept = any(row.found.cause == "answer_not_kept" for row in rows)
+            self._trials.add(request.kept_read(tuple(unexplained), unkept=unkept))
+        if turn.call.fields:
+            missed = any(row.found.cause in ("provider", "unknown") for row in rows)
+            hit = compared.before is not None and all(row.found.cause in _NEVER_STORED for row in rows)
+            self._search.add(turn.session, turn.call.fields, missed=missed if missed or hit else None)
+        self._states.add(request.state_after(compared.before, self.epoch, compared.forms, compared.tools))
 
-    def _enter(self, job: Job, usage: Usage, row: _Row, now: float | None) -> None:
-        cost = self._cost(job, usage, row.tokens, now)
-        written = usage.all_written
+    def _judge_rules(self, request: ReportedRequest) -> None:
+        """Count what the log lacks, and whether the documented rules allow what was read."""
+        rules, prediction = request.rules, request.prediction
+        if request.lack is not None:
+            self.unknown[request.lack] = self.unknown.get(request.lack, 0) + 1
+        elif prediction is not None:
+            self.compared += 1
+            self.contradicted += request.read - prediction.cached > request.least
+        if (predicted := request.predicted) is not None:
+            self.calibrated += 1
+            self.agreeing += abs(predicted - request.read) <= request.least
+        self.marked += request.lack is None and rules is not None and rules.keeps == "breakpoints"
+
+    def _enter(self, request: ReportedRequest, row: MissRow) -> None:
+        cost = self._cost(request, row.tokens)
+        written = request.usage.all_written
         found = row.found
-        total = self._sums.setdefault(found.cause, _CauseSum())
-        total.events += 1
-        total.tokens += row.tokens
-        total.written += written or 0
-        if cost is not None:
-            total.cost = (total.cost or Decimal(0)) + cost
+        added = _CauseSum(1, row.tokens, written or 0, cost)
+        self._sums.setdefault(found.cause, _CauseSum()).add(added)
         self._count += 1
+        if found.cause == "expired" and row.gap is not None and request.rules is not None:
+            self.expired += 1
+            self.too_long += row.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
+        if found.cause == "unknown" and not self.hosted:
+            self._unknown[self._count] = added
         event = MissEvent(
-            request=job.request.id,
-            session=job.turn.session,
-            time=now,
+            request=request.job.request.id,
+            session=request.job.turn.session,
+            time=request.now,
             gap=row.gap,
             cause=found.cause,
             certainty=found.certainty,
@@ -190,65 +165,43 @@ class MissBook(Book):
             written=written,
             cost=None if cost is None else format(cost.normalize(), "f"),
             detail=found.detail,
+            place=found.place,
         )
         keep = heapq.heappush if len(self._events) < _MOST_EVENTS else heapq.heappushpop
         keep(self._events, (row.tokens, -self._count, event))
 
-    def _cost(self, job: Job, usage: Usage, tokens: int, now: float | None) -> Decimal | None:
+    def _cost(self, request: ReportedRequest, tokens: int) -> Decimal | None:
         """Return what the tokens cost above a read: by the rate of what the request wrote, else as input."""
-        if self.money is None or usage.prompt is None:
+        if self.money is None:
             return None
-        moment = None if now is None else moment_of(self.epoch, now)
-        rates = self.money.rates_of(job.turn.call, usage.prompt, moment)
+        moment = None if request.now is None else moment_of(self.epoch, request.now)
+        rates = self.money.rates_of(request.call, request.prompt, moment)
         if rates is None:
             return None
         from kvtool.accounting.prices.price_row import MILLION
 
-        above_read = rates.above_read(written=usage.all_written or 0, written_1h=usage.written_1h or 0)
-        return tokens * above_read / MILLION
+        written, hour = request.usage.all_written or 0, request.usage.written_1h or 0
+        return tokens * rates.above_read(written=written, written_1h=hour) / MILLION
 
-    def _state(
-        self,
-        job: Job,
-        usage: Usage,
-        prompt: int,
-        read: int,
-        served: ServedRequest,
-        now: float | None,
-        key: CacheKey,
-        names: tuple[int, ...],
-        forms: tuple[MessageForm, ...],
-    ) -> PromptState:
-        """Return what the request left in the cache: what it read and wrote or, where writes are free, all of it in whole steps."""
-        call = job.turn.call
-        rules = None if served.prediction is None else served.prediction.rules
-        wrote = usage.all_written
-        if wrote is not None or (rules is not None and rules.keeps == "breakpoints"):
-            stored = min(read + (wrote or 0), prompt)
-        else:
-            step = 1 if rules is None else rules.step
-            stored = prompt // step * step
-            if rules is not None and stored < rules.minimum:
-                stored = read
-        ttl = 3600.0 if usage.written_1h else 300.0 if usage.written_5m else None
-        if ttl is None and rules is not None:
-            ttl = rules.ttl
-        answered = call.first_answer if call.first_answer is not None else call.end
-        if answered is not None and self.epoch is not None:
-            answered -= self.epoch
-        return PromptState(
-            key,
-            job.turn.session,
-            now,
-            answered,
-            call.settings,
-            stored,
-            prompt,
-            len(job.ids),
-            ttl,
-            names,
-            forms,
-        )
+    def _totals(self, explained: frozenset[int]) -> dict[MissCause, _CauseSum]:
+        """Return the sums by cause, with those misses that several replicas explain under that cause."""
+        if not explained:
+            return self._sums
+        parts: dict[MissCause, _CauseSum] = {"replicas": _CauseSum(), "unknown": _CauseSum()}
+        for number, each in self._unknown.items():
+            parts["replicas" if number in explained else "unknown"].add(each)
+        return {cause: total for cause, total in {**self._sums, **parts}.items() if total.events}
+
+    @property
+    def cache_keys(self) -> int:
+        """Number of cache keys, where nothing else keeps prompts apart; else 1: then the keys are not to blame alone."""
+        others = {replace(key, key=None) for key in self._keys}
+        return len(self._keys) if len(others) == 1 and len(self._keys) < _MOST_KEYS else 1
+
+    @property
+    def longer_ttl_helps(self) -> bool:
+        """Whether a time to live that the provider offers covers the gap of any prefix that expired."""
+        return not self.too_long or self.too_long < self.expired
 
     @property
     def knows_prompts(self) -> bool:
@@ -266,6 +219,11 @@ class MissBook(Book):
         return self.knows_prompts and self.rules_hold
 
     @property
+    def advisable(self) -> bool:
+        """Whether changes can be advised by predictions: these agree with the reports of nearly all requests."""
+        return self.predictable and self.agreeing >= _LEAST_AGREEING * self.calibrated
+
+    @property
     def knows_marks(self) -> bool:
         """Whether a mark can be missing: not in most requests of logs without marks, or of providers that need none."""
         return not self.requests or (2 * self.marked > self.requests and self.rules_hold)
@@ -274,7 +232,13 @@ class MissBook(Book):
         """Return the sums and events; None where no request reports its reads."""
         if not self.requests:
             return None
-        events = [event for _, _, event in sorted(self._events, key=lambda kept: -kept[1])]
+        tried = None if self.hosted else self._trials.found()
+        hypothesis, explained = (None, frozenset[int]()) if tried is None else tried
+        events = [
+            _simulated(event, hypothesis, known=-number in explained)
+            for _, number, event in sorted(self._events, key=lambda kept: -kept[1])
+        ]
+        totals = self._totals(explained)
         sums = {
             cause: MissSum(
                 events=total.events,
@@ -282,7 +246,7 @@ class MissBook(Book):
                 written=total.written,
                 cost=None if total.cost is None else format(total.cost.normalize(), "f"),
             )
-            for cause, total in sorted(self._sums.items(), key=lambda item: (-(item[1].cost or 0), -item[1].tokens))
+            for cause, total in sorted(totals.items(), key=lambda item: (-(item[1].cost or 0), -item[1].tokens))
         }
         assert self.promised - self.read == sum(each.tokens for each in sums.values())
         return CacheMisses(
@@ -295,30 +259,23 @@ class MissBook(Book):
             left_out=self._count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
+            calibration=ReportAgreement(requests=self.calibrated, agree=self.agreeing, advises=self.advisable),
+            separation=self._search.separation(),
+            hypothesis=hypothesis,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
         )
 
 
-def _least(rules: Provider | None, prompt: int) -> int:
-    """Return the tokens above which a difference is more than rounding."""
-    return max(1 if rules is None else rules.step, _LEAST_TOKENS, prompt // _ROUNDING)
-
-
-def _lack(job: Job, prompt: int) -> str | None:
-    """Return why the log does not hold the whole prompt; None where nothing says so, or where its tokens agree with the report."""
-    lack = job.turn.call.incomplete
-    return None if lack == FEWER and prompt <= _MOST_FEWER * len(job.ids) else lack
+def _simulated(event: MissEvent, hypothesis: Hypothesis | None, *, known: bool) -> MissEvent:
+    """Return a miss with what a rerun shows of it."""
+    if hypothesis is None or (event.cause != hypothesis.cause and not known):
+        return event
+    words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"
+    return event.model_copy(update={"cause": hypothesis.cause, "certainty": "simulated", "detail": words})
 
 
 def _contradiction(contradicted: int, compared: int) -> str:
     return (
         f"{contradicted:,} of {plural(compared, 'request')} read more than the documented rules allow, "
         "so nothing is predicted or advised by these rules"
-    )
-
-
-def _key_of(job: Job) -> CacheKey:
-    call, scope = job.turn.call, job.turn.call.scope
-    return CacheKey(
-        call.model, scope.key or job.turn.salt, call.provider, (scope.organisation, scope.workspace, scope.region)
     )

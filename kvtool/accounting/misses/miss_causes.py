@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from kvtool.accounting.caches.cache_rules import Prediction, lifetime
-from kvtool.accounting.misses.prompt_states import CacheKey, MessageForm, PromptState
+from kvtool.accounting.caches.cache_rules import Prediction, UnreadPrefix, lifetime
+from kvtool.accounting.caches.providers import Provider
+from kvtool.accounting.misses.changed_part import ChangedPart, place_in_record, place_of_message
+from kvtool.accounting.misses.prompt_states import MessageForm, PromptState
+from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.results.misses import Certainty, MissCause
+from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import CallSettings, ReportedMiss
 
 _USUAL = 1.0
@@ -18,29 +22,28 @@ _USUAL = 1.0
 class MissEvidence:
     """A request that read less than `state`, the earlier request with this beginning, left in the cache.
 
-    Tokens are the provider's. `whole`: the log holds all of the prompt. `rewritten`: the conversation does not begin with the
-    earlier one; `shorter`: and it has less text.
+    What it did not read is kept for `ttl` seconds. `changed` is the first part that differs from the request before in the
+    session; `rewritten`: the log does not hold the whole prompt, and the conversation does not begin with the earlier one.
     """
 
-    key: CacheKey
-    settings: CallSettings
+    request: ReportedRequest
     state: PromptState
-    read: int
-    now: float | None
-    whole: bool
+    ttl: float | None
+    changed: ChangedPart | None
     rewritten: bool
-    shorter: bool
     forms: tuple[MessageForm, ...]
-    missed: ReportedMiss | None
-    prediction: Prediction | None
     hosted: bool
 
     @property
     def gap(self) -> float | None:
         """Seconds since the earlier request."""
-        if self.now is None or self.state.time is None:
+        if self.request.now is None or self.state.time is None:
             return None
-        return max(self.now - self.state.time, 0.0)
+        return max(self.request.now - self.state.time, 0.0)
+
+    @property
+    def prediction(self) -> Prediction | None:
+        return self.request.prediction
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class MissReason:
     cause: MissCause
     certainty: Certainty
     detail: str
+    place: str | None = None
 
 
 FindCause = Callable[[MissEvidence], MissReason | None]
@@ -64,7 +68,8 @@ _REPORTED: dict[str, MissCause] = {
 
 def reported_by_provider(evidence: MissEvidence) -> MissReason | None:
     """Anthropic's diagnostics name the part of the request that differs."""
-    return None if evidence.missed is None else cause_of_report(evidence.missed)
+    missed = evidence.request.call.missed
+    return None if missed is None else cause_of_report(missed)
 
 
 def cause_of_report(missed: ReportedMiss) -> MissReason | None:
@@ -75,7 +80,7 @@ def cause_of_report(missed: ReportedMiss) -> MissReason | None:
 
 def model_changed(evidence: MissEvidence) -> MissReason | None:
     """Caches of models are apart."""
-    before, now = evidence.state.key.model, evidence.key.model
+    before, now = evidence.state.key.model, evidence.request.key.model
     if before is None or now is None or before == now:
         return None
     return MissReason("model_changed", "proven", f"{before} before, {now} now")
@@ -83,7 +88,7 @@ def model_changed(evidence: MissEvidence) -> MissReason | None:
 
 def host_changed(evidence: MissEvidence) -> MissReason | None:
     """Each host that serves a model has a cache of its own."""
-    before, now = evidence.state.key.host, evidence.key.host
+    before, now = evidence.state.key.host, evidence.request.key.host
     if before is None or now is None or before == now:
         return None
     return MissReason("host_changed", "consistent", f"{before} before, {now} now")
@@ -91,16 +96,16 @@ def host_changed(evidence: MissEvidence) -> MissReason | None:
 
 def key_changed(evidence: MissEvidence) -> MissReason | None:
     """A cache key, an account, a workspace or a region keeps prompts apart."""
-    if evidence.state.key.key != evidence.key.key:
+    if evidence.state.key.key != evidence.request.key.key:
         return MissReason("key_changed", "consistent", "another cache key than the request before")
-    if evidence.state.key.account != evidence.key.account:
+    if evidence.state.key.account != evidence.request.key.account:
         return MissReason("key_changed", "consistent", "another account, workspace or region")
     return None
 
 
 def expired(evidence: MissEvidence) -> MissReason | None:
     """The gap is longer than the time to live of the mark, of the provider's rule, or than it usually keeps a prefix."""
-    gap, ttl = evidence.gap, evidence.state.ttl
+    gap, ttl = evidence.gap, evidence.ttl
     if gap is None:
         return None
     if ttl is not None and gap > ttl + _USUAL:
@@ -117,67 +122,118 @@ def expired(evidence: MissEvidence) -> MissReason | None:
 
 def compaction(evidence: MissEvidence) -> MissReason | None:
     """The conversation begins with other text than at the request before: compacted or cleared where it is shorter, else edited."""
+    if evidence.request.call.began == "compacted":
+        return MissReason("compaction", "proven", "the transcript records a compaction before this request")
     if not evidence.rewritten:
         return None
-    if evidence.shorter:
+    if evidence.request.own_tokens < evidence.state.own_tokens:
         return MissReason("compaction", "consistent", "the conversation begins anew and is shorter")
-    return MissReason("history_edited", "consistent", "earlier messages differ from the request before")
+    changed = evidence.changed
+    place = None if changed is None else place_in_record(evidence.request.job.turn, changed.place)
+    return MissReason("history_edited", "consistent", "earlier messages differ from the request before", place)
+
+
+def resumed(evidence: MissEvidence) -> MissReason | None:
+    """A program that resumes a session may not send what it sent before; its transcript records the resume."""
+    if evidence.request.call.began != "resumed":
+        return None
+    return MissReason("resumed", "consistent", "the transcript records a resume before this request")
+
+
+def _unread_prefix(evidence: MissEvidence, *, dropped: bool) -> UnreadPrefix | None:
+    """Return the stored prefix that no mark of a whole request finds, if it is longer than what was read."""
+    prediction, request = evidence.prediction, evidence.request
+    unread = None if prediction is None else prediction.unread
+    if unread is None or unread.dropped != dropped or not request.whole:
+        return None
+    stored = request.read + request.least < unread.tokens <= evidence.state.stored + request.least
+    return unread if stored and prediction is not None and prediction.cached <= request.read + request.least else None
+
+
+def lookback(evidence: MissEvidence) -> MissReason | None:
+    """A mark finds what an earlier request stored at most so many blocks before it: the provider's rule gives the number."""
+    unread, rules = _unread_prefix(evidence, dropped=False), evidence.request.rules
+    if unread is None or rules is None or unread.blocks <= rules.lookback:
+        return None
+    words = f"{unread.blocks} blocks back, the look-back is {rules.lookback}"
+    return MissReason("lookback", "proven", words)
+
+
+def marks_limit(evidence: MissEvidence) -> MissReason | None:
+    """A request may have so many marks; the first ones of more do not count."""
+    rules = evidence.request.rules
+    if rules is None or _unread_prefix(evidence, dropped=True) is None:
+        return None
+    return _too_many(evidence.request.marks, rules)
+
+
+def _too_many(marks: int, rules: Provider) -> MissReason:
+    return MissReason("marks_limit", "proven", f"{plural(marks, 'mark')}, {rules.most} are allowed")
 
 
 def setting_changed(evidence: MissEvidence) -> MissReason | None:
     """Some settings are part of the cache's key: the provider's rules say which, and reads show the rest."""
-    before, now = evidence.state.settings, evidence.settings
+    before, now = evidence.state.settings, evidence.request.call.settings
     changed = [each.name for each in fields(CallSettings) if getattr(before, each.name) != getattr(now, each.name)]
     if not changed:
         return None
     rules = None if evidence.prediction is None else evidence.prediction.rules
     ruled = () if rules is None else (*rules.fork_system, *rules.fork_messages)
-    certainty: Certainty = "proven" if set(changed) & set(ruled) else "consistent"
-    return MissReason("setting_changed", certainty, f"changed: {', '.join(changed)}")
+    prediction, request = evidence.prediction, evidence.request
+    more_lost = prediction is not None and prediction.cached > request.read + request.least
+    proven = bool(set(changed) & set(ruled)) and not more_lost  # by the rules, less would be lost
+    return MissReason("setting_changed", "proven" if proven else "consistent", f"changed: {', '.join(changed)}")
 
 
 def system_changed(evidence: MissEvidence) -> MissReason | None:
     """A system message in mid-conversation: templates and gateways may move it to the front."""
-    added = evidence.forms[len(evidence.state.forms) :]
-    if evidence.state.forms and any(form.role in ("system", "developer") for form in added):
-        return MissReason("system_changed", "consistent", "a system message was added in mid-conversation")
+    turn, first = evidence.request.job.turn, len(evidence.state.forms)
+    for number, form in enumerate(evidence.forms[first:], first):
+        if first and form.role in ("system", "developer"):
+            place = place_in_record(turn, place_of_message(turn, number))
+            return MissReason("system_changed", "consistent", "a system message was added in mid-conversation", place)
     return None
 
 
 def wire_form(evidence: MissEvidence) -> MissReason | None:
     """The same text in another form, a string or a list of parts, is another request for some providers."""
     for number, (before, now) in enumerate(zip(evidence.state.forms, evidence.forms, strict=False)):
-        if before.role != now.role or (before.parts is None) == (now.parts is None):
+        if before.text != now.text:
+            return None  # a change of text, not of form
+        if (before.role, before.parts) == (now.role, now.parts):
             continue
-        forms = ["a string" if each.parts is None else "a list of parts" for each in (before, now)]
+        was, is_ = (_form(before), _form(now)) if before.role == now.role else (before.role, now.role)
         lost = " without its cache_control" if before.marks > now.marks else ""
-        return MissReason(
-            "wire_form",
-            "consistent",
-            f"the content of message {number + 1} ({now.role}) was {forms[0]} and is {forms[1]}{lost}",
-        )
+        turn = evidence.request.job.turn
+        place = place_in_record(turn, place_of_message(turn, number))
+        return MissReason("wire_form", "consistent", f"the same text was {was} and is {is_}{lost}", place)
     return None
+
+
+def _form(form: MessageForm) -> str:
+    return "a string" if form.parts is None else plural(form.parts, "content part")
 
 
 def unanswered(evidence: MissEvidence) -> MissReason | None:
     """A prompt is stored when its answer begins; a request before that cannot read it."""
     answered = evidence.state.answered
-    if answered is None or evidence.now is None or evidence.now >= answered:
+    if answered is None or evidence.request.now is None or evidence.request.now >= answered:
         return None
     return MissReason("first_use", "proven", "sent before the request that stores it was answered")
 
 
 def by_exclusion(evidence: MissEvidence) -> MissReason:
     """Nothing in the log explains it: the provider lost it or, where the log lacks what could explain it, it is unknown."""
-    missing = [] if evidence.now is not None and evidence.state.time is not None else ["times"]
-    if not evidence.whole and not evidence.read:
+    missing = [] if evidence.request.now is not None and evidence.state.time is not None else ["times"]
+    whole = evidence.request.whole
+    if not whole and not evidence.request.read:
         missing.append("whole prompts")
     if not evidence.hosted:
         return MissReason("unknown", "unknown", "evicted, or served by another replica: the log does not say")
     if missing:
         return MissReason("unknown", "unknown", f"the log lacks {' and '.join(missing)}")
-    if not evidence.whole or evidence.state.ttl is None:
-        lack = "the system prompt and tools are not in it" if not evidence.whole else "the time to live is not known"
+    if not whole or evidence.ttl is None:
+        lack = "the system prompt and tools are not in it" if not whole else "the time to live is not known"
         return MissReason("provider", "unknown", f"nothing in the log explains it; {lack}")
     return MissReason("provider", "excluded", "same text, cache key and settings, within the time to live")
 
@@ -190,6 +246,9 @@ CAUSES: tuple[FindCause, ...] = (
     expired,
     unanswered,
     compaction,
+    resumed,
+    lookback,
+    marks_limit,
     setting_changed,
     system_changed,
     wire_form,
@@ -205,10 +264,10 @@ def find_cause(evidence: MissEvidence) -> MissReason:
     return by_exclusion(evidence)
 
 
-def find_unstored(prediction: Prediction | None, *, after_prompt: bool) -> MissReason | None:
+def find_unstored(prediction: Prediction | None, before: PromptState, *, after_prompt: bool) -> MissReason | None:
     """Return why text that earlier requests had was never stored, by the rules of the provider; None where none promises it.
 
-    `after_prompt`: it is the answer of the request before, which follows a prompt that was stored.
+    `before` is the request that had it; `after_prompt`: it is the answer of the request before, after a stored prompt.
     """
     lost = {} if prediction is None else dict(prediction.lost)
     rules = None if prediction is None else prediction.rules
@@ -218,6 +277,8 @@ def find_unstored(prediction: Prediction | None, *, after_prompt: bool) -> MissR
         return MissReason("answer_not_kept", "consistent", "read up to the end of the prompt before its answer")
     if rules is not None and lost.get("below_minimum"):
         return MissReason("below_minimum", "proven", f"below the minimum of {rules.minimum:,} tokens")
+    if rules is not None and lost.get("not_marked") and before.marks > rules.most:
+        return _too_many(before.marks, rules)
     if rules is not None and lost.get("not_marked"):
         return MissReason("not_marked", "proven", "no mark ends this prefix")
     if lost.get("setting_changed"):

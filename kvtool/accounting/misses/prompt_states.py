@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -10,9 +11,10 @@ import xxhash
 
 from kvtool.accounting.prefix_tree import Ids
 from kvtool.text.message import Message
+from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.call import CallSettings
 
-_CHUNK = 32
+CHUNK = 32
 """Tokens of a piece of a prompt that has a name."""
 _MOST_NAMES = 400_000
 _MOST_SESSIONS = 20_000
@@ -30,11 +32,19 @@ class CacheKey:
 
 
 class MessageForm(NamedTuple):
-    """How a message is written, apart from its text: the number of its parts (None: a string), and how many have a mark."""
+    """How a message is written: the number of its parts (None: a string), how many have a mark, and a digest of its text."""
 
     role: str
     parts: int | None
     marks: int
+    text: int
+
+
+class ToolForm(NamedTuple):
+    """A tool by its name, and a digest of its definition."""
+
+    name: str
+    text: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +55,11 @@ class PromptState:
     session: str | None
     time: float | None
     answered: float | None
+    """When its answer began, on the clock of `time`."""
     settings: CallSettings
     stored: int
+    stored_1h: int
+    """Of them, those that are kept for an hour by a mark."""
     prompt: int
     own_tokens: int
     """Tokens of its text by our tokenizer."""
@@ -54,6 +67,9 @@ class PromptState:
     """Seconds for which its mark or its provider keeps it; None: not known."""
     names: tuple[int, ...]
     forms: tuple[MessageForm, ...]
+    tools: tuple[ToolForm, ...]
+    marks: int
+    """Marks that it set, those included that are too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +98,7 @@ class PromptStates:
         same = _longest(names, lambda name: self._same.get((key, name)))
         any_ = _longest(names, self._any.get)
         shared = 0 if before is None else _common(before.names, names)
-        return Earlier(before, shared * _CHUNK, same[0], same[1] * _CHUNK, any_[0], any_[1] * _CHUNK)
+        return Earlier(before, shared * CHUNK, same[0], same[1] * CHUNK, any_[0], any_[1] * CHUNK)
 
     def add(self, state: PromptState) -> None:
         """Enter a request as the latest user of all its beginnings."""
@@ -99,21 +115,50 @@ class PromptStates:
         _forget(self._same, _MOST_NAMES)
 
 
-def message_forms(messages: Sequence[Message] | None) -> tuple[MessageForm, ...]:
-    """Return the form of each message; nothing for a prompt without messages."""
+def message_forms(messages: Sequence[Message] | None, before: tuple[MessageForm, ...] = ()) -> tuple[MessageForm, ...]:
+    """Return the form of each message; nothing for a prompt without messages. Equal ones are those of `before`, to save memory."""
     found = []
-    for message in messages or ():
+    for number, message in enumerate(messages or ()):
         content = message.get("content")
         parts = content if isinstance(content, list) else None
         marks = sum(isinstance(part, dict) and "cache_control" in part for part in parts or ())
-        found.append(MessageForm(str(message.get("role")), None if parts is None else len(parts), marks))
+        texts = [part_text(part) for part in parts] if parts is not None else [content] if content is not None else []
+        calls = message.get("tool_calls")
+        text = digest_of(texts if not calls else [*texts, calls])
+        form = MessageForm(str(message.get("role")), None if parts is None else len(parts), marks, text)
+        found.append(before[number] if number < len(before) and before[number] == form else form)
     return tuple(found)
+
+
+def tool_forms(tools: Sequence[object] | None, before: tuple[ToolForm, ...] = ()) -> tuple[ToolForm, ...]:
+    """Return the form of each tool, in order; `before` if nothing changed."""
+    found = []
+    for tool in tools or ():
+        inner = tool.get("function", tool) if isinstance(tool, dict) else None
+        name = inner.get("name") if isinstance(inner, dict) else None
+        found.append(ToolForm(str.__str__(name) if isinstance(name, str) else "", digest_of([tool])))
+    return before if before == tuple(found) else tuple(found)
+
+
+def digest_of(values: Sequence[object]) -> int:
+    """Return a digest of texts, whatever their parts, and of values of JSON; marks for the cache do not count."""
+    digest = xxhash.xxh3_64()
+    for value in values:
+        text = value if isinstance(value, str) else json.dumps(_without_marks(value), sort_keys=True, default=repr)
+        digest.update(str.__str__(text).encode(errors="surrogatepass"))
+    return digest.intdigest()
+
+
+def _without_marks(value: object) -> object:
+    if isinstance(value, dict):
+        return {str(name): _without_marks(each) for name, each in value.items() if name != "cache_control"}
+    return [_without_marks(each) for each in value] if isinstance(value, list) else value
 
 
 def chunk_names(ids: Ids) -> tuple[int, ...]:
     """Return a name for every beginning of whole pieces: equal names mean equal tokens from the front on."""
     names, name = [], 0
-    data, size = ids.astype("<i4", copy=False).tobytes(), 4 * _CHUNK
+    data, size = ids.astype("<i4", copy=False).tobytes(), 4 * CHUNK
     for start in range(0, len(data) - size + 1, size):
         name = xxhash.xxh3_64_intdigest(data[start : start + size], name)
         names.append(name)

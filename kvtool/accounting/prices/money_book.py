@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.prices.bill import Bill, Charged, bill_of
+from kvtool.accounting.prices.cost_mistakes import CostMistakes
 from kvtool.accounting.prices.price_row import MILLION, PriceRow, Rates
 from kvtool.accounting.prices.price_table import PriceTable
 from kvtool.accounting.prices.read_difference import difference_of
@@ -77,6 +78,7 @@ class MoneyBook:
         self.logged_requests = 0
         self.logged_priced = Decimal(0)
         """The cost of the same requests by our prices."""
+        self.mistakes = CostMistakes()
         self.currencies: Counter[str] = Counter()
         self.first: float | None = None
         self.last: float | None = None
@@ -150,6 +152,7 @@ class MoneyBook:
             self.logged += call.cost
             self.logged_requests += 1
             self.logged_priced += paid.total if usage.cached is not None else by_rules.total
+            self.mistakes.add(rates, usage)
 
     def store(self, caches: Iterable[StoredContent]) -> None:
         """Add the cost of explicit caches at the end; `caches` are separate records of caches."""

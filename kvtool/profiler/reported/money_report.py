@@ -106,7 +106,7 @@ def _money(
     best = _best(book, side, fixed, marks) if priced and marks is not None and marks.tries else None
     base = paid if paid is not None else costs.predicted.total
     span = None if book.first is None or book.last is None else book.last - book.first
-    saved = None if best is None else base - best
+    saved = None if best is None else costs.predicted.total - best  # what the provider lost is saved by no fix
     month = None
     if saved is not None and span is not None and span >= _DAY:
         month = saved * _MONTH * Decimal(str(_DAY)) / Decimal(str(span))
@@ -202,6 +202,8 @@ def _notices(book: MoneyBook) -> list[str]:
         ours = book.logged_priced
         off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% compared with {shown_money(ours)} here"
         told.append(f"Cost in the log: {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}{off}.")
+        if (mistake := book.mistakes.found(book.logged, ours)) is not None:
+            told.append(f"The cost in the log fits a known mistake to the cent: {mistake}.")
     return told
 
 

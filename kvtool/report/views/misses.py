@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
-from kvtool.results.misses import MISS_CAUSES, CacheMisses
+from kvtool.results.misses import MISS_CAUSES, CacheMisses, FieldSeparation, hypothesis_in_words
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural
 
@@ -16,7 +16,7 @@ _MOST_EVENTS = 10
 def view(report: Report) -> Section | None:
     """Return every reported prompt token in one row, and the largest misses; None where nothing was missed."""
     misses = report.misses
-    if misses is None or not (misses.by_cause or misses.rule_contradictions or not misses.predictable):
+    if misses is None:
         return None
     currency = "USD" if report.money is None else report.money.currency
     priced = any(total.cost is not None for total in misses.by_cause.values())
@@ -24,6 +24,13 @@ def view(report: Report) -> Section | None:
     if misses.by_cause:
         tables.append(_largest(misses, currency, priced=priced))
     notes = [f"{text}." for text in misses.rule_contradictions]
+    notes += [calibration_in_words(misses)] if misses.predictable and misses.calibration.requests else []
+    if (found := misses.hypothesis) is not None:
+        notes.append(
+            f"A rerun {hypothesis_in_words(found)} explains {found.explained:,} of {found.misses:,} misses: "
+            f"it gives the reported read of {found.agree:,} of {plural(found.requests, 'request')}."
+        )
+    notes += [] if misses.separation is None else [f"{separation_in_words(misses.separation)}. This is no proof."]
     return Section("misses", "Reported token breakdown", tables=tables, notes=tuple(notes))
 
 
@@ -57,7 +64,8 @@ def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
             "" if event.gap is None else duration(event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),
-            f"{MISS_CAUSES[event.cause]}: {event.detail}",
+            f"{MISS_CAUSES[event.cause]}: {event.detail.removeprefix('changed: ')}"
+            + ("" if event.place is None else f" ({event.place})"),
             event.certainty,
         )
         for event in shown
@@ -75,6 +83,24 @@ def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
 
 def _money(amount: str | None, currency: str) -> str:
     return "" if amount is None else shown_money(Decimal(amount), currency)
+
+
+def calibration_in_words(misses: CacheMisses) -> str:
+    """Say how well prediction and report agree, and what follows."""
+    found = misses.calibration
+    share = percent(found.agree / found.requests)
+    said = f"Prediction and report agree within a block for {share} of {plural(found.requests, 'request')}."
+    return said if found.advises else f"{said} Predictions advise no change here: the difference is the finding."
+
+
+def separation_in_words(found: FieldSeparation) -> str:
+    """Say how a field separates misses without a known cause from hits."""
+    if found.value is None:
+        follow, does = f"follow a change of `{found.field}`", "does" if found.hits_with == 1 else "do"
+    else:
+        follow, does = f"have `{found.field}` {found.value}", "has" if found.hits_with == 1 else "have"
+    of = f"{found.misses_with:,} of {found.misses:,} unexplained misses {follow}"
+    return f"{of}; {found.hits_with:,} of {plural(found.hits, 'hit')} {does}"
 
 
 def causes_in_short(report: Report, most: int = 3) -> str:

@@ -25,7 +25,9 @@ def view(report: Report) -> Section:
         made = (_less(report, {}, ""), _more(report), _groups_read(report))
         title, notes = "Reported and predicted", [*_basis(report), *_ratios(report)]
     else:
-        made = (_less(report, money.by_cause, money.currency), _more(report), _groups(money), _prefixes(money))
+        told = report.misses is not None and bool(report.misses.by_cause)  # their table has the causes and costs
+        less = None if told else _less(report, money.by_cause, money.currency)
+        made = (less, _more(report), _groups(money), _prefixes(money))
         title, notes = "Costs", [*_basis(report), *_crowded(report), *money.notices, *_ratios(report)]
     tables = (_lines_table(report), *(table for table in made if table is not None))
     return Section("money", title, tables=tables, notes=tuple(notes))
@@ -98,8 +100,8 @@ def _basis(report: Report) -> Iterator[str]:
 
 
 def _saving(money: Money) -> Decimal:
-    base = money.paid if money.paid is not None else money.predicted
-    return Decimal(base or 0) - Decimal(money.with_fixes or 0)
+    """Return what the fixes save by the rules: a miss of the provider, which was paid too, is mended by none."""
+    return Decimal(money.predicted or 0) - Decimal(money.with_fixes or 0)
 
 
 def _cheapest(money: Money) -> tuple[str, ...]:
@@ -107,6 +109,8 @@ def _cheapest(money: Money) -> tuple[str, ...]:
     marked = [prefix for prefix in money.prefixes if prefix.best in _TIMES]
     if len(marked) == 1:
         return (f"cache the {marked[0].tokens:,}-token prefix for {_TIMES[marked[0].best]}",)
+    if not marked and money.prefixes:
+        return ("cache nothing: its writes cost more than its reads save",)
     return ("cache each prefix at its lowest cost",) if marked else ()
 
 

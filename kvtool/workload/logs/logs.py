@@ -34,6 +34,7 @@ from kvtool.workload.logs.log_pass import (
     by_arrival,
 )
 from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
+from kvtool.workload.logs.records.record_fields import scalar_fields
 from kvtool.workload.request_fields import as_vllm_reads, engine_requests
 from kvtool.workload.turn import Conversation, Output, Recorded, Turn
 
@@ -527,8 +528,11 @@ def _placed(
 ) -> Iterator[Turn]:
     """Yield the turns with their group, their places in the session and their times from the start of the source; `own` is the
     file of those whose ids another file has, too."""
+    fields = scalar_fields(entry.value) if entry.first.call.usage is not None else ()
     for index in range(count):
         turn = entry.turns[index]
+        if fields:
+            turn.call = replace(turn.call, fields=fields)
         turn.group = group
         turn.index = base + index
         turn.epoch = epoch

@@ -189,6 +189,23 @@ def test_a_miss_costs_what_its_mark_costs_above_a_read() -> None:
     )
 
 
+def test_agreement_of_predictions_decides_whether_they_advise() -> None:
+    """Of 40 requests some read nothing where the rules predict a read of the prompt before."""
+    for wrong in (0, 4, 5, 20):
+        book = MissBook(None, CLOCK, hosted=False)
+        for number in range(40):
+            ids = np.arange(1_000 + number * 100, dtype=np.int32)
+            hit = len(ids) - 100 if number else 0
+            usage = Usage(len(ids), 0 if 0 < number <= wrong else hit, output=1)
+            turn = Turn("g", session="s", arrival=float(number), call=Call(usage=usage))
+            request = Request("r", len(ids), prompt_ids=ids, output_ids=[0])
+            book.end(Job(turn, None, request, ids, 1, ""), None, ServedRequest(hit))
+        misses = book.misses()
+        assert misses is not None
+        assert (misses.calibration.requests, misses.calibration.agree) == (40, 40 - wrong)
+        assert misses.calibration.advises == book.advisable == (wrong <= 4)
+
+
 def test_requests_without_usage_are_not_judged() -> None:
     book = MissBook(None, CLOCK, True)
     for usage in (None, Usage(prompt=100), Usage(cached=3)):

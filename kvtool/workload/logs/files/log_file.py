@@ -256,8 +256,9 @@ class LogFile:
             if isinstance(item, LeftOut):
                 yield None
                 continue
-            value = (read.value if item.value is None else item.value) if self.values else None
             first = item.turns[0]
+            wanted = self.values or first.call.usage is not None
+            value = (read.value if item.value is None else item.value) if wanted else None
             yield LogEntry(
                 item.turns, first, value, self.path, read.size, before if several else None, item.identity, item.weak
             )

@@ -88,13 +88,14 @@ def fields_of(record: object) -> Iterator[str]:
     while waiting and listed < _MOST_LISTED:
         path, value, depth = waiting.pop()
         if isinstance(value, dict) and depth < _DEPTH:
-            waiting += [(_joined(path, key), inner, depth + 1) for key, inner in reversed(value.items())]
+            waiting += [(joined_path(path, key), inner, depth + 1) for key, inner in reversed(value.items())]
         elif isinstance(value, str | int | float):
             listed += 1
             yield path
 
 
-def _joined(path: str, key: str) -> str:
+def joined_path(path: str, key: str) -> str:
+    """Return the path to a field inside the object at a path."""
     if not re.fullmatch(_NAME, key):
         quoted = key.replace("\\", "\\\\").replace('"', '\\"')
         return f'{path}["{quoted}"]'

@@ -16,6 +16,7 @@ import numpy as np
 
 from kvtool.text.bounded_number import exact_number, whole_number
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, ReportedMiss, Usage
+from kvtool.workload.logs.records.failed_calls import why_failed
 from kvtool.workload.logs.records.record import RESPONSES, Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import LeftOut
 from kvtool.workload.logs.records.streamed_answers import answer_in
@@ -368,7 +369,7 @@ def left_out_of(record: Record) -> LeftOut | None:
     if _EITHER.isdisjoint(record.fields) and all(_EITHER.isdisjoint(each) for each in record.around):
         return None
     if has_failed(record):
-        return FAILED
+        return LeftOut("failed", hint=why_failed(record, _FAILS))
     kind = _other_kind(record)
     return None if kind is None else LeftOut(kind)
 

@@ -124,13 +124,20 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
         written = (short or 0) + (long or 0)
     if prompt is not None and prompt_name in _REMAINDERS and not details and not _BESIDE.isdisjoint(value):
         prompt += (cached or 0) + (written or 0)
+    _, reasoning = _first(_output_details(value), pointer, ("reasoning_tokens", "reasoning"))
     if (thoughts := value.get("thoughtsTokenCount")) is not None and "candidatesTokenCount" in value:
-        output = (output or 0) + count_of(thoughts, "thoughtsTokenCount", pointer)
+        reasoning = count_of(thoughts, "thoughtsTokenCount", pointer)
+        output = (output or 0) + reasoning
     if prompt is cached is written is output is None:
         return None
-    usage = Usage(prompt, cached, written, short, long, output)
+    usage = Usage(prompt, cached, written, short, long, output, reasoning)
     check_usage(usage, (*pointer, cached_name or written_name) if (cached_name or written_name) in value else pointer)
     return usage
+
+
+def _output_details(value: dict[str, Any]) -> dict[str, Any]:
+    names = ("completion_tokens_details", "output_tokens_details", "output_token_details")
+    return next((value[name] for name in names if isinstance(value.get(name), dict)), {})
 
 
 def check_usage(usage: Usage, pointer: _Pointer) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
@@ -52,6 +52,7 @@ class _Answer:
     fields: Record | None = None
     """The message of its last part that says its tokens."""
     last_time: float | None = None
+    began: Literal["resumed", "compacted"] | None = None
     _made: list[Message] | None = None
 
     def add(self, part: Any) -> None:
@@ -108,6 +109,8 @@ class ClaudeCodeSession:
         with it."""
         self._sessions: OrderedDict[str, _SessionEntries] = OrderedDict()
         self._size = 0
+        self._began: dict[str, Literal["resumed", "compacted"]] = {}
+        """By session, what its records say of how the next call begins."""
 
     def read(self, record: Record) -> Reading:
         """Return the call before, where this line begins another one."""
@@ -115,6 +118,8 @@ class ClaudeCodeSession:
         held, ended = self._session(str(fields.get("sessionId") or ""))
         parent = self._parent(fields)
         thread = self._thread(fields, parent)
+        if (began := _beginning(fields)) is not None and thread == _MAIN:
+            self._began[str(fields.get("sessionId") or "")] = began
         if fields.get("isCompactSummary") is True:
             parent = None  # what was before is not sent any more
         node = parent or _Node(None, thread)
@@ -201,6 +206,8 @@ class ClaudeCodeSession:
         answer = self._answers.get((thread, name)) if name else None
         if answer is None:
             answer = _Answer(record, parent)
+            if thread == _MAIN:
+                answer.began = self._began.pop(str(record.fields.get("sessionId") or ""), None)
         inner = record.inner("message")
         assert inner is not None
         told = call_of(inner)
@@ -237,7 +244,7 @@ class ClaudeCodeSession:
         output = text_of(made[0]) if made else None
         tokens = None if answer.usage is None else answer.usage.output
         turn = record.turn(
-            call=replace(call, usage=answer.usage, end=answer.last_time),
+            call=replace(call, usage=answer.usage, end=answer.last_time, began=answer.began),
             messages=messages,
             output_text=output,
             output_tokens=tokens,
@@ -277,6 +284,14 @@ def _call_answered(message: Message) -> str | None:
     """Return the id of the call whose result a message is."""
     of = message.get("tool_call_id")
     return of if isinstance(of, str) else None
+
+
+def _beginning(fields: dict[str, Any]) -> Literal["resumed", "compacted"] | None:
+    """Return how the session goes on after a line: a hook ran at its resume, or a summary replaces what was before."""
+    if fields.get("isCompactSummary") is True or fields.get("subtype") == "compact_boundary":
+        return "compacted"
+    hook = object_of(fields.get("attachment")).get("hookName")
+    return "resumed" if hook == "SessionStart:resume" else None
 
 
 def _length(content: Any) -> int:

@@ -1,0 +1,89 @@
+"""Find the part of a request that changed since the one before: its tools, its system prompt, or a message."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from kvtool.accounting.misses.prompt_states import MessageForm, PromptState, ToolForm
+from kvtool.results.misses import MissCause
+from kvtool.text.message import role_of
+from kvtool.text.traced import Traced
+from kvtool.workload.jobs import Job
+from kvtool.workload.turn import Turn
+
+_NAME = re.compile(r"[A-Za-z_][\w.:/-]{0,63}", re.ASCII)
+"""A tool's name as APIs allow it; anything else in its place may be prompt text."""
+_LEADING = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedPart:
+    """`place` is the way to it in the request; `says` is what changed about it."""
+
+    cause: MissCause
+    place: str
+    says: str
+
+
+def find_changed_part(
+    before: PromptState, turn: Turn, forms: tuple[MessageForm, ...], tools: tuple[ToolForm, ...]
+) -> ChangedPart | None:
+    """Return the first part that differs from the request before; None where its whole content is sent again, or is not known."""
+    if before.tools != tools:
+        return _changed_tools(before.tools, tools)
+    for number, (was, now) in enumerate(zip(before.forms, forms, strict=False)):
+        if (was.role, was.text) == (now.role, now.text):
+            continue
+        place = place_of_message(turn, number)
+        if was.role in _LEADING and now.role in _LEADING:
+            return ChangedPart("system_changed", place, "the system prompt changed")
+        if len(forms) < len(before.forms):
+            return ChangedPart("compaction", place, "the conversation begins anew and is shorter")
+        return ChangedPart("history_edited", place, "an earlier message changed")
+    return None
+
+
+def place_in_record(turn: Turn, place: str) -> str:
+    """Return a place with the record that it is in, where there is one."""
+    return f"record {turn.name.record}, {place}" if turn.name is not None and turn.name.record else place
+
+
+def place_of_message(turn: Turn, number: int) -> str:
+    """Return the way to a message of a request in its record, as its text says: a system prompt may be beside the others."""
+    message = (turn.messages or [])[number]
+    content = message.get("content")
+    for part in content if isinstance(content, list) else [content]:
+        text = part.get("text") if isinstance(part, dict) else part
+        origin = text.at(0)[0] if isinstance(text, Traced) and text else None
+        if origin is not None and origin.pointer and origin.part:
+            return origin.part
+    return f"messages[{number}] ({role_of(message)})"
+
+
+def place_of_token(job: Job, token: int) -> str | None:
+    """Return the message and line of a token; None where no text of the record holds it: templates are kvtool's own."""
+    found = None if job.prompt is None else job.prompt.char_range(token)
+    if job.prompt is None or found is None or not isinstance(text := job.prompt.text, Traced) or found[0] >= len(text):
+        return None
+    origin, offset = text.at(found[0])
+    if origin is None or not origin.pointer or not origin.part:
+        return None
+    return f"{origin.part}, line {origin.lines.number(offset)}"
+
+
+def _changed_tools(was: tuple[ToolForm, ...], now: tuple[ToolForm, ...]) -> ChangedPart:
+    same = zip(was, now, strict=False)
+    number = next((at for at, (old, new) in enumerate(same) if old != new), min(len(was), len(now)))
+    shown = now if number < len(now) else was
+    name = shown[number].name if _NAME.fullmatch(shown[number].name) else ""
+    place = f"tools[{number}] {name}".rstrip()
+    if sorted(was) == sorted(now):
+        says = "the order of the tools changed"
+    elif not was or not now:
+        says = "the request before had no tools" if not was else "the tools are not sent any more"
+    elif number < min(len(was), len(now)) and was[number].name == now[number].name:
+        says = "the definition of a tool changed"
+    else:
+        says = f"there were {len(was)} tools and are {len(now)}" if len(was) != len(now) else "a tool was replaced"
+    return ChangedPart("tools_changed", place, says)

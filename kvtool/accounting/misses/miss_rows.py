@@ -1,0 +1,116 @@
+"""Divide what a request did not read by cause: what was stored and not read, what was never stored, what a change blocks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kvtool.accounting.misses.changed_part import find_changed_part, place_in_record, place_of_token
+from kvtool.accounting.misses.miss_causes import MissEvidence, MissReason, cause_of_report, find_cause, find_unstored
+from kvtool.accounting.misses.prompt_states import Earlier, MessageForm, PromptState, ToolForm
+from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MissRow:
+    """A part of a request's misses, before it has a price."""
+
+    tokens: int
+    found: MissReason
+    gap: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRequest:
+    """A request beside the earlier one that has most in common with it; `before` is None where none is known."""
+
+    request: ReportedRequest
+    earlier: Earlier
+    forms: tuple[MessageForm, ...]
+    tools: tuple[ToolForm, ...]
+    hosted: bool
+
+    @property
+    def before(self) -> PromptState | None:
+        """The request before in the session or, with a longer common beginning, one of the same cache or of any."""
+        earlier, before = self.earlier, self.earlier.session
+        if before is None or (self.request.whole and earlier.shared_same_cache > earlier.shared_session):
+            return earlier.same_cache if earlier.shared_same_cache >= earlier.shared else earlier.any
+        return before
+
+    def rows(self) -> list[MissRow]:
+        """Return the request's misses by cause."""
+        request, before = self.request, self.before
+        missed = request.call.missed
+        if before is None and missed is not None and (found := cause_of_report(missed)) is not None:
+            tokens = min(missed.tokens or 0, request.prompt - request.read)
+            return [MissRow(tokens, found, None)] if tokens else []
+        if before is None or (not request.whole and before is not self.earlier.session):
+            return []  # a prompt that is not whole and of no session: what it shares is not in the log
+        if not request.whole:
+            return self._unread(before, min(before.stored, request.prompt), self._evidence(before))
+        return self._whole(before)
+
+    def _whole(self, before: PromptState) -> list[MissRow]:
+        """Return the misses of a prompt whose text the log holds."""
+        request, evidence = self.request, self._evidence(before)
+        entry, read, prompt, least = request.entry, request.read, request.prompt, request.least
+        known = entry.known if entry is not None else self.earlier.shared
+        shared = request.theirs_of(known)
+        stored = min(before.stored, shared)
+        rows = self._unread(before, stored, evidence)
+        if (unstored := shared - max(stored, read)) > least and before.stored < shared:
+            after = before.stored >= before.prompt - least
+            found = find_unstored(request.prediction, before, after_prompt=after)
+            rows += [] if found is None else [MissRow(unstored, found, evidence.gap)]
+        runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
+        repeated = request.theirs_of(min(runs, request.own_tokens - known))
+        blocked = min(repeated, before.stored - shared, prompt - shared)
+        if (changed := blocked - max(read - shared, 0)) > least:
+            rows.append(MissRow(changed, self._changed(before, known, shared), evidence.gap))
+        missed = request.call.missed
+        if not rows and missed is not None and (missed.tokens or 0) > least:
+            rows.append(MissRow(min(missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))
+        return rows
+
+    def _unread(self, before: PromptState, stored: int, evidence: MissEvidence) -> list[MissRow]:
+        """Return what was stored and not read: what is kept for an hour apart from the rest, if their causes differ."""
+        read, least = self.request.read, self.request.least
+        if stored - read <= least:
+            return []
+        hour = min(before.stored_1h, stored)
+        rest = find_cause(evidence)
+        if not read < hour < stored:
+            return [MissRow(stored - read, rest, evidence.gap)]
+        front = find_cause(self._evidence(before, _HOUR))
+        if front == rest:
+            return [MissRow(stored - read, rest, evidence.gap)]
+        parts = [(hour - read, front), (stored - hour, rest)]
+        return [MissRow(tokens, found, evidence.gap) for tokens, found in parts if tokens > least]
+
+    def _evidence(self, before: PromptState, ttl: float | None = None) -> MissEvidence:
+        request, earlier = self.request, self.earlier
+        differs = earlier.shared_session < before.own_tokens - LEAST_TOKENS
+        rewritten = before is earlier.session and differs and not request.whole
+        return MissEvidence(
+            request,
+            before,
+            before.ttl if ttl is None else ttl,
+            changed=find_changed_part(before, request.job.turn, self.forms, self.tools) if rewritten else None,
+            rewritten=rewritten,
+            forms=self.forms,
+            hosted=self.hosted,
+        )
+
+    def _changed(self, before: PromptState, known: int, shared: int) -> MissReason:
+        """Return which change parts the prompt from the earlier one, and where it is in the record."""
+        turn = self.request.job.turn
+        part = find_changed_part(before, turn, self.forms, self.tools)
+        if part is not None and part.cause == "tools_changed" and before is self.earlier.session:
+            return MissReason("tools_changed", "proven", part.says, place_in_record(turn, part.place))
+        place = place_of_token(self.request.job, known) or (None if part is None else part.place)
+        place = None if place is None else place_in_record(turn, place)
+        if part is None or before is not self.earlier.session or part.cause == "compaction":
+            return MissReason("prompt_changed", "proven", f"text differs after token {shared:,}", place)
+        return MissReason(part.cause, "proven", f"{part.says}: text differs after token {shared:,}", place)

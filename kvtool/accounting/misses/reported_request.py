@@ -1,0 +1,163 @@
+"""A request whose usage is reported: what it read, what it looks like, and what it leaves in the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kvtool.accounting.caches.cache_rules import Prediction
+from kvtool.accounting.caches.providers import Provider
+from kvtool.accounting.ledger.ledger import LedgerEntry
+from kvtool.accounting.misses.prompt_states import CacheKey, MessageForm, PromptState, ToolForm, chunk_names
+from kvtool.accounting.misses.replica_trials import KeptRead
+from kvtool.accounting.servers.server import ServedRequest
+from kvtool.workload.call import FEWER, Call, Usage
+from kvtool.workload.jobs import Job
+
+_MOST_FEWER = 1.5
+"""Reported tokens for each of ours up to which a text is whole: tokenizers of the same text differ by less."""
+LEAST_TOKENS = 64
+_ROUNDING = 64
+"""A miss is more than the step of the cache, this many tokens, and one in so many of the prompt: tokenizers differ by less."""
+_HOUR, _MINUTES = 3600.0, 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedRequest:
+    """A request with reported usage. `prompt` and `read` are the provider's tokens, `names` those of the beginnings of its text.
+
+    `lack` is why the log does not hold its whole prompt.
+    """
+
+    job: Job
+    usage: Usage
+    prompt: int
+    read: int
+    prediction: Prediction | None
+    entry: LedgerEntry | None
+    hit: int
+    """Our tokens that the simulated cache read."""
+    lack: str | None
+    key: CacheKey
+    names: tuple[int, ...]
+
+    @classmethod
+    def of(cls, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> ReportedRequest | None:
+        """Return the request; None where its prompt or its read is not reported."""
+        call = job.turn.call
+        usage = call.usage
+        if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
+            return None
+        lack = call.incomplete
+        if lack == FEWER and usage.prompt <= _MOST_FEWER * len(job.ids):
+            lack = None
+        scope = call.scope
+        key = CacheKey(
+            call.model, scope.key or job.turn.salt, call.provider, (scope.organisation, scope.workspace, scope.region)
+        )
+        names = chunk_names(job.ids)
+        return cls(job, usage, usage.prompt, usage.cached, served.prediction, entry, served.hit, lack, key, names)
+
+    @property
+    def call(self) -> Call:
+        return self.job.turn.call
+
+    @property
+    def now(self) -> float | None:
+        """When it was sent, in seconds since the log began."""
+        return self.job.turn.arrival
+
+    @property
+    def rules(self) -> Provider | None:
+        return None if self.prediction is None else self.prediction.rules
+
+    @property
+    def predicted(self) -> int | None:
+        """Tokens that the rules predict to be read: a provider's, else those of the user's engine; None for a prompt not whole."""
+        if not self.whole:
+            return None
+        return self.theirs_of(self.hit) if self.prediction is None else self.prediction.cached
+
+    @property
+    def own_tokens(self) -> int:
+        """Tokens of its text by our tokenizer."""
+        return len(self.job.ids)
+
+    @property
+    def least(self) -> int:
+        """Tokens above which a difference is more than rounding."""
+        return max(1 if self.rules is None else self.rules.step, LEAST_TOKENS, self.prompt // _ROUNDING)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the prompt is text that the log holds."""
+        return self.lack is None and not self.call.uncounted
+
+    @property
+    def marks(self) -> int:
+        """Marks that it sets; 0 also where the log does not hold them."""
+        return 0 if self.prediction is None else self.prediction.marks
+
+    def kept_read(self, numbers: tuple[int, ...], *, unkept: bool) -> KeptRead:
+        """Return what a rerun under a hypothesis needs; `numbers` are its misses without a cause, see `KeptRead`."""
+        ours = self.own_tokens / max(self.prompt, 1)
+        all_names = chunk_names(np.concatenate([self.job.ids, self.job.computed_output()]))
+        answer = all_names[len(self.names) :]
+        return KeptRead(
+            self.job.turn.session, self.names, answer, self.read * ours, self.least * ours, numbers, unkept=unkept
+        )
+
+    def theirs_of(self, own: int) -> int:
+        """Return the provider's tokens for a number of ours."""
+        return min(own * self.prompt // max(self.own_tokens, 1), self.prompt)
+
+    def state_after(
+        self,
+        before: PromptState | None,
+        epoch: float | None,
+        forms: tuple[MessageForm, ...],
+        tools: tuple[ToolForm, ...],
+    ) -> PromptState:
+        """Return what it left in the cache: what it read and wrote or, where writes are free, all of it in whole steps.
+
+        `before` is the request from whose cache it may have read.
+        """
+        rules, wrote = self.rules, self.usage.all_written
+        if wrote is not None or (rules is not None and rules.keeps == "breakpoints"):
+            stored = min(self.read + (wrote or 0), self.prompt)
+        else:
+            step = 1 if rules is None else rules.step
+            stored = self.prompt // step * step
+            if rules is not None and stored < rules.minimum:
+                stored = self.read
+        answered = self.call.first_answer if self.call.first_answer is not None else self.call.end
+        if answered is not None and epoch is not None:
+            answered -= epoch
+        hour = min(self.read, before.stored_1h) if before is not None else 0
+        if self.usage.written_1h:
+            hour = min(self.read + self.usage.written_1h, self.prompt)
+        return PromptState(
+            self.key,
+            self.job.turn.session,
+            self.now,
+            answered,
+            self.call.settings,
+            stored,
+            hour,
+            self.prompt,
+            self.own_tokens,
+            self._ttl(stored, hour),
+            self.names,
+            forms,
+            tools,
+            self.marks,
+        )
+
+    def _ttl(self, stored: int, hour: int) -> float | None:
+        """Return for how many seconds all that is stored is kept: by its marks, or by the provider's rules; None: not known."""
+        if hour and hour >= stored:
+            return _HOUR
+        if self.usage.written_5m or hour:
+            return _MINUTES
+        return None if self.rules is None else self.rules.ttl
