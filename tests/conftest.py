@@ -17,6 +17,7 @@ if not (Path(__file__).parents[1] / "kvtool" / "engine").is_dir():
 
 from hypothesis import HealthCheck, settings
 
+from kvtool.__main__ import collect_seldom
 from kvtool.cli.app import run
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal import streams
@@ -26,6 +27,9 @@ from kvtool.workload.render import Renderer
 from tests.engine_extra import MARKER, NEED_IT, is_here
 from tests.golden import UPDATE, GoldenFiles, GoldenRun
 from tests.tokenizers_made import byte_tokenizer_json
+
+# As the command line does; Python's own habit takes a third of the time of parsing and of whatever else makes many objects.
+collect_seldom()
 
 # Without the extra `engine` the tests that need it are left out: these files, and single tests by their marker.
 collect_ignore = [] if is_here() else list(NEED_IT)

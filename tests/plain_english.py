@@ -98,25 +98,45 @@ def wanted(path: Path, rooms: tuple[str, ...]) -> bool:
 
 def program_sentences(path: Path) -> Iterator[Sentence]:
     """Yield the phrases of a module: its strings of three words or more that are no docstrings, patterns or identifiers."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    skipped = {id(part) for node in ast.walk(tree) for part in not_read(node)}
-    for node in ast.walk(tree):
-        if id(node) in skipped:
-            continue
-        if isinstance(node, ast.expr) and is_phrase(text := text_of(node)):
+    for node in strings(ast.parse(path.read_text(encoding="utf-8"))):
+        if is_phrase(text := text_of(node)):
             yield from split(path, node.lineno, text)
 
 
-def not_read(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the parts of a node that no user reads on their own: docstrings, notes under fields, patterns, parts of f-strings."""
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-        yield node.value
-    if isinstance(node, ast.JoinedStr):
-        yield from (part for part in ast.walk(node) if part is not node and isinstance(part, ast.Constant))
-    if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re."):
-        yield from ast.walk(node)
-    if isinstance(node, ast.Assert) and node.msg is not None:
-        yield from ast.walk(node.msg)
+def strings(tree: ast.AST) -> Iterator[ast.Constant | ast.JoinedStr]:
+    """Yield the strings that users may read on their own: no docstrings, notes under fields, patterns, parts of f-strings."""
+    left: list[tuple[ast.AST, bool]] = [(tree, False)]
+    while left:
+        node, in_string = left.pop()
+        if isinstance(node, ast.Constant):
+            if not in_string:
+                yield node
+        elif not is_skipped(node):
+            if isinstance(node, ast.JoinedStr):
+                yield node
+                in_string = True
+            parts = [node.test] if isinstance(node, ast.Assert) else [*ast.iter_child_nodes(node)]
+            left += [(part, in_string) for part in reversed(parts)]
+
+
+def is_skipped(node: ast.AST) -> bool:
+    """Whether node is a docstring, a note under a field, or makes a pattern."""
+    return (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)) or (
+        isinstance(node, ast.Call) and is_pattern(node.func)
+    )
+
+
+def is_pattern(called: ast.expr) -> bool:
+    """Whether what is called belongs to the module re, or to what that gives."""
+    node: ast.expr = called
+    while not isinstance(node, ast.Name):
+        if isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        elif isinstance(node, ast.Call):
+            node = node.func
+        else:
+            return False
+    return node.id == "re" and node is not called
 
 
 def text_of(node: ast.expr) -> str:

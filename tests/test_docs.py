@@ -28,6 +28,7 @@ from kvtool.workload.logs.files.file_kinds import file_kinds
 from kvtool.workload.logs.formats.known_formats import record_formats
 from kvtool.workload.yaml.schema import GroupSpec, Workload
 from kvtool.workload.yaml.validate import validate
+from tests.conftest import NIGHTLY
 
 DOCS = generate.DOCS
 ROOT = generate.ROOT
@@ -332,9 +333,14 @@ def test_shell_blocks_run_in_a_folder_of_their_own(tmp_path: Path) -> None:
 def test_the_pages_build_without_a_warning_and_ask_nothing_of_the_network(tmp_path: Path) -> None:
     for module in ("sphinx", "myst_parser", "furo"):
         pytest.importorskip(module, reason="needs the extra `docs`")
-    command = [sys.executable, "-m", "sphinx", "-W", "-n", "--keep-going", "-q", "-d", str(tmp_path / "trees")]
-    done = subprocess.run([*command, str(DOCS), str(tmp_path / "html")], capture_output=True, text=True, check=False)
+    """By day pages are read and their links followed, which is what can warn; their HTML is written at night."""
+    builder = "html" if NIGHTLY else "dummy"
+    command = [sys.executable, "-m", "sphinx", "-b", builder, "-W", "-n", "--keep-going", "-q"]
+    folders = ["-d", str(tmp_path / "trees"), str(DOCS), str(tmp_path / "html")]
+    done = subprocess.run([*command, *folders], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    if not NIGHTLY:
+        return
     built = sorted((tmp_path / "html").rglob("*.html"))
     assert len(built) > len(PAGES)
     for path in built:

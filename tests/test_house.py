@@ -83,7 +83,9 @@ class Module(NamedTuple):
 def module_of(path: Path) -> Module:
     """Each module is parsed once for all tests of this file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    classes = [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+    classes = [
+        node.name for node in rooms.statements(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
     return Module(classes, rooms.imported(tree, files()))
 
 

@@ -45,12 +45,14 @@ def expected(trace: str) -> dict[str, Any]:
     return found
 
 
+@cache
 def conversation() -> Requests:
     if not CONVERSATION.exists():
         pytest.skip(f"{CONVERSATION.name} is not there")
     return [json.loads(line)["hash_ids"] for line in CONVERSATION.read_text(encoding="utf-8").splitlines()]
 
 
+@cache
 def drifting(seed: int, requests: int = 4000, documents: int = 300, depth: int = 12) -> Requests:
     """Documents by a Zipf law, of which all but the ten most popular drift: what the recorded counts call `zipf_1`."""
     rng = random.Random(seed)

@@ -18,7 +18,7 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 
-BLOCK, OUTPUTS = 4, 90
+BLOCK, OUTPUTS = 4, 48
 WINDOWS = (10, 24, 10, 17)
 
 

@@ -2,7 +2,7 @@
 
 Every input goes through the command line in a forked child with limits of memory and CPU time. What is wrong is printed with its
 kind and number; `--kind KIND --number N` runs one input again and shows all of it, `--keep FOLDER` writes the files of those that
-are wrong. The exit code is 1 where something is wrong.
+are wrong. `--and` begins the options of one more session, which needs no second start. The exit code is 1 where something is wrong.
 """
 
 from __future__ import annotations
@@ -14,13 +14,27 @@ from pathlib import Path
 
 from tests.fuzz.forked import Job, Ran, run_jobs
 from tests.fuzz.judge import faults
-from tests.fuzz.kinds import NUMBERED, job, with_numbers
+from tests.fuzz.kinds import NUMBERED, Kind, job, with_numbers
 from tests.fuzz.session import Tally, begin, cpu_seconds, run_session, until
 from tests.tokenizers_made import byte_tokenizer_json
 
 
 def main() -> int:
-    """Parse, run, tell."""
+    """Parse, run, tell; the options of several sessions are parted by `--and`."""
+    parser = _parser()
+    sessions: list[list[str]] = [[]]
+    for word in sys.argv[1:]:
+        if word == "--and":
+            sessions.append([])
+        else:
+            sessions[-1].append(word)
+    all_asked = [parser.parse_args(each) for each in sessions]
+    samples = all_asked[0].samples
+    kinds, common = begin(byte_tokenizer_json(), samples and samples.resolve())
+    return max([_session(parser, asked, kinds, common) for asked in all_asked])
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--budget", type=float, default=60.0, help="seconds by the clock [60]")
     parser.add_argument("--seed", type=int, default=0, help="of everything random [0]")
@@ -33,8 +47,12 @@ def main() -> int:
         "--unchanged", action="store_true", help="mutate nothing: all must be taken, but for wild options"
     )
     parser.add_argument("--numbers", action="store_true", help="only put hostile numbers where JSON has numbers")
-    asked = parser.parse_args()
-    kinds, common = begin(byte_tokenizer_json(), asked.samples and asked.samples.resolve())
+    return parser
+
+
+def _session(
+    parser: argparse.ArgumentParser, asked: argparse.Namespace, kinds: list[Kind], common: dict[str, bytes]
+) -> int:
     known = {kind.name: kind for kind in kinds}
     if unknown := set(asked.kind or ()) - known.keys():
         parser.error(f"there is no kind {', '.join(unknown)}; there are {', '.join(known)}")

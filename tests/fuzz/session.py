@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import chdir, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -67,8 +68,9 @@ def begin(tokenizer: str, samples: Path | None = None) -> tuple[list[Kind], dict
     return [*kinds, *planning_kinds(results, samples), *document_kinds(results)], common
 
 
+@cache
 def saved_results(tokenizer: str) -> dict[str, bytes]:
-    """Documents that commands write, from right inputs, by name: report, check, lint, baseline, patch, plan, events …"""
+    """Documents that commands write, from right inputs, by name: report, check, lint, baseline, patch …; made once."""
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         return _results(tokenizer)
 

@@ -58,8 +58,8 @@ def sessions(number: int, rng: random.Random) -> dict[str, Any]:
     record = front(number, rng) | {"session_id": f"s{rng.randrange(30)}", "output": words(rng)}
     if number % 11 == 5:
         return record | {"response": {"status": rng.choice([200, 500]), "error": "no"}}
-    if number % 13 == 6:
-        return {"prompt": rng.choice(["", "word " * 140_000])}
+    if number % 40 == 6:
+        return {"prompt": "" if number == 46 else "word " * 140_000}
     if number > 100 and number % 7 == 1:
         return {"turns": ["first of all", "second", f"third {words(rng)}"]}
     return record

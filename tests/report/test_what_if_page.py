@@ -245,7 +245,7 @@ def test_fits_and_can_be_read_at_every_width(browser: Browser, scheme: Any, tmp_
         path.write_text(what_if_page(make()), encoding="utf-8")
         shown.goto(path.as_uri(), wait_until="load")
         assert shown.evaluate(WEAK_TEXTS)["weak"] == [], name
-        for width in WIDTHS:
+        for width in WIDTHS if scheme == "light" else WIDTHS[:1]:  # colours move nothing
             shown.set_viewport_size({"width": width, "height": 900})
             assert shown.evaluate("document.documentElement.scrollWidth") == width, (name, width)
             assert shown.evaluate(OVERFLOW) == [], (name, width)

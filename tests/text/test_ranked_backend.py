@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from kvtool.text.tokens.rank_proof import ranked_vocabulary, samples
 from kvtool.text.tokens.ranked_backend import LONGEST, RankedBackend, any_of
 from kvtool.text.tokens.ranked_vocabulary import RankedVocabulary
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles, find_tokenizer
+from tests.conftest import NIGHTLY
 
 ROOT = Path(__file__).resolve().parents[2]
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -42,6 +44,7 @@ PIECES = [
 texts = st.lists(st.one_of(st.sampled_from(PIECES), st.text(st.characters(exclude_categories=["Cs"]), max_size=8)))
 
 
+@cache
 def trained(pattern: str, *, nfc: bool = False, ignore_merges: bool = False) -> str:
     """A tokenizer.json with a vocabulary that is trained here; "" for the pattern of GPT-2."""
     library = tokenizers.Tokenizer(models.BPE(ignore_merges=ignore_merges))
@@ -70,7 +73,9 @@ SPECS: dict[str, Callable[[], str]] = {
 }
 
 
+@cache
 def opened(spec: str, name: str = "t") -> tuple[RankedVocabulary | None, LibraryBackend]:
+    """The vocabulary of a tokenizer.json, proven once for all tests, and the library's own."""
     library = LibraryBackend(TokenizerFiles(name, name, spec.encode, {}, None))
     return ranked_vocabulary(json.loads(spec), library), library
 
@@ -135,7 +140,7 @@ def test_tokens_are_written_as_in_the_library(both: tuple[RankedBackend, Library
 @pytest.mark.parametrize("unit", ["A", "a", " ", "!", "\n", "中", "Aa", "a1", " \n", "\t ", "\u3000", "\u0301", "🎉"])
 def test_long_words_come_to_the_ids_of_the_library(both: tuple[RankedBackend, LibraryBackend], unit: str) -> None:
     ours, theirs = both
-    for size in (20_000, LONGEST, LONGEST + 1):
+    for size in (20_000, LONGEST, LONGEST + 1) if NIGHTLY or unit in (" ", "中", "Aa") else (LONGEST, LONGEST + 1):
         text = (unit * size)[:size]
         assert ours.encode([text])[0].tolist() == theirs.encode([text])[0].tolist()
 
@@ -144,8 +149,10 @@ def test_all_characters_that_are_encoded_by_ranks(both: tuple[RankedBackend, Lib
     ours, theirs = both
     vocabulary, _ = opened(SPECS["gpt2"]())
     assert vocabulary is not None
-    stretches = list(samples(vocabulary))[::8]
-    assert sum(map(len, stretches)) > 10_000
+    stretches = list(samples(vocabulary))[
+        :: 3 if NIGHTLY else 17
+    ]  # odd: every second one is plain, the others are mixed
+    assert sum(map(len, stretches)) > 5_000
     for ids, expected in zip(ours.encode(stretches), theirs.encode(stretches), strict=True):
         assert np.array_equal(ids, expected)
 
@@ -174,10 +181,10 @@ def with_model(spec: str, **values: object) -> str:
     ],
 )
 def test_what_is_not_proven_is_left_to_the_library(change: Callable[[str], str]) -> None:
-    spec = changed(trained(""))
-    spec = json.dumps(json.loads(spec), separators=(",", ":"), ensure_ascii=False)
+    spec = json.dumps(json.loads(trained("")), separators=(",", ":"), ensure_ascii=False)
     made, library = opened(spec)
     assert made is not None
+    assert change(spec) != spec
     assert ranked_vocabulary(json.loads(change(spec)), library) is None
 
 
