@@ -18,6 +18,7 @@ from kvtool.diagnose.slots import content_part
 from kvtool.diagnose.visible_characters import NOTHING
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, LoggedPlace, Rerun, Snippet
+from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.traced import Origin
@@ -67,8 +68,11 @@ def is_declared_stable(cause: SlotCause) -> bool:
 
 
 def place_of(cause: SlotCause, locate: Locate, path: str) -> tuple[str, int, int]:
-    """Return file, line and column of a cause; the record for what it holds outside of its texts, else `path`, 0 and 0."""
-    if cause.origin is None:
+    """Return file, line and column of a cause; the record for what it holds outside of its texts, else `path`, 0 and 0.
+
+    A record's tool calls are text of a built-in chat template, which is no place of the user's.
+    """
+    if cause.origin is None or (cause.written is not None and cause.origin.path.startswith(BUILT_IN_TEMPLATES)):
         where, line, column = cause.written if cause.record is not None and cause.written is not None else (path, 0, 0)
         return where, line or 0, column or 0
     return cause.origin.path, *locate(cause.origin, cause.offset)

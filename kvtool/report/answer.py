@@ -61,7 +61,12 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
             line = CommandLine(command or ("profile", report.workload)).without_output()
             if (field := field_to_compare(misses)) and "--group-by" not in line:
                 return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
-            return Answer(rate, lost or _HEALTHY, None, advised_change(misses) if lost else "")
+            return Answer(
+                rate,
+                lost or _HEALTHY,
+                None,
+                advised_change(misses, report.money.currency if report.money else "USD") if lost else "",
+            )
         lost = lost or _lost(report, finding)
     if report.partial:
         return Answer(rate, lost, finding)

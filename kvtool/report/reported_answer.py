@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.misses import causes_in_short
+from kvtool.report.views.time_to_live import cheaper_ttl
 from kvtool.results.misses import CacheMisses, MissCause
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
@@ -64,11 +65,16 @@ def field_to_compare(misses: CacheMisses) -> str:
     return misses.separation.field if misses.separation is not None and first in ("provider", "unknown") else ""
 
 
-def advised_change(misses: CacheMisses) -> str:
+def advised_change(misses: CacheMisses, currency: str = "USD") -> str:
     """Return what to change about the costliest cause that requests can mend."""
     for cause in misses.by_cause:
         event = max((each for each in misses.events if each.cause == cause), key=lambda each: each.tokens, default=None)
         if cause == "expired":
+            if misses.ttl is not None and (found := cheaper_ttl(misses.ttl)) is not None:
+                name, saved = found
+                field = '"ttl": "1h"' if name == "1 hour" else "no ttl"
+                amount = shown_money(saved, currency)
+                return f"Cache for {name} (Anthropic: {field} in cache_control): saves {amount} by a replay of the gaps"
             if event is not None and event.gap is not None and event.gap <= _LONGEST_TTL:
                 return 'Cache for an hour (Anthropic: "ttl": "1h" in cache_control), or send the next request sooner'
             return "Send the next request sooner: the gap is longer than a mark can cover"

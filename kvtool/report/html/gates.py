@@ -12,7 +12,7 @@ from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
 from kvtool.report.views.checks import STATUS, worst_status
 from kvtool.report.views.facts import rate_kind
-from kvtool.report.views.groups import NEW_NOTE, groups_table
+from kvtool.report.views.groups import NEW_NOTE, groups_table, is_predictable
 from kvtool.report.views.section import Section
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Group, Report, lost_tokens
@@ -64,7 +64,7 @@ def groups_section(report: Report, result: CheckResult, prefix: str) -> Section 
         drawings=drawings,
         layout="multiples" if len(drawings) > _MOST_WIDE else "single",
         keys=keys,
-        tables=[] if alone else [groups_table(report, gates, _MOST_ROWS, {})],
+        tables=[] if alone or not is_predictable(report) else [groups_table(report, gates, _MOST_ROWS, {})],
         notes=(
             *(() if alone else (NEW_NOTE,)),
             *((f"Not drawn: {more:,} groups with smaller losses.",) if more > 0 else ()),

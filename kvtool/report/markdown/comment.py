@@ -14,7 +14,7 @@ from kvtool.report.places import relative
 from kvtool.report.views.checks import STATUS
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.report.views.findings import changed_lines, gain_of, measured_cost, name_of
-from kvtool.report.views.groups import groups_table
+from kvtool.report.views.groups import groups_table, is_predictable
 from kvtool.report.views.report_blocks import COST, TOKENS, sections
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
@@ -206,6 +206,8 @@ def _place(path: str, line: int, column: int, root: str, *, cell: bool = False) 
 def _details(report: Report, name: str) -> str:
     """Return groups and the token breakdown of a workload, folded."""
     lines = [*([f"\n**{name}**"] if name else []), "\n<details><summary>Groups and token breakdown</summary>\n"]
+    if not is_predictable(report):
+        return "\n".join([*lines, *(f"\n- {prose(note)}" for note in report.notes), "\n</details>\n"])
     lines += table_lines(groups_table(report, {}, _MOST_GROUPS, {}))
     lines += ["", "| Token breakdown | Tokens | Share |", "|---|--:|--:|"]
     lines += [

@@ -18,7 +18,7 @@ from kvtool.report.terminal.render import LABEL, print_section, print_table
 from kvtool.report.views.checks import worst_status
 from kvtool.report.views.facts import cautions, rules_fact
 from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
-from kvtool.report.views.groups import groups_table
+from kvtool.report.views.groups import groups_table, is_predictable
 from kvtool.report.views.report_blocks import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS, sections
 from kvtool.report.views.times import measured_on, medians, not_measured, predicted_for, shortfalls
 from kvtool.results.report import Report
@@ -108,12 +108,12 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
                 put(console)
                 print_section(console, section)
         put(console)
-    if predictable := report.misses is None or report.misses.predictable:
+    if predictable := is_predictable(report):
         _print_fates(console, report, plain)
     for section in sections(TOKENS, report, "terminal"):
         put(console)
         print_section(console, section)
-    if shown.details or len(report.groups) > 1:
+    if predictable and (shown.details or len(report.groups) > 1):
         put(console)
         gates: dict[str | None, list[Check]] = {}
         for check in report.gates:

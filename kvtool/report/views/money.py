@@ -27,7 +27,7 @@ def view(report: Report) -> Section:
     else:
         told = report.misses is not None and bool(report.misses.by_cause)  # their table has the causes and costs
         less = None if told else _less(report, money.by_cause, money.currency)
-        made = (less, _more(report), _groups(money), _prefixes(money))
+        made = (less, _more(report), _groups(report, money), _prefixes(money))
         title, notes = "Costs", [*_basis(report), *_crowded(report), *money.notices, *_ratios(report)]
     tables = (_lines_table(report), *(table for table in made if table is not None))
     return Section("money", title, tables=tables, notes=tuple(notes))
@@ -181,7 +181,8 @@ def _figures(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) 
     return Table(title, tuple(columns), rows)
 
 
-def _groups(money: Money) -> Table | None:
+def _groups(report: Report, money: Money) -> Table | None:
+    """Return the cost of each group, where there are several; what rules predict only where they predict anything."""
     if len(money.by_group) < 2:
         return None
     rows = []
@@ -194,7 +195,10 @@ def _groups(money: Money) -> Table | None:
     if len(ordered) > _MOST_GROUPS:
         rows.append((f"({len(ordered) - _MOST_GROUPS:,} more)", *[""] * 6))
     columns = ("Group", "requests", "reported", "predicted", "paid", "expected", "no cache")
-    return _figures("Cost by group", columns, rows)
+    kept = [
+        at for at, head in enumerate(columns) if report.predicted is not None or head not in ("predicted", "expected")
+    ]
+    return _figures("Cost by group", tuple(columns[at] for at in kept), [tuple(row[at] for at in kept) for row in rows])
 
 
 def _prefixes(money: Money) -> Table | None:

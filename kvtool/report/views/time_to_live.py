@@ -19,11 +19,18 @@ def ttl_sentence(ttl: TtlCosts | None, currency: str = "USD") -> str:
         f"A replay with the same gaps costs {shown_money(minutes, currency)} with 5-minute caching and "
         f"{shown_money(hour, currency)} with 1-hour caching (paid {shown_money(paid, currency)})."
     )
-    best = min(minutes, hour)
-    if best >= paid:
-        return text
-    name = "5 minutes" if minutes <= hour else "1 hour"
-    return f"{text} Caching for {name} saves {shown_money(paid - best, currency)}."
+    found = cheaper_ttl(ttl)
+    return text if found is None else f"{text} Caching for {found[0]} saves {shown_money(found[1], currency)}."
+
+
+def cheaper_ttl(ttl: TtlCosts) -> tuple[str, Decimal] | None:
+    """Return the time to live that costs less than was paid, in words, and what it saves; None where neither does."""
+    saved = {
+        "5 minutes": Decimal(ttl.paid) - Decimal(ttl.five_minutes),
+        "1 hour": Decimal(ttl.paid) - Decimal(ttl.one_hour),
+    }
+    name = max(saved, key=lambda each: saved[each])
+    return (name, saved[name]) if saved[name] > 0 else None
 
 
 def compaction_sentence(compactions: Sequence[Compaction], currency: str = "USD") -> str:
