@@ -52,9 +52,9 @@ def test_random_workloads_and_planted_causes(printed: Run, seed: int) -> None:
 
 
 def test_what_is_left_to_do_by_hand(printed: Run) -> None:
-    """A branch of a template that no edit moves is told with what moving it wins, beside what the command reaches."""
+    """A line that a macro writes, which no edit moves, is told with what moving it wins, beside what the command reaches."""
     rules = "".join(f"{number}. Quote the clause that you rely on.\n" for number in range(20))
-    block = '{% if plan == "pro" %}\nAnswer within one day.\n{% else %}\nAnswer within one week.\n{% endif %}\n'
+    block = "{% macro answer(plan) %}Answer {{ plan }} customers within one day.\n{% endmacro %}{{ answer(plan) }}\n"
     write("system.j2", f"You decide on claims.\nNow: {{{{ now }}}}\n{block}{rules}")
     parts = "messages: [{role: system, file: system.j2}, {role: user, text: '{{ n }}?'}]"
     variables = "now: {datetime: 61s}, n: {counter: 1}, plan: {choice: [pro, free], pick: cycle}"

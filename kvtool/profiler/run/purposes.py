@@ -107,8 +107,11 @@ def explained_run(
     return run
 
 
-def cause_run(setup: RunSetup, *, groups: Collection[str], one_in: Mapping[str, int] | None = None) -> RunLoop:
-    """Make a run that finds hits and the causes of the losses of these groups, and no fate of any token; see `explained_run`."""
+def cause_run(
+    setup: RunSetup, *, groups: Collection[str] | None = None, one_in: Mapping[str, int] | None = None
+) -> RunLoop:
+    """Make a run that finds hits and the causes of losses (of these groups, if given), and no fate of any token; see
+    `explained_run`."""
     plan, maker = setup.plan, setup.maker
     server = setup.make_server(ladder=False)
     ledger = new_ledger(plan, maker, server.traits, find_gaps=True, fates=False)

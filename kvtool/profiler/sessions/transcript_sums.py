@@ -23,6 +23,7 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.logs.records.records import NEW_KIND
 from kvtool.workload.turn import Conversation
 
 
@@ -94,7 +95,7 @@ class TranscriptReader:
             ttl=None if misses is None else misses.ttl,
             compactions=[] if misses is None else misses.compactions,
             left_out=source.left_out.counts,
-            skipped=source.skipped,
+            skipped=source.skipped + source.left_out.counts.get(NEW_KIND.kind, 0),
             failed=None if failed is None else failed.message,
         )
 

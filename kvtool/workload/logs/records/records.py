@@ -37,7 +37,7 @@ LISTS = (
 """Fields that hold the records of a file that is one object."""
 
 _PROMPT_KEYS = frozenset(("messages", "prompt", "conversations", "history", "token_ids", "hash_ids", "instructions"))
-_NEW_KIND = LeftOut("record of an unknown kind")
+NEW_KIND = LeftOut("record of an unknown kind")
 _SHOWN_KEYS = 12  # that a message names
 _MAX_DEPTH = 4  # of wrappers in wrappers
 _NOWHERE = Where("")
@@ -64,7 +64,7 @@ def read_record(
     except RecordError:
         if (name_of_file := _growing(whole, states or {})) is None:
             raise
-        return name_of_file, Several([_NEW_KIND])
+        return name_of_file, Several([NEW_KIND])
     for record, found in held:
         name = found.name
         _add(items, record, found, states)
