@@ -58,7 +58,9 @@ def _rates(report: Report) -> Iterator[tuple[str, str, str, str]]:
     who, how = ("provider", "the provider's rules") if hosted else ("server", "kvtool")
     if report.reported is not None:
         amount = "" if money is None else shown_amount(money.paid, money.currency)
-        yield f"Reported by the {who}", percent(report.reported.hit_rate), amount, ""
+        misses, told = report.misses, report.reported
+        of = "" if misses is None or misses.requests == told.requests else f", {plural(told.requests, 'request')}"
+        yield f"Reported by the {who}{of}", percent(told.hit_rate), amount, ""
     if report.predicted is not None:
         amount = "" if money is None else shown_amount(money.predicted, money.currency)
         yield f"Predicted by {how}", percent(report.predicted.hit_rate), amount, ""
