@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kvtool.config.command_line import CommandLine, flags
+from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report, lost_tokens
@@ -59,7 +59,7 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
         rate, lost = reported_rate(report, misses), reported_loss(report, misses)
         if not any(each.rerun is not None for each in report.findings):
             line = CommandLine(command or ("profile", report.workload)).without_output()
-            if (field := field_to_compare(misses)) and "--group-by" not in line:
+            if (field := field_to_compare(misses)) and flag("group_by") not in line:
                 return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
             return Answer(
                 rate,

@@ -65,7 +65,7 @@ COMMANDS = (
     "lint l.jsonl --json",
     "check l.jsonl --min-hit-rate 99%",
     "compare-engines l.jsonl",
-    "what-if l.jsonl",
+    "what-if l.jsonl --block-size 16",
 )
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.caches.cache_rules import Prediction, UnreadPrefix, lifetime
-from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.misses.changed_part import ChangedPart, place_in_record, place_of_message
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState
 from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.results.misses import Certainty, MissCause
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.call import CallSettings, ReportedMiss
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
 
 _USUAL = 1.0
 """Seconds after which a gap counts as longer than a time to live: clocks of logs are whole seconds."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kvtool.accounting.caches.cache_rules import Prediction
-from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.misses.prompt_states import CacheKey, MessageForm, PromptState, ToolForm, chunk_names
 from kvtool.accounting.misses.replica_trials import KeptRead
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.workload.call import FEWER, Call, Usage
 from kvtool.workload.jobs import Job
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
 
 _MOST_FEWER = 1.5
 """Reported tokens for each of ours up to which a text is whole: tokenizers of the same text differ by less."""

@@ -28,7 +28,9 @@ class SessionsCommand(Command):
     files that did not change are kept in your cache folder, without text.
     """
 
-    folders: Annotated[tuple[str, ...], Argument("Folders of transcripts; default: those of the agents", "DIR")] = ()
+    folders: Annotated[
+        tuple[str, ...], Argument("Folders of transcripts. Without one: those of the agents", "DIR")
+    ] = ()
     since: Annotated[
         str | None,
         Option("Sessions used since: 12h, 7d, 4w or a date (2026-11-20).", "TIME", panel=Panel.COMMON),

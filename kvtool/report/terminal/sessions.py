@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.config.command_line import flags
 from kvtool.report.terminal.lines import put_next
 from kvtool.report.terminal.render import print_table
 from kvtool.report.views.section import Cell, Figure, Table, TableColumn
@@ -63,7 +64,7 @@ def print_sessions(console: Console, document: SessionsDocument) -> None:
     )
     if costliest is not None and costliest.missed:
         put(console)
-        put_next(console, "list the misses of the costliest session", ["profile", costliest.path, "--by", "event"])
+        put_next(console, "list the misses of the costliest session", ["profile", costliest.path, *flags(by="event")])
 
 
 def _rate(total: MissRow) -> str:
