@@ -10,6 +10,7 @@ import typer
 
 from kvtool.cli.app import run
 from kvtool.cli.root import app
+from kvtool.workload.logs.formats.known_formats import format_named
 from tests.files import write
 from tests.results.documents import redumped
 
@@ -41,6 +42,7 @@ COMMANDS = {
     "config": ["--block-size", "8"],
     "schema": [],
     "report": ["a.json"],
+    "sessions": ["sessions"],
 }
 """Of each command that prints JSON, one way to call it."""
 ELSEWHERE = {"bench", "doctor", "replay", "watch"}
@@ -63,6 +65,8 @@ def test_a_command_prints_what_its_document_dumps(
     monkeypatch.chdir(tmp_path)
     write("w.yaml", WORKLOAD)
     write("l.jsonl", '{"model": "m", "messages": [{"role": "user", "content": "hi"}], "usage": {"prompt_tokens": 3}}')
+    Path("sessions").mkdir()
+    write("sessions/s.jsonl", format_named("claude-code").example.replace("\n ", " ").strip() + "\n")
     write("t.j2", "Now: {{ now }}. " + "Be short, be kind and be right. " * 20)
     for name, clock in (("a", 5), ("b", 6)):
         write(f"{name}.txt", f"It is 10:1{clock}. " + "You are the agent of a shop. " * 4)
