@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.prices.bill import shown_money
-from kvtool.config.command_line import flags
 from kvtool.report.terminal.lines import put_next
 from kvtool.report.terminal.render import print_table
 from kvtool.report.views.section import Cell, Figure, Table, TableColumn
@@ -35,8 +34,11 @@ def print_folders(console: Console, folders: Sequence[tuple[str | None, str, int
         say(console, f"Reading {sanitize(path, ascii_only=plain)}: {plural(files, 'transcript')}{name}.", style="bold")
 
 
-def print_sessions(console: Console, document: SessionsDocument) -> None:
-    """Print the sums, the sessions and the subagents with the costliest misses, and what was not read."""
+def print_sessions(console: Console, document: SessionsDocument, by_event: Sequence[str]) -> None:
+    """Print the sums, the sessions and the subagents with the costliest misses, and what was not read.
+
+    `by_event` are the options of `kvtool profile` that list the misses one by one.
+    """
     plain, total = ascii_only(console), document.total
     put(console)
     if not total.requests:
@@ -64,7 +66,7 @@ def print_sessions(console: Console, document: SessionsDocument) -> None:
     )
     if costliest is not None and costliest.missed:
         put(console)
-        put_next(console, "list the misses of the costliest session", ["profile", costliest.path, *flags(by="event")])
+        put_next(console, "list the misses of the costliest session", ["profile", costliest.path, *by_event])
 
 
 def _rate(total: MissRow) -> str:
