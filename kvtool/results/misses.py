@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from kvtool.results.choices import MissesBy
 from kvtool.results.document_base import Count, Model
-from kvtool.results.money import Amount
+from kvtool.results.money import Amount, amount_text
 
 MissCause = Literal[
     "first_use",
@@ -251,7 +251,7 @@ class CacheMisses(Model):
 def amount(values: Iterable[str | None]) -> str | None:
     """Return the sum of the known amounts; None where none is known."""
     known = [Decimal(value) for value in values if value is not None]
-    return format(sum(known, Decimal(0)).normalize(), "f") if known else None
+    return amount_text(sum(known, Decimal(0))) if known else None
 
 
 def sum_ttl(parts: Sequence[TtlCosts]) -> TtlCosts | None:

@@ -5,6 +5,7 @@ Amounts are decimal numbers as text, never rounded; tokens are as the provider c
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated
 
 from pydantic import Field
@@ -45,6 +46,18 @@ LOST = {
 """Why rules give less than all that was sent before."""
 
 Amount = Annotated[str, Field(pattern=r"^-?[0-9]{1,30}(\.[0-9]{1,60})?$")]
+
+
+def amount_text(amount: Decimal) -> str:
+    """Return an amount as documents hold it: without an exponent, and without zeros at its end."""
+    return format(amount.normalize(), "f")
+
+
+def known_amount_text(amount: Decimal | None) -> str | None:
+    """Return the same of an amount; None of one that is not known."""
+    return None if amount is None else amount_text(amount)
+
+
 """A decimal number as text."""
 
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 from math import ceil
 
 from kvtool.results.misses import Compaction
+from kvtool.results.money import amount_text, known_amount_text
 
 _MOST = 1_000
 """Compactions that are kept, and sessions whose last one is continued: a bound on memory."""
@@ -30,7 +31,7 @@ class _Open:
         turns = saved = None
         if self.cost is not None and self.per_turn:
             turns = max(ceil(self.cost / self.per_turn), 0)
-            saved = format((self.per_turn * self.turns - self.cost).normalize(), "f")
+            saved = amount_text(self.per_turn * self.turns - self.cost)
         return Compaction(
             request=self.request,
             session=self.session,
@@ -38,7 +39,7 @@ class _Open:
             before=self.before,
             after=self.after,
             computed=self.computed,
-            cost=None if self.cost is None else format(self.cost.normalize(), "f"),
+            cost=known_amount_text(self.cost),
             turns=self.turns,
             saved=saved,
             break_even=turns,

@@ -13,7 +13,7 @@ from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
-from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, MissesByKey, MissTotals, decimal_text
+from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, MissesByKey, MissTotals
 from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, Earlier, PromptStates, message_forms, tool_forms
 from kvtool.accounting.misses.replica_trials import ReplicaTrials
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest
@@ -21,6 +21,7 @@ from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
 from kvtool.results.misses import CacheMisses, Hypothesis, MissCause, MissEvent, ReportAgreement, hypothesis_in_words
+from kvtool.results.money import known_amount_text
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.jobs import Job
 
@@ -119,10 +120,7 @@ class MissBook(Book):
         paid = None if rates is None else _paid(request, rates)
         whole = MissedRequest(request.prompt, request.read, usage.all_written or 0, paid, request.now, missed)
         self.total.add(whole)
-        row = None
-        if self._by_key is not None:
-            self._by_key.add(turn, whole, self.epoch)
-            row = self._by_key.row_of(turn, self.epoch)
+        row = None if self._by_key is None else self._by_key.add(turn, whole, self.epoch)
         first = self._count
         shared = max(earlier.shared_session, earlier.shared_same_cache) // CHUNK
         prefix = f"{request.names[shared - 1]:016x}" if shared else None
@@ -192,7 +190,7 @@ class MissBook(Book):
             certainty=found.certainty,
             tokens=part.tokens,
             written=request.usage.all_written,
-            cost=decimal_text(cost),
+            cost=known_amount_text(cost),
             detail=found.detail,
             place=found.place,
             model=request.call.model,

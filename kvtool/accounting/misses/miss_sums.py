@@ -10,16 +10,12 @@ from typing import NamedTuple
 from kvtool.accounting.log_clock import day_of
 from kvtool.results.choices import MissesBy
 from kvtool.results.misses import MissCause, MissRow, MissRows, MissSum
+from kvtool.results.money import known_amount_text
 from kvtool.workload.turn import Turn
 
 MOST_ROWS = 10_000
 """Rows of their own, a bound on memory and output; later keys share one row."""
 OTHERS = "(others)"
-
-
-def decimal_text(amount: Decimal | None) -> str | None:
-    """Return an amount as it is written in documents."""
-    return None if amount is None else format(amount.normalize(), "f")
 
 
 class Missed(NamedTuple):
@@ -109,7 +105,9 @@ class MissTotals:
     def by_cause(self) -> dict[MissCause, MissSum]:
         """Return the sums by cause."""
         return {
-            cause: MissSum(events=each.events, tokens=each.tokens, written=each.written, cost=decimal_text(each.cost))
+            cause: MissSum(
+                events=each.events, tokens=each.tokens, written=each.written, cost=known_amount_text(each.cost)
+            )
             for cause, each in self.causes.items()
         }
 
@@ -130,21 +128,20 @@ class MissesByKey:
         self.by = by
         self._rows: dict[str, MissTotals] = {}
 
-    def add(self, turn: Turn, request: MissedRequest, epoch: float | None) -> None:
-        """Add a request to the row of its key. `epoch`: seconds of the clock at which the log begins."""
-        row = self.row_of(turn, epoch)
-        if row is not None:
-            row.add(request)
-            row.project, row.subagent = turn.call.project, turn.call.subagent
+    def add(self, turn: Turn, request: MissedRequest, epoch: float | None) -> MissTotals | None:
+        """Add a request to the row of its key, and return that; None by event.
 
-    def row_of(self, turn: Turn, epoch: float | None) -> MissTotals | None:
-        """Return the row of a request's key; None by event."""
+        `epoch`: seconds of the clock at which the log begins.
+        """
         key = self._key(turn, epoch)
         if key is None:
             return None
         if key not in self._rows and len(self._rows) >= MOST_ROWS:
             key = OTHERS
-        return self._rows.setdefault(key, MissTotals(key))
+        row = self._rows.setdefault(key, MissTotals(key))
+        row.add(request)
+        row.project, row.subagent = turn.call.project, turn.call.subagent
+        return row
 
     def rows(self, total: MissTotals, epoch: float | None) -> MissRows:
         """Return the rows, the costliest first; they sum to `total`."""
@@ -164,8 +161,8 @@ class MissesByKey:
             prompt_tokens=row.prompt_tokens,
             promised=row.promised,
             read=row.read,
-            cost=decimal_text(row.cost),
-            paid=decimal_text(row.paid),
+            cost=known_amount_text(row.cost),
+            paid=known_amount_text(row.paid),
             first=None if row.first is None else epoch + row.first,
             last=None if row.last is None else epoch + row.last,
             by_cause=row.by_cause(),

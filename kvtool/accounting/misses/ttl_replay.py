@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.results.misses import TtlCosts
+from kvtool.results.money import amount_text
 from kvtool.workload.call import Usage
 
 if TYPE_CHECKING:
@@ -52,7 +53,5 @@ class TtlReplay:
         """Return the sums; None where no request could choose."""
         if not self.requests:
             return None
-        paid, minutes, hour = (
-            format(each.normalize(), "f") for each in (self.paid, self.costs[MINUTES], self.costs[HOUR])
-        )
+        paid, minutes, hour = map(amount_text, (self.paid, self.costs[MINUTES], self.costs[HOUR]))
         return TtlCosts(requests=self.requests, paid=paid, five_minutes=minutes, one_hour=hour)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from decimal import Decimal
 
 from kvtool.accounting.ledger.totals import TokenTotals
 from kvtool.accounting.observable import ObservableBook, by_pair
@@ -15,6 +14,7 @@ from kvtool.fixes.fix import Fix
 from kvtool.profiler.run.run_books import TimeBook
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.isolation import Isolation, ObservedLine, ObservedPair
+from kvtool.results.money import known_amount_text
 from kvtool.workload.turn import Turn
 
 _MOST = 20
@@ -56,7 +56,7 @@ def isolation_of(result: RunResult, again: Callable[[Sequence[Fix]], RunResult],
         lost_tokens=shared - isolated,
         predicted_ttft=None if median is None else median.p50,
         isolated_ttft=None if later is None else later.p50,
-        cost=None if cost is None else _text(cost),
+        cost=known_amount_text(cost),
     )
 
 
@@ -69,7 +69,3 @@ def _salted(turn: Turn) -> Turn:
     if (turn.salt or "").endswith(mark):
         return turn
     return replace(turn, salt=f"{turn.salt or ''}{mark}")
-
-
-def _text(amount: Decimal) -> str:
-    return format(amount.normalize(), "f")

@@ -20,6 +20,8 @@ from kvtool.results.money import (
     MoneyParts,
     Predicted,
     Reported,
+    amount_text,
+    known_amount_text,
 )
 from kvtool.results.report import GroupRead
 from kvtool.text.terminal.numbers import plural
@@ -65,7 +67,7 @@ def make_money_sections(
             prompt_tokens=read.prompt,
             cached_tokens=read.cached,
             hit_rate=min(read.rate, 1.0),
-            saved=_amount(costs.without.total - costs.paid.total) if costs.requests else None,
+            saved=amount_text(costs.without.total - costs.paid.total) if costs.requests else None,
         )
     return MoneySections(
         reported=reported,
@@ -114,15 +116,15 @@ def _money(
         currency=next(iter(book.currencies), "USD"),
         requests=book.requests,
         priced_requests=costs.requests,
-        paid=_text(paid),
+        paid=known_amount_text(paid),
         paid_parts=_parts(costs.paid) if paid is not None else None,
-        predicted=_text(costs.predicted.total) if priced and predicts else None,
-        with_fixes=_text(best),
-        without_cache=_text(costs.without.total) if priced else None,
-        logged=_text(book.logged) if book.logged_requests else None,
+        predicted=known_amount_text(costs.predicted.total) if priced and predicts else None,
+        with_fixes=known_amount_text(best),
+        without_cache=known_amount_text(costs.without.total) if priced else None,
+        logged=known_amount_text(book.logged) if book.logged_requests else None,
         days=None if span is None else span / _DAY,
-        month=_text(month),
-        per_1k_requests=_text(base * 1000 / costs.requests) if priced else None,
+        month=known_amount_text(month),
+        per_1k_requests=known_amount_text(base * 1000 / costs.requests) if priced else None,
         by_group={name: _group(sides[book.told], told=book.told) for name, sides in book.groups.items()},
         by_cause=_causes(side) if predicts else {},
         prefixes=prefixes,
@@ -158,9 +160,9 @@ def _group(side: MoneySide, *, told: bool) -> GroupMoney:
     costs = side.costs
     return GroupMoney(
         requests=costs.requests,
-        paid=_text(costs.paid.total) if told else None,
-        predicted=_amount(costs.predicted.total),
-        without_cache=_amount(costs.without.total),
+        paid=known_amount_text(costs.paid.total) if told else None,
+        predicted=amount_text(costs.predicted.total),
+        without_cache=amount_text(costs.without.total),
         reported_hit_rate=min(side.reported.rate, 1.0) if told else None,
         predicted_hit_rate=min(side.predicted.rate, 1.0),
     )
@@ -173,7 +175,7 @@ def _causes(side: MoneySide) -> dict[str, CauseMoney]:
         before = found.get(cause)
         if before is not None:
             tokens, cost = tokens + before.tokens, cost + Decimal(before.cost)
-        found[cause] = CauseMoney(tokens=tokens, cost=_amount(cost), difference=difference)
+        found[cause] = CauseMoney(tokens=tokens, cost=amount_text(cost), difference=difference)
     return found
 
 
@@ -231,19 +233,9 @@ def _only_gpu(gpu: GpuMoney, requests: int) -> Money:
 
 def _parts(bill: Bill) -> MoneyParts:
     return MoneyParts(
-        input=_amount(bill.input),
-        written=_amount(bill.written),
-        read=_amount(bill.read),
-        output=_amount(bill.output),
-        storage=_amount(bill.storage),
+        input=amount_text(bill.input),
+        written=amount_text(bill.written),
+        read=amount_text(bill.read),
+        output=amount_text(bill.output),
+        storage=amount_text(bill.storage),
     )
-
-
-def _text(amount: Decimal | None) -> str | None:
-    return None if amount is None else _amount(amount)
-
-
-def _amount(amount: Decimal) -> str:
-    """Return a decimal number without an exponent and without zeros at its end."""
-    text = format(amount.normalize(), "f")
-    return text.rstrip("0").rstrip(".") or "0" if "." in text else text
