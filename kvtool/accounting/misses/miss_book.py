@@ -129,13 +129,19 @@ class MissBook(Book):
             if each.cause == "expired" and part.gap is not None and request.rules is not None:
                 self.expired += 1
                 self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
-            if each.cause == "unknown" and not self.hosted:
+            if each.cause == "unknown" and self._reruns(request):
                 self._unknown[self._count] = CauseSum(1, each.tokens, whole.written, each.cost), row
-        if not self.hosted and request.whole:
+        if self._reruns(request):
             unexplained = [number for number, each in enumerate(missed, first + 1) if each.cause == "unknown"]
             unkept = any(each.cause == "answer_not_kept" for each in missed)
             self._trials.add(request.kept_read(tuple(unexplained), unkept=unkept))
+            if self._trials.has_given_up:
+                self._unknown.clear()
         self._follow(request, earlier, rates, sum(each.tokens for each in missed if each.cause == "expired"))
+
+    def _reruns(self, request: ReportedRequest) -> bool:
+        """Return whether hypotheses are tested on a request: not of a provider, nor in a log that is too long for them."""
+        return not self.hosted and request.whole and not self._trials.has_given_up
 
     def _search_fields(self, compared: ComparedRequest, parts: list[MissPart]) -> None:
         """Enter the fields of a record as those of a miss without a known cause, or of a hit."""

@@ -55,17 +55,24 @@ class ReplicaTrials:
         self._kept: list[KeptRead] = []
         self._names = 0
 
+    @property
+    def has_given_up(self) -> bool:
+        """Whether the log is too long to be rerun: then nothing is kept."""
+        return self._names > _MOST_NAMES
+
     def add(self, kept: KeptRead) -> None:
         """Enter the next request."""
-        self._names += len(kept.names) + len(kept.answer)
-        if self._names <= _MOST_NAMES:
+        self._names += 1 + len(kept.names) + len(kept.answer)
+        if self.has_given_up:
+            self._kept.clear()
+        else:
             self._kept.append(kept)
 
     def found(self) -> tuple[Hypothesis, frozenset[int]] | None:
         """Return the first hypothesis that agrees with the reports, and the numbers of the misses that it explains."""
         misses = [bool(kept.numbers) for kept in self._kept]
         unkept = sum(kept.unkept for kept in self._kept)
-        if self._names > _MOST_NAMES or max(sum(misses), unkept) < _FEWEST:
+        if self.has_given_up or max(sum(misses), unkept) < _FEWEST:
             return None
         if unkept >= _FEWEST:
             outcome = self._run(1, "round-robin", answers=False)
