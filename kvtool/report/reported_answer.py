@@ -26,10 +26,12 @@ _CHANGES: dict[MissCause, str] = {
     "model_changed": "Keep one model for a session, or start a new session with the other model",
     "key_changed": "Use one cache key for all prompts that share a prefix",
     "host_changed": "Send a session to one host (OpenRouter: provider.order)",
+    "host_uncached": "Send no request to a host that does not cache (OpenRouter: provider.ignore)",
     "below_minimum": "Put more stable text at the front, until it is long enough to be cached",
     "lookback": "Set a mark at most 20 blocks after the one before",
     "marks_limit": "Set at most 4 marks",
     "not_marked": "Mark the end of the shared text with cache_control",
+    "reasoning_dropped": "Keep earlier reasoning in the prompt (chat_template_kwargs of the model), or send it again",
     "replicas": "Send what shares a prefix to one replica",
 }
 """What to change, by cause; without an entry nothing in the requests is to blame."""

@@ -26,17 +26,22 @@ MissCause = Literal[
     "model_changed",
     "key_changed",
     "host_changed",
+    "host_uncached",
     "below_minimum",
     "lookback",
     "marks_limit",
     "not_marked",
     "replicas",
     "answer_not_kept",
+    "reasoning_dropped",
     "provider",
     "unknown",
 ]
 Certainty = Literal["proven", "consistent", "simulated", "excluded", "unknown"]
 """How a cause is known: by a fact of the log, by facts that fit, by a run that gives the same reads, by exclusion, or not."""
+
+DroppedReasoning = Literal["client", "question", "always"]
+"""What leaves earlier reasoning out: the client, or a chat template after the next question or always."""
 
 MISS_CAUSES: dict[MissCause, str] = {
     "first_use": "sent before the answer that stores it",
@@ -52,12 +57,14 @@ MISS_CAUSES: dict[MissCause, str] = {
     "model_changed": "model changed",
     "key_changed": "cache key changed",
     "host_changed": "host changed",
+    "host_uncached": "sent to a host without a cache",
     "below_minimum": "below the provider's minimum",
     "lookback": "beyond the look-back of the marks",
     "marks_limit": "too many marks",
     "not_marked": "no mark stores it",
     "replicas": "sent to another replica",
     "answer_not_kept": "answers are not cached",
+    "reasoning_dropped": "earlier reasoning left out",
     "provider": "lost by the provider",
     "unknown": "unknown: the log does not hold the cause",
 }
@@ -113,12 +120,15 @@ class ReportAgreement(Model):
 class Hypothesis(Model):
     """What a rerun of all requests shows: under it `agree` of the `requests` read what was reported.
 
-    Of the `misses` it gives `explained`. `routing` is None where no rule of the router is known.
+    Of the `misses` it gives `explained`. `routing` is None where no rule of the router is known. `dropped`: what leaves earlier
+    reasoning out. `silent_hosts` are those that read nothing from a cache.
     """
 
     cause: MissCause
     replicas: Count
     routing: str | None
+    dropped: DroppedReasoning | None = None
+    silent_hosts: list[str] = Field(default_factory=list)
     explained: Count
     misses: Count
     agree: Count
@@ -297,8 +307,20 @@ def sum_rows(key: str, rows: Sequence[MissRow]) -> MissRow:
     )
 
 
+_DROPPED: dict[DroppedReasoning, str] = {
+    "client": "without the reasoning that the client does not send again",
+    "question": "with a chat template that drops reasoning after the next question",
+    "always": "with a chat template that drops all earlier reasoning",
+}
+
+
 def hypothesis_in_words(found: Hypothesis) -> str:
     """Name a hypothesis: `with 3 replicas in turn`, `without answers in the cache`."""
+    if found.dropped is not None:
+        return _DROPPED[found.dropped]
+    if found.cause == "host_changed":
+        silent = f" and none on {', '.join(found.silent_hosts)}" if found.silent_hosts else ""
+        return f"with a separate cache on each host{silent}"
     if found.cause == "answer_not_kept":
         return "without answers in the cache"
     turns = " in turn" if found.routing == "round-robin" else ""

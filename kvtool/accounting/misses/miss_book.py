@@ -12,11 +12,20 @@ from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
+from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, Explained, HypothesisTrials
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
 from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, MissesByKey, MissTotals
-from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, Earlier, PromptStates, message_forms, tool_forms
-from kvtool.accounting.misses.replica_trials import ReplicaTrials
+from kvtool.accounting.misses.prompt_states import (
+    CHUNK,
+    CacheKey,
+    Earlier,
+    PromptState,
+    PromptStates,
+    message_forms,
+    tool_forms,
+)
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest
+from kvtool.accounting.misses.sent_reasoning import ReasoningCuts, follow_reasoning
 from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
@@ -70,14 +79,14 @@ class MissBook(Book):
     _count: int = 0
     _keys: set[CacheKey] = field(default_factory=set)
     _search: FieldSearch = field(default_factory=FieldSearch)
-    _trials: ReplicaTrials = field(default_factory=ReplicaTrials)
-    _unknown: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
-    """By number, misses of the user's own server that have no cause yet, and the row that has them."""
+    _trials: HypothesisTrials = field(default_factory=HypothesisTrials)
+    _rerun: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
+    """By number, misses that a rerun may explain, and the row that has them."""
     _by_key: MissesByKey | None = field(init=False)
     _replay: TtlReplay = field(default_factory=TtlReplay)
     _compactions: Compactions = field(default_factory=Compactions)
-    _tested: tuple[Hypothesis | None, frozenset[int]] | None = None
-    """The hypothesis that explains misses of the user's own server, with their numbers; None: not tested yet."""
+    _tested: tuple[Hypothesis | None, Explained] | None = None
+    """The hypothesis that explains misses, and which ones; None: not tested yet."""
 
     def __post_init__(self) -> None:
         self._by_key = None if self.by is None else MissesByKey(self.by)
@@ -108,12 +117,22 @@ class MissBook(Book):
             tool_forms(turn.tools, () if like is None else like.tools),
             self.hosted,
         )
+        cuts, begins = follow_reasoning(compared.before, compared.forms)
+        compared = replace(compared, reasons=begins is not None)
         parts = compared.parts()
-        self._enter(request, earlier, parts)
+        state = request.state_after(compared.before, self.epoch, compared.forms, compared.tools, begins)
+        self._enter(request, earlier, parts, state, cuts)
         self._search_fields(compared, parts)
-        self._states.add(request.state_after(compared.before, self.epoch, compared.forms, compared.tools))
+        self._states.add(state)
 
-    def _enter(self, request: ReportedRequest, earlier: Earlier, parts: list[MissPart]) -> None:
+    def _enter(
+        self,
+        request: ReportedRequest,
+        earlier: Earlier,
+        parts: list[MissPart],
+        state: PromptState,
+        cuts: ReasoningCuts,
+    ) -> None:
         """Enter a request and its misses in the sums, the events and the replays."""
         turn, usage, rates = request.job.turn, request.usage, self._rates(request)
         missed = [_priced(part, request, rates) for part in parts]
@@ -129,19 +148,20 @@ class MissBook(Book):
             if each.cause == "expired" and part.gap is not None and request.rules is not None:
                 self.expired += 1
                 self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
-            if each.cause == "unknown" and self._reruns(request):
-                self._unknown[self._count] = CauseSum(1, each.tokens, whole.written, each.cost), row
+            if each.cause in RERUN_CAUSES and self._reruns(request):
+                self._rerun[self._count] = CauseSum(1, each.tokens, whole.written, each.cost), row
         if self._reruns(request):
-            unexplained = [number for number, each in enumerate(missed, first + 1) if each.cause == "unknown"]
-            unkept = any(each.cause == "answer_not_kept" for each in missed)
-            self._trials.add(request.kept_read(tuple(unexplained), unkept=unkept))
+            numbers: dict[MissCause, tuple[int, ...]] = {}
+            for number, each in enumerate(missed, first + 1):
+                numbers[each.cause] = (*numbers.get(each.cause, ()), number)
+            self._trials.add(request.kept_read(numbers, state, cuts))
             if self._trials.has_given_up:
-                self._unknown.clear()
+                self._rerun.clear()
         self._follow(request, earlier, rates, sum(each.tokens for each in missed if each.cause == "expired"))
 
     def _reruns(self, request: ReportedRequest) -> bool:
-        """Return whether hypotheses are tested on a request: not of a provider, nor in a log that is too long for them."""
-        return not self.hosted and request.whole and not self._trials.has_given_up
+        """Return whether hypotheses are tested on a request: its prompt is whole, and the log is not too long for them."""
+        return request.whole and not self._trials.has_given_up
 
     def _search_fields(self, compared: ComparedRequest, parts: list[MissPart]) -> None:
         """Enter the fields of a record as those of a miss without a known cause, or of a hit."""
@@ -213,15 +233,14 @@ class MissBook(Book):
         moment = None if request.now is None else moment_of(self.epoch, request.now)
         return self.money.rates_of(request.call, request.prompt, moment)
 
-    def _explain_unknown(self) -> tuple[Hypothesis | None, frozenset[int]]:
+    def _explain(self) -> tuple[Hypothesis | None, Explained]:
         """Test hypotheses by reruns, once, and give the misses that one explains their cause."""
         if self._tested is None:
-            found = None if self.hosted else self._trials.found()
-            self._tested = (None, frozenset()) if found is None else found
-            for number in self._tested[1]:
-                misses, row = self._unknown[number]
+            self._tested = self._trials.found(hosted=self.hosted) or (None, {})
+            for number, (was, cause) in self._tested[1].items():
+                misses, row = self._rerun[number]
                 for totals in (self.total, *([] if row is None else [row])):
-                    totals.explain(misses, "replicas")
+                    totals.explain(misses, was, cause)
         return self._tested
 
     @property
@@ -265,9 +284,11 @@ class MissBook(Book):
         total = self.total
         if not total.requests:
             return None
-        hypothesis, explained = self._explain_unknown()
+        hypothesis, explained = self._explain()
         events = [
-            _simulated(event, hypothesis, known=-number in explained)
+            event
+            if hypothesis is None or -number not in explained
+            else _simulated(event, explained[-number][1], hypothesis)
             for _, number, event in sorted(self._events, key=lambda kept: -kept[1])
         ]
         by_cause = total.by_cause()
@@ -313,12 +334,12 @@ def _paid(request: ReportedRequest, rates: Rates) -> Decimal:
     return reported_bill(request.usage, request.prompt, request.answer, rates).total
 
 
-def _simulated(event: MissEvent, hypothesis: Hypothesis | None, *, known: bool) -> MissEvent:
+def _simulated(event: MissEvent, cause: MissCause, hypothesis: Hypothesis) -> MissEvent:
     """Return a miss with what a rerun shows of it."""
-    if hypothesis is None or (event.cause != hypothesis.cause and not known):
-        return event
+    if cause == event.cause:
+        return event.model_copy(update={"certainty": "simulated"})
     words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"
-    return event.model_copy(update={"cause": hypothesis.cause, "certainty": "simulated", "detail": words})
+    return event.model_copy(update={"cause": cause, "certainty": "simulated", "detail": words})
 
 
 def _contradiction(contradicted: int, compared: int) -> str:

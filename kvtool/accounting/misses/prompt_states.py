@@ -38,6 +38,8 @@ class MessageForm(NamedTuple):
     parts: int | None
     marks: int
     text: int
+    reasoning: bool = False
+    """Whether it has reasoning beside its text."""
 
 
 class ToolForm(NamedTuple):
@@ -70,6 +72,10 @@ class PromptState:
     tools: tuple[ToolForm, ...]
     marks: int
     """Marks that it set, those included that are too many."""
+    reasoned: bool = False
+    """Whether its answer has reasoning."""
+    reasoning_begins: int | None = None
+    """Our tokens before the first reasoning that it sends again since its last question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +131,8 @@ def message_forms(messages: Sequence[Message] | None, before: tuple[MessageForm,
         texts = [part_text(part) for part in parts] if parts is not None else [content] if content is not None else []
         calls = message.get("tool_calls")
         text = digest_of(texts if not calls else [*texts, calls])
-        form = MessageForm(str(message.get("role")), None if parts is None else len(parts), marks, text)
+        reasoning = bool(message.get("reasoning_content") or message.get("reasoning"))
+        form = MessageForm(str(message.get("role")), None if parts is None else len(parts), marks, text, reasoning)
         found.append(before[number] if number < len(before) and before[number] == form else form)
     return tuple(found)
 

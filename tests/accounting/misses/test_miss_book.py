@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from kvtool.accounting.misses import miss_book, prompt_states, replica_trials
+from kvtool.accounting.misses import hypothesis_trials, miss_book, prompt_states
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.misses.prompt_states import CacheKey, PromptStates, chunk_names
 from kvtool.accounting.prices.money_book import MoneyBook
@@ -259,15 +259,15 @@ def test_the_providers_own_diagnosis_is_a_fact() -> None:
 
 
 def test_a_log_too_long_to_be_rerun_keeps_no_miss_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replica_trials, "_MOST_NAMES", 200)
+    monkeypatch.setattr(hypothesis_trials, "_MOST_NAMES", 200)
     for tokens in (200, 8):
         book = MissBook(None, CLOCK, hosted=False)
         ids = np.arange(tokens, dtype=np.int32)
         for number in range(300):
             call = Call(usage=Usage(tokens, 0, output=1))
             enter(book, Turn("g", session="s", arrival=float(number), call=call), ids, f"r{number}")
-            assert max(len(book._unknown), len(book._trials._kept)) <= 200
-        assert (len(book._unknown), len(book._trials._kept)) == (0, 0)
+            assert max(len(book._rerun), len(book._trials._kept)) <= 200
+        assert (len(book._rerun), len(book._trials._kept)) == (0, 0)
         misses = book.misses()
         assert misses is not None
         assert (misses.hypothesis, misses.by_cause.get("unknown") is not None) == (None, tokens == 200)

@@ -132,6 +132,7 @@ def call_of(
         first_answer=_time(said, _FIRST_ANSWERS),
         status=http_status(status),
         missed=_missed(response),
+        reasoned=bool(usage is not None and usage.reasoning) or _has_reasoning(response),
         finish=_finish(response),
         cost=_cost(said, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
@@ -139,6 +140,15 @@ def call_of(
         streamed=record.fields.get("stream") is True,
         system_blocks=blocks,
     )
+
+
+def _has_reasoning(response: Mapping[str, Any]) -> bool:
+    """Return whether an answer has reasoning beside its text, as a field of its message or as a block."""
+    choices, blocks = response.get("choices"), response.get("content")
+    choice = object_of(choices[0]) if isinstance(choices, list) and choices else {}
+    message = object_of(choice.get("message"))
+    kinds = [object_of(block).get("type") for block in blocks] if isinstance(blocks, list) else []
+    return bool(message.get("reasoning_content") or message.get("reasoning") or "thinking" in kinds)
 
 
 def _missed(response: Mapping[str, Any]) -> ReportedMiss | None:
