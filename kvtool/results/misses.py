@@ -117,6 +117,13 @@ class ReportAgreement(Model):
     advises: bool
 
 
+class ProviderDiagnosis(Model):
+    """Misses whose cause the provider itself reports. For `agree` of them kvtool's own evidence gives the same cause."""
+
+    misses: Count
+    agree: Count
+
+
 class Hypothesis(Model):
     """What a rerun of all requests shows: under it `agree` of the `requests` read what was reported.
 
@@ -245,6 +252,8 @@ class CacheMisses(Model):
     calibration: ReportAgreement
     unknown_fields: list[str]
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""
+    diagnosis: ProviderDiagnosis | None = None
+    """What the provider reports of its misses, compared with kvtool's own evidence; None: it reports nothing."""
     separation: FieldSeparation | None = None
     """The field that separates misses without a known cause best; None: no field does so better than chance."""
     hypothesis: Hypothesis | None = None

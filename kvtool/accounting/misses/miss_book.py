@@ -13,6 +13,7 @@ from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, Explained, HypothesisTrials
+from kvtool.accounting.misses.miss_causes import cause_of_report
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
 from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, MissesByKey, MissTotals
 from kvtool.accounting.misses.prompt_states import (
@@ -29,7 +30,15 @@ from kvtool.accounting.misses.sent_reasoning import ReasoningCuts, follow_reason
 from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
-from kvtool.results.misses import CacheMisses, Hypothesis, MissCause, MissEvent, ReportAgreement, hypothesis_in_words
+from kvtool.results.misses import (
+    CacheMisses,
+    Hypothesis,
+    MissCause,
+    MissEvent,
+    ProviderDiagnosis,
+    ReportAgreement,
+    hypothesis_in_words,
+)
 from kvtool.results.money import known_amount_text
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.jobs import Job
@@ -71,6 +80,9 @@ class MissBook(Book):
     expired: int = 0
     """Misses that expired; for `too_long` the gap is longer than any time to live that the provider offers."""
     too_long: int = 0
+    diagnosed: int = 0
+    """Misses whose cause the provider reports; for `same_diagnosis` kvtool's own evidence gives the same cause."""
+    same_diagnosis: int = 0
     marked: int = 0
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
     _states: PromptStates = field(default_factory=PromptStates)
@@ -122,6 +134,7 @@ class MissBook(Book):
         parts = compared.parts()
         state = request.state_after(compared.before, self.epoch, compared.forms, compared.tools, begins)
         self._enter(request, earlier, parts, state, cuts)
+        self._compare_diagnosis(compared)
         self._search_fields(compared, parts)
         self._states.add(state)
 
@@ -162,6 +175,14 @@ class MissBook(Book):
     def _reruns(self, request: ReportedRequest) -> bool:
         """Return whether hypotheses are tested on a request: its prompt is whole, and the log is not too long for them."""
         return request.whole and not self._trials.has_given_up
+
+    def _compare_diagnosis(self, compared: ComparedRequest) -> None:
+        """Count whether kvtool's own evidence gives the cause that the provider reports."""
+        missed = compared.request.call.missed
+        reported = None if missed is None else cause_of_report(missed)
+        if reported is not None:
+            self.diagnosed += 1
+            self.same_diagnosis += reported.cause in compared.own_causes()
 
     def _search_fields(self, compared: ComparedRequest, parts: list[MissPart]) -> None:
         """Enter the fields of a record as those of a miss without a known cause, or of a hit."""
@@ -304,6 +325,7 @@ class MissBook(Book):
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
             calibration=ReportAgreement(requests=self.calibrated, agree=self.agreeing, advises=self.advisable),
+            diagnosis=ProviderDiagnosis(misses=self.diagnosed, agree=self.same_diagnosis) if self.diagnosed else None,
             separation=self._search.separation(),
             hypothesis=hypothesis,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],

@@ -152,9 +152,12 @@ def _has_reasoning(response: Mapping[str, Any]) -> bool:
 
 
 def _missed(response: Mapping[str, Any]) -> ReportedMiss | None:
-    """Return the miss that Anthropic's `diagnostics` report."""
+    """Return the miss that Anthropic's `diagnostics` report, or OpenAI's `prompt_cache_diagnostics`."""
     reported = object_of(object_of(response.get("diagnostics")).get("cache_miss_reason"))
     reason, tokens = _word(reported.get("type")), reported.get("cache_missed_input_tokens")
+    openai = object_of(response.get("prompt_cache_diagnostics"))
+    if reason is None and openai.get("type") == "cache_miss":
+        reason, tokens = _word(openai.get("reason")), openai.get("cache_missed_tokens")
     return None if reason is None else ReportedMiss(reason, tokens if type(tokens) is int and tokens >= 0 else None)
 
 
