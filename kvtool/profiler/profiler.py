@@ -239,6 +239,15 @@ class Profiler:
             result.partial = without.partial
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
+        if (
+            self.wanted.advice
+            and not result.partial
+            and (keys := result.find(MissBook)) is not None
+            and keys.cache_keys > 1
+        ):
+            from kvtool.profiler.reported.one_key import with_key_gain
+
+            findings = with_key_gain(findings, result, partial(self.runs.priced, "trying one cache key"))
         findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
         misses = result.find(MissBook)
         self._check_by(misses)
