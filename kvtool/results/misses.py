@@ -231,6 +231,29 @@ class Compaction(Model):
     break_even: Count | None
 
 
+class TimelineRequest(Model):
+    """A request of a session: its prompt, what it read of it, what it missed, and the cause of most of that.
+
+    `time` is in seconds since the log began.
+    """
+
+    request: str
+    time: float
+    prompt: Count
+    read: Count
+    missed: Count
+    cause: MissCause | None
+
+
+class SessionTimeline(Model):
+    """The first requests of a session that missed much; `left_out` counts the later ones."""
+
+    session: str
+    missed: Count
+    left_out: Count
+    requests: list[TimelineRequest]
+
+
 class CacheMisses(Model):
     """All misses of the `requests` with reported reads, which have `prompt_tokens`.
 
@@ -265,6 +288,8 @@ class CacheMisses(Model):
     ttl: TtlCosts | None = None
     """Where the provider sells both times to live."""
     compactions: list[Compaction] = Field(default_factory=list)
+    timelines: list[SessionTimeline] = Field(default_factory=list)
+    """Of the sessions that missed most, where the log has times."""
 
 
 def amount(values: Iterable[str | None]) -> str | None:

@@ -27,6 +27,7 @@ from kvtool.accounting.misses.prompt_states import (
 )
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest
 from kvtool.accounting.misses.sent_reasoning import ReasoningCuts, follow_reasoning
+from kvtool.accounting.misses.session_timelines import SessionTimelines
 from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
@@ -41,6 +42,7 @@ from kvtool.results.misses import (
 )
 from kvtool.results.money import known_amount_text
 from kvtool.text.terminal.numbers import plural
+from kvtool.workload.call import FEWER
 from kvtool.workload.jobs import Job
 
 if TYPE_CHECKING:
@@ -71,6 +73,9 @@ class MissBook(Book):
     takes_batches = False
     total: MissTotals = field(default_factory=MissTotals)
     unknown: dict[str, int] = field(default_factory=dict)
+    unreported: int = 0
+    """Requests without a reported read; the text of `short` is too short for their reported tokens."""
+    short: int = 0
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
     contradicted: int = 0
@@ -97,6 +102,7 @@ class MissBook(Book):
     _by_key: MissesByKey | None = field(init=False)
     _replay: TtlReplay = field(default_factory=TtlReplay)
     _compactions: Compactions = field(default_factory=Compactions)
+    _timelines: SessionTimelines = field(default_factory=SessionTimelines)
     _tested: tuple[Hypothesis | None, Explained] | None = None
     """The hypothesis that explains misses, and which ones; None: not tested yet."""
 
@@ -113,6 +119,8 @@ class MissBook(Book):
     def _add(self, job: Job, entry: LedgerEntry | None, served: ServedRequest | None) -> None:
         request = ReportedRequest.of(job, entry, served)
         if request is None:
+            self.unreported += 1
+            self.short += job.turn.call.incomplete == FEWER
             return
         if self.epoch is None:
             self.epoch = job.turn.epoch
@@ -154,6 +162,7 @@ class MissBook(Book):
         self.total.add(whole)
         row = None if self._by_key is None else self._by_key.add(turn, whole, self.epoch)
         first = self._count
+        self._timelines.add(turn.session, request.job.request.id, whole, first + 1)
         shared = max(earlier.shared_session, earlier.shared_same_cache) // CHUNK
         prefix = f"{request.names[shared - 1]:016x}" if shared else None
         for part, each in zip(parts, missed, strict=True):
@@ -278,7 +287,7 @@ class MissBook(Book):
     @property
     def knows_prompts(self) -> bool:
         """Whether the log holds most prompts whole: else what the rules give is no prediction of theirs."""
-        return 2 * sum(self.unknown.values()) <= self.total.requests
+        return 2 * (sum(self.unknown.values()) + self.short) <= self.total.requests + self.unreported
 
     @property
     def rules_hold(self) -> bool:
@@ -333,6 +342,7 @@ class MissBook(Book):
             rows=None if self._by_key is None else self._by_key.rows(total, self.epoch),
             ttl=self._replay.result(),
             compactions=self._compactions.results(),
+            timelines=self._timelines.results(explained),
         )
 
 

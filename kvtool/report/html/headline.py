@@ -43,12 +43,18 @@ def tiles(report: Report) -> list[HeadlineTile]:
     """Return hit rates that differ, and times to the first token."""
     totals = report.totals
     rate = percent(totals.hit_rate)
-    found = [
+    found = []
+    if report.misses is not None:
+        read, prompt = report.misses.read, report.misses.prompt_tokens
+        share = min(read / max(prompt, 1), 1.0)
+        text = f"{read:,} of {plural(prompt, 'prompt token')}"
+        found.append(HeadlineTile("Hit rate, reported", percent(share), text, True, rate_kind(share)))
+    found += [
         HeadlineTile(
-            "Hit rate",
+            "Hit rate" if not found else "Hit rate, simulated",
             rate,
             f"{totals.hit_tokens:,} of {plural(totals.prompt_tokens, 'prompt token')}",
-            True,
+            not found,
             rate_kind(totals.hit_rate),
         )
     ]

@@ -14,6 +14,7 @@ from kvtool.report.html.charts.block_sizes import boundaries_section
 from kvtool.report.html.charts.icicle import icicle_section
 from kvtool.report.html.charts.reuse import capacity_section, distance_section
 from kvtool.report.html.charts.rulers import rulers_section
+from kvtool.report.html.charts.session_timeline import session_timeline_section
 from kvtool.report.html.charts.timeline import timeline_section
 from kvtool.report.html.charts.waterfall import token_strip, waterfall
 from kvtool.report.html.fates import paints
@@ -132,6 +133,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
         groups_section(report, result, prefix),
         icicle_section(report, prefix),
         timeline_section(report, prefix),
+        session_timeline_section(report, prefix),
         capacity_section(report, prefix),
         distance_section(report, prefix),
         rulers_section(report, prefix),
