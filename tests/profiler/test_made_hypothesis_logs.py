@@ -179,3 +179,13 @@ def test_hosts_that_share_a_cache_with_losses_are_not_taken_for_it(seed: int, tm
     )
     assert misses.hypothesis is None
     assert "host_uncached" not in misses.by_cause
+
+
+@pytest.mark.parametrize(("reasons", "model", "told"), [(True, "m", True), (False, "m", False), (True, HOSTED, False)])
+def test_reasoning_that_kvtools_template_leaves_out_is_told(
+    reasons: bool, model: str, told: bool, tmp_path: Path, bytes_json: str
+) -> None:
+    source = random.Random(11_000)
+    log = made_log(tmp_path / "log.jsonl", source, HiddenServer(source, "keep"), model=model, reasons=reasons)
+    notes = kvtool.profile(log, tokenizer=bytes_json).notes
+    assert any("leaves out the reasoning" in note for note in notes) == told
