@@ -8,6 +8,7 @@ from typing import get_args
 from kvtool.accounting.misses.miss_sums import Missed, MissedRequest
 from kvtool.accounting.misses.session_timelines import SessionTimelines
 from kvtool.report.html.charts.session_timeline import PAINTS, session_timeline_section
+from kvtool.report.html.headline import tiles
 from kvtool.report.html.page_parts import DrawnSection
 from kvtool.results.misses import CacheMisses, MissCause, ReportAgreement, SessionTimeline
 from kvtool.results.report import Report
@@ -70,3 +71,9 @@ def test_bars_are_inside_and_sum_to_their_prompts() -> None:
 
 def test_a_log_without_misses_has_no_drawing() -> None:
     assert section([]) is None
+
+
+def test_a_page_simulates_nothing_where_the_log_does_not_hold_the_prompts() -> None:
+    misses = CacheMisses.model_construct(read=80, prompt_tokens=100, predictable=False)
+    (tile,) = tiles(Report.model_construct(misses=misses, totals=None))
+    assert (tile.name, tile.value) == ("Hit rate, reported", "80.0%")
