@@ -95,7 +95,7 @@ def finding(code: str = "KV101", **fields: Any) -> Finding:
         "column": 6,
         "width": 9,
         "in_source": True,
-        "message": "variable `now` (timestamp) stops reuse of the text after it: 10 values, 9 requests blocked, "
+        "message": "variable `now` (timestamp) stops reuse of the text after it. It has 10 values and blocks 9 requests, "
         "first at token 37, block 2",
         "tokens_lost": 500,
         "points": 0.5,
@@ -203,7 +203,7 @@ def failing() -> CheckResult:
         column=31,
         width=36,
         in_source=False,
-        message="UUID stops reuse of the text after it: 10 values, 9 requests blocked, first at token 3, block 0",
+        message="UUID stops reuse of the text after it. It has 10 values and blocks 9 requests, first at token 3, block 0",
         tokens_lost=20,
         points=0.01,
         fix="send the same text each time, or move it after the shared text",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvtool.results.finding import Finding
-from kvtool.text.terminal.numbers import duration
+from kvtool.text.terminal.numbers import duration, percent
 
 
 def by_cost(findings: Iterable[Finding]) -> list[Finding]:
@@ -19,10 +19,10 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def cost_of(finding: Finding) -> str:
-    """Return tokens and, where they are known, points of the group's hit rate and predicted seconds; empty where it costs none."""
+    """Return tokens and, where they are known, the part of the group and predicted seconds; empty where it costs none."""
     parts = [f"{finding.tokens_lost:,} tokens lost"] if finding.tokens_lost else []
     if finding.points:
-        parts.append(f"{100 * finding.points:.1f} pts")
+        parts.append(f"{percent(finding.points)} of the group")
     if finding.ttft_seconds is not None and finding.ttft_seconds > 0:
         parts.append(f"predicted TTFT +{duration(finding.ttft_seconds)}")
     return ", ".join(parts)

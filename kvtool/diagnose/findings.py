@@ -101,7 +101,7 @@ def fixed_finding(
         return None
     claim = "changes in a segment declared stable" if declared else CLAIM
     if number and not declared:
-        claim = f"is the next blocker after the {'fix' if number == 1 else 'fixes'} above"
+        claim = f"is the next blocker after the other {'fix' if number == 1 else 'fixes'}"
     together_text = f" ({together} fixes together)" if together > 1 else ""
     return described(cause, claim, place=place, block_size=block_size, subject=subject).model_copy(
         update={
@@ -141,8 +141,8 @@ def described(
     if cause.visible_text is not None:
         what = f"{what} ({' / '.join(map(_quoted, cause.visible_text))})"
     subject = subject or (f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what)
-    blocked = f"{plural(cause.requests, 'request')} blocked"
-    requests = blocked if cause.requests else f"changed in {plural(cause.seen, 'request')}"
+    done = "blocks" if cause.requests else "changes in"
+    figures = f"It has {plural(cause.distinct, 'value')} and {done} {plural(cause.requests or cause.seen, 'request')}"
     block = f", block {cause.first_token // block_size:,}" if block_size > 1 else ""
     path, line, column = place
     return Finding.of(
@@ -152,7 +152,7 @@ def described(
         path=path,
         line=line,
         column=column,
-        message=f"{subject} {claim}: {plural(cause.distinct, 'value')}, {requests}, first at token {cause.first_token:,}{block}",
+        message=f"{subject} {claim}. {figures}, first at token {cause.first_token:,}{block}",
         tokens_lost=cause.blocked,
         fix="",
         snippet=Snippet.of(cause.excerpt, cause.value_start, cause.value_stop),

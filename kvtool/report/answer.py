@@ -127,7 +127,7 @@ def _lost(report: Report, finding: Finding | None) -> str:
     """Say which line of which prompt loses how much; without such a line, what took the most tokens."""
     totals = report.totals
     if finding is not None:
-        claim = finding.message.partition(": ")[0]
+        claim = finding.message.partition(". ")[0]
         group = f" in {finding.group}" if len(report.groups) > 1 else ""
         line = f" after {place_of_finding(finding)}" if finding.line else ""
         part = percent(finding.tokens_lost / max(totals.prompt_tokens, 1))

@@ -51,13 +51,13 @@ def test_its_finding_names_the_place_and_says_what_moving_gives(tmp_path: Path, 
 
 def test_its_sentence_is_right_for_one_and_for_many(tmp_path: Path, byte_renderer: Renderer) -> None:
     """Subject, verb, figures; blocks of one token have no number of their own."""
-    for requests, figures in ((2, "1 value, 1 request blocked"), (4, "3 values, 3 requests blocked")):
+    for requests, figures in ((2, "1 value and blocks 1 request"), (4, "3 values and blocks 3 requests")):
         source = workload(tmp_path, "It is {{ now }}.\n" + RULES, requests=requests)
         (cause,) = causes_of(source, byte_renderer)
         for size, block in ((1, ""), (4, f", block {cause.first_token // 4}")):
             message = described(cause, CLAIM, place=("w.yaml", 1, 1), block_size=size).message
             head = "variable `now` (timestamp, ISO 8601) stops reuse of the text after it"
-            assert message == f"{head}: {figures}, first at token {cause.first_token}{block}"
+            assert message == f"{head}. It has {figures}, first at token {cause.first_token}{block}"
 
 
 def test_each_of_two_variables_is_blamed_for_its_own_place(tmp_path: Path, byte_renderer: Renderer) -> None:
@@ -85,7 +85,7 @@ def test_two_volatile_lines_are_moved_together(tmp_path: Path, byte_renderer: Re
     by_code = {found.code: found for found in (first, second)}
     assert by_code["KV101"].tokens_lost > 11 * len(rules), "the first difference is to blame"
     assert by_code["KV102"].tokens_lost == 0, "and each token counts once"
-    assert re.search(r"; an earlier change already blocks 2,\d{3} tokens after it$", by_code["KV102"].message)
+    assert re.search(r"\. An earlier change already blocks 2,\d{3} of the tokens after it$", by_code["KV102"].message)
     assert first.severity == second.severity == "error"
     for found in (first, second):
         assert found.rerun is not None

@@ -126,7 +126,7 @@ def test_the_second_of_two_lines_says_where_its_tokens_count(tmp_path: Path, byt
     assert others
     for each in others:
         assert each.tokens_lost == 0
-        assert "; an earlier change already blocks " in each.message
+        assert ". An earlier change already blocks " in each.message
         assert each.severity == "error", "what it costs is what stands behind it"
 
 

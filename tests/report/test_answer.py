@@ -22,7 +22,9 @@ def fixed(**fields: Any) -> Finding:
 
 
 def test_a_fix_that_was_proven_is_the_answer() -> None:
-    finding = fixed(message="variable `now` (time) stops reuse of the text after it: 9 values, 9 requests blocked")
+    finding = fixed(
+        message="variable `now` (time) stops reuse of the text after it. It has 9 values and blocks 9 requests"
+    )
     answer = answer_of(made_results.report(findings=[finding], editable=True), optimize=["optimize", "w.yaml"])
     assert answer.lines == [
         ("Hit rate", "40.0% now, 90.0% with the fix below (verified)"),

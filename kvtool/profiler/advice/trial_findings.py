@@ -39,8 +39,8 @@ from kvtool.text.terminal.numbers import percent, plural
 if TYPE_CHECKING:
     from kvtool.profiler.optimize.edited_files import Optimized
 
-_GOES_ALONG = "the fix above moves this text too"
-_MENDED_TOO = "the fix above removes this cause too"
+_GOES_ALONG = "another fix of this group moves this text too"
+_MENDED_TOO = "another fix of this group removes this cause too"
 
 _UNNAMED = (KV107.code, KV201.code)
 _OF_THE_CAUSE = (
@@ -221,7 +221,7 @@ class Teller:
         """
         tokens = max(group.prompt_tokens, 1)
         elsewhere = self._behind(cause, group) - finding.tokens_lost
-        counted = f"; an earlier change already blocks {plural(elsewhere, 'token')} after it" if elsewhere > 0 else ""
+        counted = f". An earlier change already blocks {elsewhere:,} of the tokens after it" if elsewhere > 0 else ""
         return finding.model_copy(
             update={
                 "message": finding.message + counted,
@@ -273,12 +273,12 @@ def led_by_a_loss(
             rest = [each for each in rest if each is not costliest]
     for each in rest:
         first = _with_tokens_of(first, each)
-    told[0] = first if not rest else first.model_copy(update={"message": f"{first.message}; {_smaller(len(rest))}"})
+    told[0] = first if not rest else first.model_copy(update={"message": f"{first.message}. {_smaller(len(rest))}"})
     return told, others
 
 
 def _smaller(count: int) -> str:
-    return f"the same fix removes {plural(count, 'smaller difference')}"
+    return f"The same fix removes {plural(count, 'smaller difference')}"
 
 
 def _with_cause_of(finding: Finding, other: Finding) -> Finding:
@@ -321,8 +321,8 @@ def with_the_like(
         for key in keys:
             first.setdefault(key, at)
     for at, count in more.items():
-        more_of_them = f"{plural(count, 'more difference')} like it in this message"
-        told[at] = told[at].model_copy(update={"message": f"{told[at].message}; {more_of_them}"})
+        more_of_them = f"This message has {plural(count, 'more difference')} like it"
+        told[at] = told[at].model_copy(update={"message": f"{told[at].message}. {more_of_them}"})
     return told
 
 
