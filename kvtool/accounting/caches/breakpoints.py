@@ -19,7 +19,8 @@ from kvtool.workload.jobs import Job
 _MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 """Keys of a content block that mark the end of a stored prefix."""
 _LEADING = ("system", "developer")
-_ASKING = ("user", "tool", "function")
+_RESULTS = ("tool", "function")
+_ASKING = ("user", *_RESULTS)
 _FIRST_MARKS, _LATEST_MARKS, _MESSAGE_ENDS = 2, 50, 20
 """OpenAI's limits: the marks that it looks up, and the ends of earlier messages in implicit mode."""
 
@@ -52,6 +53,8 @@ class ContentBlocks:
     message_ends: tuple[int, ...] = ()
     lead_end: int = 0
     tools_end: int = 0
+    turn_ends: tuple[int, ...] = ()
+    """Ends of the messages after the leading ones. Results of tools and the message of the user after them are one."""
     extra: frozenset[int] = field(default_factory=frozenset)
     """Further ends at which a stored prefix is looked up."""
 
@@ -60,8 +63,7 @@ class ContentBlocks:
         place = {end: at for at, end in enumerate(self.ends)}
         found: set[int] = set(self.extra)
         for mark in self.marked:
-            at = place[mark]
-            found.update(self.ends[max(at - lookback, 0) : at + 1])
+            found.update(self.ends[at] for at in looked_up(place[mark], lookback))
         return frozenset(found)
 
     def blocks_to(self, end: int, marks: Collection[int]) -> int | None:
@@ -70,6 +72,11 @@ class ContentBlocks:
         if mark is None or self.ends[at] != end:
             return None
         return bisect_left(self.ends, mark) - at
+
+
+def looked_up(mark: int, lookback: int) -> range:
+    """Return the numbers of the blocks at whose ends a mark finds a stored prefix, by the number of its own block."""
+    return range(max(mark - lookback, 0), mark + 1)
 
 
 def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
@@ -90,7 +97,8 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
         ends[tools_end] = mark
     pieces = list(_pieces(job.turn.messages))
     message_ends: list[int] = []
-    lead_end, last, leading = tools_end, 0, True
+    turn_ends: list[int] = []
+    lead_end, last, leading, before = tools_end, 0, True, ""
     for piece, found in zip(pieces, found_in_order((piece.text for piece in pieces), text), strict=True):
         if found is None:
             continue
@@ -101,6 +109,10 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
             last = end if piece.role in _ASKING else last
             leading = leading and piece.role in _LEADING
             lead_end = max(lead_end, end) if leading else lead_end
+            if not leading:
+                joined = before in _RESULTS and piece.role in _ASKING
+                turn_ends[len(turn_ends) - joined :] = [end]
+            before = piece.role
     if not ends:
         return ContentBlocks((count,), {count: None}, message_ends=(count,))
     ordered = tuple(sorted(ends))
@@ -117,7 +129,9 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     if provider.implicit:
         extra |= {*list(asked)[:_FIRST_MARKS], *list(asked)[-_LATEST_MARKS:]}
     kept = dict(sorted(marked.items())[-provider.most :])
-    return ContentBlocks(ordered, kept, tuple(asked), tuple(message_ends), lead_end, tools_end, extra)
+    return ContentBlocks(
+        ordered, kept, tuple(asked), tuple(message_ends), lead_end, tools_end, tuple(turn_ends), extra
+    )
 
 
 def _tools(text: str, tools: Any) -> Iterator[tuple[int, CacheMark | None]]:

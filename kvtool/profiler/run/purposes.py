@@ -71,7 +71,10 @@ def explained_run(
     plain = plan.engine.plan is None  # windows and states are read otherwise
     steps = DecodeBook(plan) if decode and plain and plan.sized else None
     server = setup.make_server(
-        ladder=True, runner=None if steps is None else steps.runner, record_events=events is not None
+        ladder=True,
+        runner=None if steps is None else steps.runner,
+        record_events=events is not None,
+        lays_out=money is not None,
     )
     traits = server.traits
     ledger = FateWriter(
@@ -128,7 +131,7 @@ def counted_run(
     `keep_hits`: request by request. `money` sums the costs of requests; `timed` predicts their times, too.
     """
     plan, maker = setup.plan, setup.maker
-    server = setup.make_server(ladder=False)
+    server = setup.make_server(ladder=False, lays_out=money is not None)
     writer = HitWriter(plan, maker, server.traits)
     books: list[Book] = [*([HitBook()] if keep_hits else []), *setup.price_books(money)]
     if timed or server.traits.has_clock:
