@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.combined_fixes import Lookahead
     from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.optimize.edited_files import Optimized
+    from kvtool.profiler.reported.cheapest_marks import MarkTrial
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.reported.server_reads import ServerReads
 
@@ -132,6 +133,8 @@ class Profiler:
         """Advice that was tried in the last run and kept."""
         self.timelines: list[Timeline] = []
         """Hit rates in the course of the last run, whether the report has views or not."""
+        self._marks: MarkTrial | None = None
+        """The trial of the cheapest marks in the last run."""
         self._edits: dict[str, list[FileEdit] | str] = {}
         self.source = source
         self.renderer = renderer
@@ -167,17 +170,17 @@ class Profiler:
         misses = result.find(MissBook)
         predicts = misses is None or misses.predictable
         if book is not None and book.known and predicts and (misses is None or misses.advisable):
-            from kvtool.profiler.reported.mark_trials import MarkTrials
+            from kvtool.profiler.reported.cheapest_marks import MarkTrial
 
             again = partial(self.runs.priced, "pricing the fixes")
             tries = self.wanted.advice and not result.partial
-            marks = MarkTrials(result, book, again if tries else None)
+            marks = self._marks or MarkTrial(result, book, None)
             kept = self.advice.fixes if self.advice is not None and tries else []
             run = again(kept) if kept else None
             if run is not None and run.partial:
                 result.partial = True
             elif run is not None and (fixed_book := money_of(run)) is not None:
-                fixed = FixedRun(run, MarkTrials(run, fixed_book, again, kept))
+                fixed = FixedRun(run, MarkTrial(run, fixed_book, again, kept))
         return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:
@@ -187,6 +190,15 @@ class Profiler:
         told, notes = compare_server_reports(result, reads, self.plan)
         self.told += notes
         return told
+
+    def _mark_trial(self, result: RunResult) -> MarkTrial | None:
+        """Return the trial of the cheapest marks; None where nothing is priced, or the rules do not predict what was reported."""
+        book, misses = money_of(result), result.find(MissBook)
+        if book is None or not book.known or (misses is not None and not (misses.predictable and misses.advisable)):
+            return None
+        from kvtool.profiler.reported.cheapest_marks import MarkTrial
+
+        return MarkTrial(result, book, partial(self.runs.priced, "pricing the fixes"))
 
     def _cut_short(self) -> str:
         """Return the part of the workload that the figures cover, if the accounting was interrupted."""
@@ -386,6 +398,9 @@ class Profiler:
         from kvtool.profiler.advice.trials import RunTrials
 
         trials = RunTrials(result, self.runs.tried)
+        self._marks = self._mark_trial(result)
+        if self._marks is not None:
+            found = [self._marks.proven(finding) for finding in found]
         try:
             found = trials.proven(found, run_fixes(groups, plan, keyed=result.counts.keyless < result.counts.routed))
             found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))

@@ -5,6 +5,7 @@ Amounts are decimal numbers as text, never rounded; tokens are as the provider c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated
 
@@ -116,19 +117,35 @@ class CauseMoney(Model):
     difference: bool
 
 
-class PrefixAdvice(Model):
-    """A prefix that several requests share, and what its tokens cost unmarked, and marked for each time: by the gaps between its
-    uses or, where it is to be changed, by runs with each."""
+class MarkPosition(Model):
+    """A mark: its place in the body of a request, for how long it keeps a prefix, and the tokens of the longest one."""
+
+    place: str
+    ttl: str
+    tokens: Count
+
+
+class MarkAdvice(Model):
+    """The cheapest marks of some requests to a model, from a run with them."""
 
     model: str
-    tokens: Count
+    groups: list[str]
     requests: Count
-    unmarked: Amount
-    marked_5m: Amount
-    marked_1h: Amount
-    best: str
-    rerun: bool = False
-    """Whether the amounts are of runs."""
+    marks: list[MarkPosition]
+
+
+_TIMES = {"5m": "5 minutes", "30m": "30 minutes", "1h": "1 hour"}
+"""How long a prefix is kept, in words."""
+
+
+def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
+    """Return what to do, in the imperative; nothing without advice."""
+    marked = [each.marks for each in advice if each.marks]
+    if len(marked) == 1 == len(advice):
+        return "mark " + " and ".join(f"{mark.place} for {_TIMES.get(mark.ttl, mark.ttl)}" for mark in marked[0])
+    if marked:
+        return "mark the places below"
+    return "mark nothing: its writes cost more than its reads save" if advice else ""
 
 
 class GpuMoney(Model):
@@ -160,7 +177,8 @@ class Money(Model):
     """The cost of 1,000 requests."""
     by_group: dict[str, GroupMoney]
     by_cause: dict[str, CauseMoney]
-    prefixes: list[PrefixAdvice]
+    marks: list[MarkAdvice]
+    """The marks of `with_fixes`, where it has others than the log."""
     unpriced: dict[str, Count]
     """Requests by model of which no price is known."""
     notices: list[str] = Field(default_factory=list)

@@ -15,6 +15,7 @@ from kvtool.text.quantities import parse_duration
 from kvtool.text.templates.chat import TOOLS_HEAD
 from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.jobs import Job
+from kvtool.workload.turn import Turn
 
 _MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 """Keys of a content block that mark the end of a stored prefix."""
@@ -165,6 +166,28 @@ def _pieces(messages: list[Message]) -> Iterator[_Piece]:
             continue
         yield from found[:-1]
         yield found[-1]._replace(mark=found[-1].mark or _mark(message), role=role_of(message) or "user")
+
+
+def block_names(turn: Turn) -> list[str]:
+    """Return where each content block is in the body of a request, as the provider's API has it: `tools[0]`, `system[1]`,
+    `messages[2].content[0]`. Results of tools and the message of the user after them are one message there."""
+    names = [f"tools[{number}]" for number in range(len(turn.tools or ()))]
+    systems, messages, blocks, before, leading = 0, -1, 0, "", True
+    for message in turn.messages or ():
+        pieces = [piece for piece in _pieces([message]) if piece.text]
+        if not pieces:
+            continue
+        role = pieces[-1].role
+        leading = leading and role in _LEADING
+        if leading:
+            names += [f"system[{systems + number}]" for number in range(len(pieces))]
+            systems += len(pieces)
+            continue
+        if before not in _RESULTS or role not in _ASKING:
+            messages, blocks = messages + 1, 0
+        names += [f"messages[{messages}].content[{blocks + number}]" for number in range(len(pieces))]
+        blocks, before = blocks + len(pieces), role
+    return names
 
 
 def _mark(holder: object) -> CacheMark | None:
