@@ -11,7 +11,7 @@ from itertools import combinations, product
 import pytest
 
 from kvtool.accounting.caches.cache_rules import CacheRules
-from kvtool.accounting.caches.mark_plan import OTHERS, MarkPlace, MarkPlan, MarkSet, PlacedMark
+from kvtool.accounting.caches.mark_plan import OTHERS, MarkPlace, MarkPlan, MarkSet, PlacedMark, set_of
 from kvtool.accounting.caches.prompt_layout import PromptLayout
 from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.accounting.caches.providers import Provider, find_provider
@@ -19,6 +19,7 @@ from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.prices.bill import Charged, bill_of
 from kvtool.accounting.prices.mark_compiler import compile_marks, plan_sets
 from kvtool.accounting.prices.price_row import Rates
+from kvtool.fixes.marked_turn import marked_turn
 from kvtool.text.message import Message
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.workload.jobs import Job, JobMaker
@@ -131,3 +132,15 @@ def test_no_set_of_marks_is_cheaper(byte_tokenizer: Tokenizer, name: str, seed: 
     scope = scope_of(case.jobs[0].turn) or ""
     best = min(case.cost(MarkPlan({scope: {OTHERS: marks}})) for marks in every_set(case.provider, case.layouts()))
     assert case.cost(compiled(case)) <= best * Decimal("1.01")
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+@pytest.mark.parametrize("seed", range(40, 44))
+def test_marks_in_the_requests_cost_what_the_plan_says(byte_tokenizer: Tokenizer, name: str, seed: int) -> None:
+    case = scenario(PROVIDERS[name], byte_tokenizer, seed)
+    plan, maker = compiled(case), JobMaker(hosted_renderer(byte_tokenizer), seed=0)
+    sent = []
+    for job, layout in zip(case.jobs, case.layouts(), strict=True):
+        marks = set_of(plan.sets[layout.scope], layout.keys[: layout.lead])
+        sent.append(maker.make(marked_turn(job.turn, marks, case.provider)))
+    assert Scenario(case.provider, sent).cost(None) == case.cost(plan)

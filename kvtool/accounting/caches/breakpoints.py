@@ -17,7 +17,7 @@ from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
-_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
+MARK_KEYS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 """Keys of a content block that mark the end of a stored prefix."""
 _LEADING = ("system", "developer")
 _RESULTS = ("tool", "function")
@@ -38,6 +38,8 @@ class _Piece(NamedTuple):
     text: str
     mark: CacheMark | None
     role: str = ""
+    answer: bool = False
+    """True if the model said it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class ContentBlocks:
     tools_end: int = 0
     turn_ends: tuple[int, ...] = ()
     """Ends of the messages after the leading ones. Results of tools and the message of the user after them are one."""
+    unmarkable: frozenset[int] = frozenset()
+    """Ends of blocks that take no mark."""
     extra: frozenset[int] = field(default_factory=frozenset)
     """Further ends at which a stored prefix is looked up."""
 
@@ -99,12 +103,15 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     pieces = list(_pieces(job.turn.messages))
     message_ends: list[int] = []
     turn_ends: list[int] = []
+    answers: set[int] = set()
     lead_end, last, leading, before = tools_end, 0, True, ""
     for piece, found in zip(pieces, found_in_order((piece.text for piece in pieces), text), strict=True):
         if found is None:
             continue
         end = job.prompt.token_at(found[1])
         ends[end] = piece.mark or ends.get(end)
+        if piece.answer and provider.implicit:
+            answers.add(end)
         if piece.role:
             message_ends.append(end)
             last = end if piece.role in _ASKING else last
@@ -131,7 +138,15 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
         extra |= {*list(asked)[:_FIRST_MARKS], *list(asked)[-_LATEST_MARKS:]}
     kept = dict(sorted(marked.items())[-provider.most :])
     return ContentBlocks(
-        ordered, kept, tuple(asked), tuple(message_ends), lead_end, tools_end, tuple(turn_ends), extra
+        ordered,
+        kept,
+        tuple(asked),
+        tuple(message_ends),
+        lead_end,
+        tools_end,
+        turn_ends=tuple(turn_ends),
+        unmarkable=frozenset(answers),
+        extra=extra,
     )
 
 
@@ -164,36 +179,56 @@ def _pieces(messages: list[Message]) -> Iterator[_Piece]:
             found += [_Piece("</tool_call>", _mark(call)) for call in calls]
         if not found:
             continue
+        role = role_of(message) or "user"
+        found = [piece._replace(answer=role == "assistant") for piece in found]
         yield from found[:-1]
-        yield found[-1]._replace(mark=found[-1].mark or _mark(message), role=role_of(message) or "user")
+        yield found[-1]._replace(mark=found[-1].mark or _mark(message), role=role)
 
 
-def block_names(turn: Turn) -> list[str]:
-    """Return where each content block is in the body of a request, as the provider's API has it: `tools[0]`, `system[1]`,
-    `messages[2].content[0]`. Results of tools and the message of the user after them are one message there."""
-    names = [f"tools[{number}]" for number in range(len(turn.tools or ()))]
+class BlockPlace(NamedTuple):
+    """A content block: its place in a request's body, as the provider's API has it (`tools[0]`, `system[1]`,
+    `messages[2].content[0]`), and the path to it in the turn."""
+
+    name: str
+    path: tuple[str | int, ...]
+
+
+def block_places(turn: Turn) -> list[BlockPlace]:
+    """Return the places of all content blocks with text. Results of tools and the message of the user after them are one message in
+    the provider's API."""
+    found = [BlockPlace(f"tools[{number}]", ("tools", number)) for number in range(len(turn.tools or ()))]
     systems, messages, blocks, before, leading = 0, -1, 0, "", True
-    for message in turn.messages or ():
-        pieces = [piece for piece in _pieces([message]) if piece.text]
-        if not pieces:
+    for at, message in enumerate(turn.messages or ()):
+        paths = [path for path, piece in zip(_paths(message), _pieces([message]), strict=False) if piece.text]
+        role = role_of(message) or "user"
+        if not paths:
             continue
-        role = pieces[-1].role
         leading = leading and role in _LEADING
         if leading:
-            names += [f"system[{systems + number}]" for number in range(len(pieces))]
-            systems += len(pieces)
-            continue
-        if before not in _RESULTS or role not in _ASKING:
-            messages, blocks = messages + 1, 0
-        names += [f"messages[{messages}].content[{blocks + number}]" for number in range(len(pieces))]
-        blocks, before = blocks + len(pieces), role
-    return names
+            names = [f"system[{systems + number}]" for number in range(len(paths))]
+            systems += len(paths)
+        else:
+            if before not in _RESULTS or role not in _ASKING:
+                messages, blocks = messages + 1, 0
+            names = [f"messages[{messages}].content[{blocks + number}]" for number in range(len(paths))]
+            blocks, before = blocks + len(paths), role
+        found += [BlockPlace(name, (at, *path)) for name, path in zip(names, paths, strict=True)]
+    return found
+
+
+def _paths(message: Message) -> list[tuple[str | int, ...]]:
+    """Return the paths to the pieces of a message."""
+    content: Any = message.get("content")
+    paths: list[tuple[str | int, ...]] = [()] if isinstance(content, str) else []
+    paths += [("content", number) for number in range(len(content))] if isinstance(content, list) else []
+    calls = message.get("tool_calls")
+    return paths + ([("tool_calls", number) for number in range(len(calls))] if isinstance(calls, list) else [])
 
 
 def _mark(holder: object) -> CacheMark | None:
     if not isinstance(holder, dict):
         return None
-    for name in _MARKS:
+    for name in MARK_KEYS:
         value = holder.get(name)
         if value:
             return CacheMark(_seconds(value.get("ttl")) if isinstance(value, dict) else None)

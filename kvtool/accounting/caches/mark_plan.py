@@ -61,19 +61,29 @@ class MarkPlan:
             return blocks.marked
         lead = lead_blocks(blocks)
         keys = prefix_keys(ids, [forks.there(end) for end in blocks.ends[:lead]])
-        found = next((sets[key] for key in reversed(keys) if key in sets), sets.get(OTHERS, ()))
-        marks = placed(found, lead, last_blocks(blocks), len(blocks.ends), most)
+        marks = placed(set_of(sets, keys), lead, last_blocks(blocks), len(blocks.ends), most, unmarkable_blocks(blocks))
         return {blocks.ends[at]: ttl for at, ttl in marks.items()}
 
 
+def set_of(sets: Mapping[int, MarkSet], lead_keys: Sequence[int]) -> MarkSet:
+    """Return the marks of a request by the keys of its leading prefixes."""
+    return next((sets[key] for key in reversed(lead_keys) if key in sets), sets.get(OTHERS, ()))
+
+
 def placed(
-    marks: Collection[PlacedMark], lead: int, messages: Sequence[int], count: int, most: int
+    marks: Collection[PlacedMark],
+    lead: int,
+    messages: Sequence[int],
+    count: int,
+    most: int,
+    unmarkable: frozenset[int] = frozenset(),
 ) -> dict[int, float | None]:
-    """Return marks by the number of their block, rising: a longer time before a shorter one, `most` at most, the latest."""
+    """Return marks by the number of their block, rising: a longer time before a shorter one, `most` at most, the latest, and none
+    on blocks that take none."""
     found: dict[int, float | None] = {}
     for place, ttl in marks:
         at = place.of(lead, messages, count)
-        if at is not None:
+        if at is not None and at not in unmarkable:
             found[at] = ttl if at not in found else max(found[at], ttl, key=lambda each: each or SHORT)
     kept: dict[int, float | None] = {}
     longest = 0.0
@@ -93,6 +103,11 @@ def last_blocks(blocks: ContentBlocks) -> list[int]:
     """Return the number of the last block of each message after the leading ones."""
     number = {end: at for at, end in enumerate(blocks.ends)}
     return [number[end] for end in dict.fromkeys(blocks.turn_ends)]
+
+
+def unmarkable_blocks(blocks: ContentBlocks) -> frozenset[int]:
+    """Return the numbers of the blocks that take no mark."""
+    return frozenset(at for at, end in enumerate(blocks.ends) if end in blocks.unmarkable)
 
 
 def prefix_keys(ids: Ids, ends: Sequence[int]) -> list[int]:

@@ -17,8 +17,8 @@ class PromptLayout:
     """A request of a provider that stores marked prefixes, by its content blocks, in the provider's tokens.
 
     For each block: `keys` name the prefix that ends with it, `reads` are its tokens as they are read, and `ends` as they are
-    written; both are 0 below the minimum. `messages` are the last blocks of messages after the `lead` leading blocks. `kept`: for
-    how many seconds a mark keeps a prefix, by the time that it asks for.
+    written; both are 0 below the minimum. `messages` are the last blocks of messages after the `lead` leading blocks, and blocks
+    that are `unmarkable` take no mark. `kept`: for how many seconds a mark keeps a prefix, by the time that it asks for.
     """
 
     scope: str
@@ -33,6 +33,7 @@ class PromptLayout:
     prompt: int
     lead: int
     messages: list[int]
+    unmarkable: frozenset[int]
     kept: Mapping[float | None, float | None]
     numbers: Mapping[int, int] = field(default_factory=dict)
     """The number of the block with which a prefix ends, of prefixes that other requests have, too: no other one is ever read."""

@@ -12,7 +12,7 @@ from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Prediction
 from kvtool.accounting.caches.calibration_ratio import Scale, TokenRatios
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.caches.forks import Forks, find_forks, settings_digest
-from kvtool.accounting.caches.mark_plan import last_blocks, lead_blocks, prefix_keys
+from kvtool.accounting.caches.mark_plan import last_blocks, lead_blocks, prefix_keys, unmarkable_blocks
 from kvtool.accounting.caches.prompt_layout import PromptLayout, is_charged_for_an_hour, written_tokens
 from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.caches.scopes import scope_of
@@ -148,6 +148,7 @@ class ProviderCache:
             prompt=prompt,
             lead=lead_blocks(blocks),
             messages=last_blocks(blocks),
+            unmarkable=unmarkable_blocks(blocks),
             kept={ttl: self._ttl(asked, ttl) for ttl in times},
         )
 

@@ -73,7 +73,7 @@ class _Trials:
     def __init__(self, layouts: Sequence[PromptLayout], rates: Sequence[Rates]) -> None:
         self._layouts = layouts
         self._rates = rates
-        self._shapes = [(each.lead, tuple(each.messages), len(each.keys), each.rules.most) for each in layouts]
+        self._shapes = [_shape(each) for each in layouts]
         self._placed: dict[tuple[MarkSet, object], _Marked] = {}
 
     def cost(self, chosen: Sequence[int], sets: Sequence[MarkSet]) -> Decimal:
@@ -141,6 +141,11 @@ class _Trials:
         if key not in self._placed:
             self._placed[key] = placed(marks, *self._shapes[at])
         return self._placed[key]
+
+
+def _shape(layout: PromptLayout) -> tuple[int, tuple[int, ...], int, int, frozenset[int]]:
+    """Return what decides where a set of marks is in a request."""
+    return layout.lead, tuple(layout.messages), len(layout.keys), layout.rules.most, layout.unmarkable
 
 
 def _compile_scope(members: Sequence[PromptLayout], rates: Sequence[Rates]) -> list[MarkedKind]:
@@ -215,7 +220,8 @@ def _places(layouts: Sequence[PromptLayout]) -> list[MarkPlace]:
     kept: dict[tuple[int | None, ...], MarkPlace] = {}
     for place in places:
         numbers = tuple(place.of(each.lead, each.messages, len(each.keys)) for each in layouts)
-        if any(number is not None for number in numbers):
+        markable = (number not in each.unmarkable for each, number in zip(layouts, numbers, strict=True))
+        if any(number is not None and takes for number, takes in zip(numbers, markable, strict=True)):
             kept.setdefault(numbers, place)
     return list(kept.values())
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
-from kvtool.accounting.caches.breakpoints import block_names
-from kvtool.accounting.caches.mark_plan import MarkPlan, MarkSet, PlacedMark
+from kvtool.accounting.caches.breakpoints import block_places
+from kvtool.accounting.caches.mark_plan import MarkPlan, MarkSet, PlacedMark, set_of
 from kvtool.accounting.caches.prompt_layout import PromptLayout
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.plan import Plan
@@ -17,8 +17,9 @@ from kvtool.accounting.prices.mark_compiler import MarkedKind, compile_marks, pl
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.prices.price_row import Rates
 from kvtool.diagnose.run_findings import KEEP_LONGER, MARK_THE_END
-from kvtool.fixes.fix import Fix
+from kvtool.fixes.fix import Fix, Transform
 from kvtool.fixes.fix_thresholds import THRESHOLDS
+from kvtool.fixes.marked_turn import marked_turn
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.finding import Finding
 from kvtool.results.money import MarkAdvice, MarkPosition, marks_in_words
@@ -36,6 +37,7 @@ class CheaperMarks:
     cost: Decimal
     marks: list[MarkAdvice]
     fix: Fix
+    """Puts the marks into the requests."""
 
 
 class MarkTrial:
@@ -82,7 +84,8 @@ class MarkTrial:
         least = before.predicted.total * (1 - Decimal(str(THRESHOLDS.mark_saving)))
         if before.requests != after.requests or (after.predicted.total > least and not self.refused):
             return None
-        return CheaperMarks(before.predicted.total, after.predicted.total, _advice(kinds), fix)
+        sent = replace(fix, make=lambda: _marking(hosted.layouts or [], plan_sets(kinds)), plan=None)
+        return CheaperMarks(before.predicted.total, after.predicted.total, _advice(kinds), sent)
 
 
     def proven(self, finding: Finding) -> Finding:
@@ -106,6 +109,16 @@ def marks_fix(sets: Mapping[str, Mapping[int, MarkSet]]) -> Fix:
         return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, marks=marks))
 
     return Fix(KEY, "", "P0", None, "cheapest breakpoints", plan=with_marks)
+
+
+def _marking(layouts: Sequence[PromptLayout], sets: Mapping[str, Mapping[int, MarkSet]]) -> Transform:
+    """Return what puts the marks into the requests of the run, by their names."""
+    marks = {
+        each.turn.name: (set_of(sets[each.scope], each.keys[: each.lead]), each.rules)
+        for each in layouts
+        if each.scope in sets and each.turn.name is not None
+    }
+    return lambda turn: marked_turn(turn, *marks[turn.name]) if turn.name in marks else turn
 
 
 def _advice(kinds: Sequence[MarkedKind]) -> list[MarkAdvice]:
@@ -143,7 +156,7 @@ def _shown_ttl(seconds: float | None) -> str:
 def place_name(mark: PlacedMark, example: PromptLayout) -> str:
     """Return where a mark is in the body of a request like this one: `system[-1]`, `messages[-1]`, `tools[0]`."""
     kind, number = mark.place
-    names = block_names(example.turn)
+    names = [each.name for each in block_places(example.turn)]
     match kind:
         case "message":
             return f"messages[{-1 - number}]"
