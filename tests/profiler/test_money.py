@@ -299,6 +299,17 @@ def test_gates_of_money(in_folder: Command, gate: str, code: int, words: str) ->
     assert words in check["message"]
 
 
+@pytest.mark.parametrize(("limit", "code", "words"), [("$4", 1, "above the allowed $4.00"), ("4.48", 0, "within")])
+def test_a_flag_limits_the_cost(in_folder: Command, limit: str, code: int, words: str) -> None:
+    written(R1)
+    Path("kvtool.toml").write_text('workloads = ["prod.jsonl"]\n[gate]\ncost_per_1k_requests = "1"\n')
+    got, out, _ = in_folder("check", "--no-advice", "--json", "--max-cost-per-1k", limit)
+    assert got == code
+    [check] = [one for one in json.loads(out)["verdict"]["checks"] if one["kind"] == "cost_per_1k_requests"]
+    assert words in check["message"]
+    assert "(--max-cost-per-1k)" in check["message"]
+
+
 def test_a_gate_of_money_needs_prices(in_folder: Command) -> None:
     Path("prod.jsonl").write_text('{"prompt": "a text of nobody"}\n' * 2)
     Path("kvtool.toml").write_text('workloads = ["prod.jsonl"]\n[gate]\ncost_per_1k_requests = "4"\n')
