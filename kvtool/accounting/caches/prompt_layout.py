@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -9,7 +11,8 @@ from typing import NamedTuple
 from kvtool.accounting.caches.breakpoints import looked_up
 from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.caches.timed_tree import SHORT, StoredPrefix, Use
-from kvtool.workload.turn import Turn
+from kvtool.workload.call import Call
+from kvtool.workload.turn import RequestName
 
 
 @dataclass(slots=True)
@@ -17,26 +20,38 @@ class PromptLayout:
     """A request of a provider that stores marked prefixes, by its content blocks, in the provider's tokens.
 
     For each block: `keys` name the prefix that ends with it, `reads` are its tokens as they are read, and `ends` as they are
-    written; both are 0 below the minimum. `messages` are the last blocks of messages after the `lead` leading blocks, and blocks
-    that are `unmarkable` take no mark. `kept`: for how many seconds a mark keeps a prefix, by the time that it asks for.
+    written; both are 0 below the minimum. The first `lead` blocks are those of tools (`tools` of them) and the leading system text,
+    `messages` are the last blocks of the messages after them, and blocks that are `unmarkable` take no mark. `kept`: for how many seconds a mark keeps a prefix, by the time that it asks for.
     """
 
     scope: str
-    turn: Turn
-    output: int
-    """Tokens of the logged answer."""
+    group: str
+    name: RequestName | None
+    call: Call
     rules: Provider
     use: Use
-    keys: list[int]
-    reads: list[int]
-    ends: list[int]
+    keys: array[int]
+    reads: array[int]
+    ends: array[int]
     prompt: int
+    tools: int
     lead: int
     messages: list[int]
     unmarkable: frozenset[int]
     kept: Mapping[float | None, float | None]
     numbers: Mapping[int, int] = field(default_factory=dict)
     """The number of the block with which a prefix ends, of prefixes that other requests have, too: no other one is ever read."""
+
+    def block_name(self, number: int) -> str:
+        """Return the place of a block in the body, as the provider's API has it: `tools[0]`, `system[1]`,
+        `messages[2].content[0]`."""
+        if number < self.tools:
+            return f"tools[{number}]"
+        if number < self.lead:
+            return f"system[{number - self.tools}]"
+        message = bisect_left(self.messages, number)
+        first = self.messages[message - 1] + 1 if message else self.lead
+        return f"messages[{message}].content[{number - first}]"
 
 
 class CachedTokens(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,8 @@ _REPORTED_AS = {"unmarked": "not_marked", "in_flight": "parallel"}
 """Causes of unread tokens for which money reports and the ledger use different words."""
 _MOST_COUNTED = 10_000
 """The most requests of a minute that are counted; more are reported as this many."""
+_MOST_LAID_OUT = 4_000_000
+"""Blocks of requests for which other marks are priced, a bound on memory: about 100 MB."""
 _MOST_KEYS = 50_000
 """The most prefixes whose last minute is kept, a bound on memory; the least recently used one is dropped."""
 
@@ -78,6 +81,8 @@ class ProviderCache:
         assert rules.hosted
         self.rules = rules
         self.layouts: list[PromptLayout] | None = [] if lays_out else None
+        """The requests of providers that store marked prefixes, the first ones of a long log."""
+        self._laid_out_blocks = 0
         self.ratios = TokenRatios()
         self.trees: dict[str, ScopedTree] = {}
         self.too_many_marks: dict[int, int] = {}
@@ -122,8 +127,10 @@ class ProviderCache:
             if node.entry is not None and node.stop <= found.hit:
                 node.entry = now
         self._store(tree, asked, path)
-        if self.layouts is not None and asked.blocks is not None and rules.keeps == "breakpoints":
+        if rules.keeps == "breakpoints" and self.layouts is not None and self._laid_out_blocks < _MOST_LAID_OUT:
+            assert asked.blocks is not None
             assert outcome.prediction is not None
+            self._laid_out_blocks += len(asked.blocks.ends)
             self.layouts.append(self._laid_out(scope, asked, asked.blocks, outcome.prediction.prompt))
         return outcome
 
@@ -135,17 +142,22 @@ class ProviderCache:
         times = (None, LONG) if LONG in rules.tiers else (None,)
         return PromptLayout(
             scope=scope,
-            turn=asked.job.turn,
-            output=asked.job.logged_output,
+            group=asked.job.turn.group,
+            name=asked.job.turn.name,
+            call=asked.job.turn.call,
             rules=rules,
             use=asked.use,
-            keys=prefix_keys(asked.ids, [asked.forks.there(end) for end in blocks.ends]),
-            reads=[
-                min(scale.theirs_of(min(own, most)), prompt) if end else 0
-                for own, end in zip(blocks.ends, stored, strict=True)
-            ],
-            ends=stored,
+            keys=array("Q", prefix_keys(asked.ids, [asked.forks.there(end) for end in blocks.ends])),
+            reads=array(
+                "q",
+                [
+                    min(scale.theirs_of(min(own, most)), prompt) if end else 0
+                    for own, end in zip(blocks.ends, stored, strict=True)
+                ],
+            ),
+            ends=array("q", stored),
             prompt=prompt,
+            tools=sum(end <= blocks.tools_end for end in blocks.ends),
             lead=lead_blocks(blocks),
             messages=last_blocks(blocks),
             unmarkable=unmarkable_blocks(blocks),

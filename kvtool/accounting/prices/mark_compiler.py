@@ -179,7 +179,7 @@ def _compile_scope(members: Sequence[PromptLayout], rates: Sequence[Rates]) -> l
 
 def _kind(members: Sequence[PromptLayout], keys: Sequence[int], key: int, marks: MarkSet) -> MarkedKind:
     of = [each for each, its in zip(members, keys, strict=True) if its == key]
-    groups = tuple(dict.fromkeys(each.turn.group for each in of))
+    groups = tuple(dict.fromkeys(each.group for each in of))
     example = max(of[:_MOST_REPLAYED], key=lambda each: len(each.keys), default=members[0])
     return MarkedKind(members[0].scope, key, marks, len(of), example, groups)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 
-from kvtool.accounting.caches.breakpoints import block_places
 from kvtool.accounting.caches.mark_plan import MarkPlan, MarkSet, PlacedMark, set_of
 from kvtool.accounting.caches.prompt_layout import PromptLayout
 from kvtool.accounting.log_clock import moment_of
@@ -38,6 +37,8 @@ class CheaperMarks:
     marks: list[MarkAdvice]
     fix: Fix
     """Puts the marks into the requests."""
+    plan_fix: Fix
+    """The same for runs of the same requests, which need not be read again."""
 
 
 class MarkTrial:
@@ -67,7 +68,7 @@ class MarkTrial:
         epoch = hosted.rules.epoch
 
         def rates_of(layout: PromptLayout) -> Rates | None:
-            return self._book.rates_of(layout.turn.call, layout.prompt, moment_of(epoch, layout.use.now))
+            return self._book.rates_of(layout.call, layout.prompt, moment_of(epoch, layout.use.now))
 
         kinds = compile_marks(hosted.layouts, rates_of)
         if not kinds:
@@ -85,7 +86,7 @@ class MarkTrial:
         if before.requests != after.requests or (after.predicted.total > least and not self.refused):
             return None
         sent = replace(fix, make=lambda: _marking(hosted.layouts or [], plan_sets(kinds)), plan=None)
-        return CheaperMarks(before.predicted.total, after.predicted.total, _advice(kinds), sent)
+        return CheaperMarks(before.predicted.total, after.predicted.total, _advice(kinds), sent, fix)
 
 
     def proven(self, finding: Finding) -> Finding:
@@ -114,9 +115,9 @@ def marks_fix(sets: Mapping[str, Mapping[int, MarkSet]]) -> Fix:
 def _marking(layouts: Sequence[PromptLayout], sets: Mapping[str, Mapping[int, MarkSet]]) -> Transform:
     """Return what puts the marks into the requests of the run, by their names."""
     marks = {
-        each.turn.name: (set_of(sets[each.scope], each.keys[: each.lead]), each.rules)
+        each.name: (set_of(sets[each.scope], each.keys[: each.lead]), each.rules)
         for each in layouts
-        if each.scope in sets and each.turn.name is not None
+        if each.scope in sets and each.name is not None
     }
     return lambda turn: marked_turn(turn, *marks[turn.name]) if turn.name in marks else turn
 
@@ -127,7 +128,7 @@ def _advice(kinds: Sequence[MarkedKind]) -> list[MarkAdvice]:
     for kind in kinds:
         if kind.requests:
             positions = sorted((_position(mark, kind.example) for mark in kind.marks), key=lambda one: one.tokens)
-            told.setdefault((kind.example.turn.call.model or "", tuple(positions)), []).append(kind)
+            told.setdefault((kind.example.call.model or "", tuple(positions)), []).append(kind)
     advice = [
         MarkAdvice(
             model=model,
@@ -156,13 +157,12 @@ def _shown_ttl(seconds: float | None) -> str:
 def place_name(mark: PlacedMark, example: PromptLayout) -> str:
     """Return where a mark is in the body of a request like this one: `system[-1]`, `messages[-1]`, `tools[0]`."""
     kind, number = mark.place
-    names = [each.name for each in block_places(example.turn)]
     match kind:
         case "message":
             return f"messages[{-1 - number}]"
         case "late_block":
             return f"block[{-1 - number}]"
         case "lead":
-            return "system[-1]" if any(name.startswith("system") for name in names) else "tools[-1]"
+            return "system[-1]" if example.lead > example.tools else "tools[-1]"
         case "block":
-            return names[number] if number < len(names) else f"block[{number}]"
+            return example.block_name(number)
