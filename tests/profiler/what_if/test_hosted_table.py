@@ -70,6 +70,6 @@ def test_the_screen(in_folder: Command, width: int) -> None:
 
 
 def test_a_log_without_prices_names_another_way(in_folder: Command) -> None:
-    requests = [Sent("mistral-large-latest", 10.0 * n, cached=None) for n in range(2)]
+    requests = [Sent("gpt-7.3", 10.0 * n, cached=None) for n in range(2)]
     code, _, err = in_folder("what-if", written(requests))
     assert (code, "no price is known for its models" in err) == (2, True)
