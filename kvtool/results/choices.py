@@ -34,8 +34,8 @@ TraceFormat = Literal["mooncake", "bailian"]
 Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "slru", "priority", "opt"]
 """Who leaves a full cache, by any rules; `opt` is the bound that knows what comes."""
 Sure = Literal["exact", "sampled", "predicted", "bound", "rules"]
-"""Counted; told from a sample, with its error; run on a clock that a latency model drives; what nobody can reach for certain; or by a
-provider's published rules."""
+"""Counted; told from a sample, with its error; run on a clock that a latency model drives; what nobody can reach for certain; or
+by a provider's published rules."""
 ChangeKind = Literal[
     "today",
     "prefix-caching",

@@ -57,7 +57,9 @@ class Scenario:
     jobs: list[Job]
 
     def cache(self, marks: MarkPlan | None = None, *, lays_out: bool = False) -> ProviderCache:
-        return ProviderCache(CacheRules(provider=self.provider, epoch=EPOCH, marks=marks, ttl=self.provider.ttl), lays_out=lays_out)
+        return ProviderCache(
+            CacheRules(provider=self.provider, epoch=EPOCH, marks=marks, ttl=self.provider.ttl), lays_out=lays_out
+        )
 
     def layouts(self) -> list[PromptLayout]:
         cache = self.cache(lays_out=True)

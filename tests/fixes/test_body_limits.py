@@ -9,6 +9,7 @@ import pytest
 
 from kvtool.fixes.edits.body_limits import record_refusals, refusals
 
+EXPLICIT = {"mode": "explicit"}
 MARK, HOUR = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
 
 
@@ -44,7 +45,7 @@ ANSWERED = body(messages=[{"role": "user", "content": "q"}, {"role": "assistant"
             "messages[0]: a mark belongs on a block of the content",
         ),
         (
-            {"input": [{"role": "assistant", "content": [{"type": "output_text", "prompt_cache_breakpoint": {"mode": "explicit"}}]}]},
+            {"input": [{"role": "assistant", "content": [{"type": "output_text", "prompt_cache_breakpoint": EXPLICIT}]}]},
             "input[0]: an answer of the model takes no mark",
         ),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from functools import cache, partial
 
 import pytest
@@ -16,6 +17,7 @@ from kvtool.fixes.moves.movable_unit import movable_unit
 from kvtool.fixes.moves.passages_last import PassagesLast
 from kvtool.fixes.moves.question_text import is_tail, leads_over, nearly_all_differ
 from kvtool.fixes.moves.split_text import is_in_many
+from kvtool.profiler.reported.cheapest_marks import saves_enough
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn
 from tests.changed_thresholds import changed, changes
@@ -54,6 +56,8 @@ def _passages(requests: int, blocks: int, often: int, own: int, after: int) -> o
 def _scenarios() -> dict[str, Callable[[], object]]:
     """Scenarios by name, each with what computes its result."""
     found: dict[str, Callable[[], object]] = {}
+    for saved in (0.7, 1.2):
+        found[f"marks save {saved}%"] = partial(saves_enough, Decimal(100), Decimal(100) - Decimal(str(saved)))
     for words in (*range(1, 9), 11, 13, 15, 17, 20, 23):
         beside = " ".join(["boat"] * words)
         found[f"fact {words}"] = partial(

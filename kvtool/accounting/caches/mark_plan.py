@@ -54,7 +54,9 @@ class MarkPlan:
 
     sets: Mapping[str, Mapping[int, MarkSet]]
 
-    def marked(self, scope: str, ids: Ids, blocks: ContentBlocks, forks: Forks, most: int) -> Mapping[int, float | None]:
+    def marked(
+        self, scope: str, ids: Ids, blocks: ContentBlocks, forks: Forks, most: int
+    ) -> Mapping[int, float | None]:
         """Return the marks of a request with these forked tokens, at ends of its blocks; without a set, its own."""
         sets = self.sets.get(scope)
         if sets is None:
@@ -87,7 +89,9 @@ def placed(
             found[at] = ttl if at not in found else max(found[at], ttl, key=lambda each: each or SHORT)
     kept: dict[int, float | None] = {}
     longest = 0.0
-    for at in sorted(found, reverse=True):  # a mark before one for a longer time is refused, and that one stores its tokens, too
+    for at in sorted(
+        found, reverse=True
+    ):  # a mark before one for a longer time is refused, and that one stores its tokens, too
         if (found[at] or SHORT) >= longest:
             longest = found[at] or SHORT
             kept[at] = found[at]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -21,7 +22,8 @@ class PromptLayout:
 
     For each block: `keys` name the prefix that ends with it, `reads` are its tokens as they are read, and `ends` as they are
     written; both are 0 below the minimum. The first `lead` blocks are those of tools (`tools` of them) and the leading system text,
-    `messages` are the last blocks of the messages after them, and blocks that are `unmarkable` take no mark. `kept`: for how many seconds a mark keeps a prefix, by the time that it asks for.
+    `messages` are the last blocks of the messages after them, and blocks that are `unmarkable` take no mark. `kept`: for how many
+    seconds a mark keeps a prefix, by the time that it asks for.
     """
 
     scope: str
@@ -73,6 +75,13 @@ def written_tokens(read: int, prompt: int, end: int, end_1h: int) -> tuple[int, 
     return max(min(max(end, end_1h), prompt) - read, 0), max(min(end_1h, prompt) - read, 0)
 
 
+def share_keys(layouts: Sequence[PromptLayout]) -> None:
+    """Number the prefixes of each request that others have, too, before a replay of these requests."""
+    requests = Counter(key for layout in layouts for key in layout.keys)
+    for layout in layouts:
+        layout.numbers = {key: at for at, key in enumerate(layout.keys) if requests[key] > 1}
+
+
 def replay(layouts: Sequence[PromptLayout], marks: Sequence[Mapping[int, float | None]]) -> list[CachedTokens]:
     """Return what each request reads and writes, one after another; its marks are by the number of their block, rising."""
     stored: dict[int, StoredPrefix] = {}
@@ -104,7 +113,7 @@ def replay(layouts: Sequence[PromptLayout], marks: Sequence[Mapping[int, float |
 
 
 def _is_in(at: int, ranges: Sequence[range]) -> bool:
-    for each in ranges:  # a generator takes three times as long
+    for each in ranges:  # noqa: SIM110 - a generator takes three times as long
         if at in each:
             return True
     return False

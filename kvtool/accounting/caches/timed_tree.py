@@ -48,7 +48,7 @@ class StoredPrefix:
 
 
 class TimedNode(StoredPrefix):
-    """An edge of the tree, last sent at `used`, and the stored prefix that ends with it, if any; `settings` are the latest one's."""
+    """An edge of the tree, last sent at `used` with these `settings`, and the stored prefix that ends with it, if any."""
 
     __slots__ = ("children", "ids", "settings", "start", "used")
 

@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import combinations, product
 
 from kvtool.accounting.caches.mark_plan import OTHERS, MarkPlace, MarkSet, PlacedMark, placed
-from kvtool.accounting.caches.prompt_layout import PromptLayout, replay
+from kvtool.accounting.caches.prompt_layout import PromptLayout, replay, share_keys
 from kvtool.accounting.caches.timed_tree import SHORT
 from kvtool.accounting.prices.bill import Charged, bill_of
 from kvtool.accounting.prices.price_row import Rates
@@ -67,10 +67,11 @@ def plan_sets(kinds: Iterable[MarkedKind]) -> dict[str, dict[int, MarkSet]]:
     return dict(sets)
 
 
-class _Trials:
+class MarkCosts:
     """Costs of the requests that read one cache, with other marks."""
 
     def __init__(self, layouts: Sequence[PromptLayout], rates: Sequence[Rates]) -> None:
+        share_keys(layouts)
         self._layouts = layouts
         self._rates = rates
         self._shapes = [_shape(each) for each in layouts]
@@ -150,10 +151,7 @@ def _shape(layout: PromptLayout) -> tuple[int, tuple[int, ...], int, int, frozen
 
 def _compile_scope(members: Sequence[PromptLayout], rates: Sequence[Rates]) -> list[MarkedKind]:
     replayed = members[:_MOST_REPLAYED]
-    requests = Counter(key for layout in replayed for key in layout.keys)
-    for layout in replayed:
-        layout.numbers = {key: at for at, key in enumerate(layout.keys) if requests[key] > 1}
-    trials = _Trials(replayed, rates)
+    trials = MarkCosts(replayed, rates)
     every = range(len(replayed))
     keys = _kinds(members)
     common = trials.cheapest(every)
@@ -239,7 +237,7 @@ def _most_new(layouts: Sequence[PromptLayout]) -> int:
 
 
 def _parting_blocks(layouts: Sequence[PromptLayout]) -> list[int]:
-    """Return the numbers of blocks that requests share and after which they part: those with most shared tokens, and the most used."""
+    """Return the numbers of blocks after which requests part: those with most shared tokens, and the most used."""
     shared: Counter[int] = Counter()
     seen: list[set[int]] = []
     counts: list[int] = []

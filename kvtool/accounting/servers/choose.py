@@ -35,9 +35,7 @@ def choose_server(
 
         trace_study = plan.rules == "block-lru"
         admit = AloneServer(plan).admit if plan.rules == "vllm" else _admit_all
-        return RulesServer(
-            plan, plan.cache, admit, whole_prompt_may_hit=trace_study, ladder=ladder, lays_out=lays_out
-        )
+        return RulesServer(plan, plan.cache, admit, whole_prompt_may_hit=trace_study, ladder=ladder, lays_out=lays_out)
     if plan.rules == "block-lru":
         from kvtool.accounting.servers.lru_server import LruServer
 

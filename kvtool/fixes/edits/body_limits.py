@@ -68,7 +68,9 @@ def _bodies(value: Any, depth: int = _DEPTH) -> Iterator[dict[str, Any]]:
 def _marks_refused(body: dict[str, Any]) -> Iterator[str]:
     for name in (_CLAUDE_MARK, _OPENAI_MARK):
         marked = list(_marked(body, name))
-        count = len(marked) + (name == _CLAUDE_MARK and bool(body.get(name)))  # one for the whole request takes a place, too
+        count = len(marked) + (
+            name == _CLAUDE_MARK and bool(body.get(name))
+        )  # one for the whole request takes a place, too
         if count > _MOST_MARKS:
             yield f"{count} marks ({name}), {_MOST_MARKS} are allowed"
     longest_before: dict[str, Any] | None = None
@@ -117,7 +119,8 @@ def _signed(body: dict[str, Any]) -> list[tuple[int, int, str]]:
         (number, at, json.dumps({key: value for key, value in block.items() if key != _CLAUDE_MARK}, sort_keys=True))
         for number, (place, answer) in enumerate(answers)
         for at, (_, block) in enumerate(_blocks(place, answer))
-        if block.get("type") in _THINKING or any(block.get(key) for key in ("signature", "thoughtSignature", "thought_signature"))
+        if block.get("type") in _THINKING
+        or any(block.get(key) for key in ("signature", "thoughtSignature", "thought_signature"))
     ]
 
 

@@ -111,15 +111,10 @@ def _done(done: Done) -> DoneStep:
 
 
 def _breakpoints(opened: Opened, result: RunResult, most: int) -> Breakpoints:
-    known: dict[str, int] = {}
-
-    def count(text: str) -> int:
-        if text not in known:
-            known[text] = len(opened.renderer.tokenizer.encode_ids(text))
-        return known[text]
-
-    names = [group.name for group in result.ledger.totals()]
-    plans = [plan_breakpoints(name, result.book(SampleBook).of_group(name), count, most) for name in names]
+    tokenizer, samples = opened.renderer.tokenizer, result.book(SampleBook)
+    plans = [
+        plan_breakpoints(each.name, samples.of_group(each.name), tokenizer, most) for each in result.ledger.totals()
+    ]
     return Breakpoints(
         computed=True, prices=PRICES, minimum_tokens=MINIMUM, groups=[plan for plan in plans if plan is not None]
     )

@@ -82,17 +82,22 @@ class MarkTrial:
         if again is None:
             return None
         before, after = (money.total[money.told].costs for money in (self._book, again))
-        least = before.predicted.total * (1 - Decimal(str(THRESHOLDS.mark_saving)))
-        if before.requests != after.requests or (after.predicted.total > least and not self.refused):
+        if before.requests != after.requests:
+            return None
+        if not (self.refused or saves_enough(before.predicted.total, after.predicted.total)):
             return None
         sent = replace(fix, make=lambda: _marking(hosted.layouts or [], plan_sets(kinds)), plan=None)
         return CheaperMarks(before.predicted.total, after.predicted.total, _advice(kinds), sent, fix)
 
-
     def proven(self, finding: Finding) -> Finding:
         """Return a finding about prefixes that are not stored, or not for long enough, with the cheapest marks as its fix."""
         hosted = self._result.counts.hosted
-        if finding.fix not in (MARK_THE_END, KEEP_LONGER) or self._again is None or hosted is None or not hosted.layouts:
+        if (
+            finding.fix not in (MARK_THE_END, KEEP_LONGER)
+            or self._again is None
+            or hosted is None
+            or not hosted.layouts
+        ):
             return finding
         if (cheaper := self.cheaper) is None:
             return finding.model_copy(update={"fix": "keep the marks: kvtool found none that cost less"})
@@ -100,6 +105,11 @@ class MarkTrial:
         saved = shown_money(cheaper.before - cheaper.cost)
         told = f"{fix}: {shown_money(cheaper.before)} -> {shown_money(cheaper.cost)}, {saved} saved (verified)"
         return finding.model_copy(update={"fix": told, "tier": cheaper.fix.tier, "fix_key": cheaper.fix.name})
+
+
+def saves_enough(before: Decimal, after: Decimal) -> bool:
+    """Return whether other marks are worth a change."""
+    return after <= before * (1 - Decimal(str(THRESHOLDS.mark_saving)))
 
 
 def marks_fix(sets: Mapping[str, Mapping[int, MarkSet]]) -> Fix:

@@ -48,9 +48,7 @@ class _Change:
 def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
     """Return today's cost and that of each change, the cheapest first; KvtoolError where no price is known."""
     runs = opened.profiler(ReportOptions(), progress).runs
-    today = runs.reported(
-        relaxed=[], per_request=False, by=None, views=False, beside=None, events=None, sample=None
-    )
+    today = runs.reported(relaxed=[], per_request=False, by=None, views=False, beside=None, events=None, sample=None)
     book = _book(today)
     if book is None:
         own = " ".join(flags(block_size=EngineConfig.block_size))
@@ -145,7 +143,9 @@ class _HostedTable:
                 same = call.model is not None and hosted_model(call.model, call.provider).provider == own
                 return replace(call, model=model) if same else call
 
-            yield _Change("model", f"all to {model}", f"send all requests to {model}", _of_calls(f"model-{model}", sent))
+            yield _Change(
+                "model", f"all to {model}", f"send all requests to {model}", _of_calls(f"model-{model}", sent)
+            )
 
     def _calls(self) -> list[Call]:
         """Return the calls of the log, one of each model and cache key."""
@@ -194,7 +194,9 @@ def _answer(rows: list[SweepRow]) -> str:
     if best is None or Decimal(best.cost or 0) > before * (1 - _WORTH):
         return f"No change saves 1% of the cost. Cost today: {shown_money(before)}."
     rates = f"hit rate {percent(today.hit_rate)} -> {percent(best.hit_rate)}"
-    return f"Change first: {best.does}. Result: {shown_money(before)} -> {shown_money(Decimal(best.cost or 0))}, {rates}."
+    return (
+        f"Change first: {best.does}. Result: {shown_money(before)} -> {shown_money(Decimal(best.cost or 0))}, {rates}."
+    )
 
 
 def _told(words: str) -> str:

@@ -36,7 +36,7 @@ def test_marks_and_times_to_live(in_folder: Command) -> None:
 
 
 def test_one_cache_key(in_folder: Command) -> None:
-    def sent(keyed: bool) -> list[Sent]:  # noqa: FBT001 - a table of two
+    def sent(keyed: bool) -> list[Sent]:
         bodies = [{"prompt_cache_key": f"k{n}"} if keyed else {} for n in range(6)]
         return [Sent("gpt-5.2", 10.0 * n, cached=None, body=bodies[n]) for n in range(6)]
 
@@ -51,7 +51,8 @@ def test_another_model_of_the_log(in_folder: Command) -> None:
 
     def sent(*models: str) -> list[Sent]:
         return [
-            Sent(models[n % len(models)], 10.0 * n, 5100, None, system=5000 - HEAD, output=0, mark=mark) for n in range(6)
+            Sent(models[n % len(models)], 10.0 * n, 5100, None, system=5000 - HEAD, output=0, mark=mark)
+            for n in range(6)
         ]
 
     rows = table(in_folder, sent(*models))
@@ -66,7 +67,6 @@ def test_the_screen(in_folder: Command, width: int) -> None:
     assert code == 0
     assert "Change first: mark system[-1] for 5 minutes." in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= width
-
 
 
 def test_a_log_without_prices_names_another_way(in_folder: Command) -> None:
