@@ -396,13 +396,15 @@ class Profiler:
         from kvtool.fixes.chat.chat_templates import check_chat_template
         from kvtool.fixes.run_fixes import run_fixes
         from kvtool.profiler.advice.trials import RunTrials
+        from kvtool.profiler.reported.request_settings import setting_fixes
 
         trials = RunTrials(result, self.runs.tried)
         self._marks = self._mark_trial(result)
         if self._marks is not None:
             found = [self._marks.proven(finding) for finding in found]
         try:
-            found = trials.proven(found, run_fixes(groups, plan, keyed=result.counts.keyless < result.counts.routed))
+            keyed = result.counts.keyless < result.counts.routed
+            found = trials.proven(found, [*run_fixes(groups, plan, keyed=keyed), *setting_fixes(result)])
             found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))
         except TrialInterruptedError:
             result.partial = True

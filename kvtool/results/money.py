@@ -132,6 +132,8 @@ class MarkAdvice(Model):
     groups: list[str]
     requests: Count
     marks: list[MarkPosition]
+    explicit: bool = False
+    """Whether the provider sets marks of its own unless `prompt_cache_options.mode` is `explicit`."""
 
 
 _TIMES = {"5m": "5 minutes", "30m": "30 minutes", "1h": "1 hour"}
@@ -140,12 +142,19 @@ _TIMES = {"5m": "5 minutes", "30m": "30 minutes", "1h": "1 hour"}
 
 def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
     """Return what to do, in the imperative; nothing without advice."""
-    marked = [each.marks for each in advice if each.marks]
-    if len(marked) == 1 == len(advice):
-        return "mark " + " and ".join(f"{mark.place} for {_TIMES.get(mark.ttl, mark.ttl)}" for mark in marked[0])
-    if marked:
-        return "mark the places below"
-    return "mark nothing: its writes cost more than its reads save" if advice else ""
+    if not advice:
+        return ""
+    first = 'set prompt_cache_options.mode to "explicit" and ' if any(each.explicit for each in advice) else ""
+    marked = [each for each in advice if each.marks]
+    if not marked:
+        return f"{first}mark nothing: its writes cost more than its reads save"
+    if len(advice) > 1:
+        return f"{first}mark the places below"
+    places = [
+        mark.place if advice[0].explicit else f"{mark.place} for {_TIMES.get(mark.ttl, mark.ttl)}"
+        for mark in advice[0].marks
+    ]
+    return f"{first}mark {' and '.join(places)}"
 
 
 class GpuMoney(Model):

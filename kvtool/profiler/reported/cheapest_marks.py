@@ -145,6 +145,7 @@ def _advice(kinds: Sequence[MarkedKind]) -> list[MarkAdvice]:
             groups=list(dict.fromkeys(group for kind in of for group in kind.groups)),
             requests=sum(kind.requests for kind in of),
             marks=list(positions),
+            explicit=of[0].example.rules.implicit,
         )
         for (model, positions), of in told.items()
     ]

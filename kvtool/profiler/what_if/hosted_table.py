@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.caches.timed_tree import LONG
 from kvtool.accounting.hosted_models import hosted_model
 from kvtool.accounting.misses.miss_book import MissBook
@@ -20,6 +19,12 @@ from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
+from kvtool.profiler.reported.request_settings import (
+    fix_of_calls,
+    offered_retentions,
+    one_key_fix,
+    retention_fix,
+)
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.workload_runs import WorkloadRuns
 from kvtool.results.choices import ChangeKind
@@ -29,7 +34,6 @@ from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.call import Call
 from kvtool.workload.drive import NO_ANSWER
-from kvtool.workload.turn import Turn
 
 _WORTH = Decimal("0.01")
 """Part of today's cost that a change must save to be named first."""
@@ -120,14 +124,13 @@ class _HostedTable:
             if all(LONG in each.rules.tiers for each in layouts):
                 for seconds, ttl in ((300.0, "5m"), (LONG, "1h")):
                     yield _Change("ttl", f"all marks {ttl}", f'set "ttl": "{ttl}" in every mark', _with_ttl(seconds))
-        offered = {name for call in calls for name, _ in _retentions(call)}
-        for name in sorted(offered):
-            fix = _of_calls(f"retention-{name}", lambda call, name=name: _retained(call, name))  # type: ignore[misc]
-            yield _Change("ttl", f"retention {name}", f'set "prompt_cache_retention": "{name}"', fix)
+        for name in sorted({name for call in calls for name in offered_retentions(call)}):
+            fix = retention_fix(name)
+            yield _Change("ttl", f"retention {name}", fix.what, fix)
         keys = {call.scope.key for call in calls}
         if len(keys) > 1:
-            fix = _of_calls("one-key", lambda call: replace(call, scope=replace(call.scope, key=None)))
-            yield _Change("cache-key", "one cache key", "send one prompt_cache_key with all requests", fix)
+            fix = one_key_fix()
+            yield _Change("cache-key", "one cache key", fix.what, fix)
         yield from self._models(calls)
 
     def _models(self, calls: list[Call]) -> Iterator[_Change]:
@@ -143,9 +146,8 @@ class _HostedTable:
                 same = call.model is not None and hosted_model(call.model, call.provider).provider == own
                 return replace(call, model=model) if same else call
 
-            yield _Change(
-                "model", f"all to {model}", f"send all requests to {model}", _of_calls(f"model-{model}", sent)
-            )
+            what = f"send all requests to {model}"
+            yield _Change("model", f"all to {model}", what, fix_of_calls(f"model-{model}", "", what, sent))
 
     def _calls(self) -> list[Call]:
         """Return the calls of the log, one of each model and cache key."""
@@ -209,22 +211,3 @@ def _with_ttl(seconds: float) -> Fix:
         return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, ttl=seconds))
 
     return Fix(f"run:ttl-{seconds:g}", "", "P0", None, "another time to live", plan=kept)
-
-
-def _of_calls(key: str, change: Callable[[Call], Call]) -> Fix:
-    def changed(turn: Turn) -> Turn:
-        call = change(turn.call)
-        return turn if call is turn.call else replace(turn, call=call)
-
-    return Fix(f"run:{key}", "", "P0", None, "other fields of the request", make=lambda: changed)
-
-
-def _retentions(call: Call) -> tuple[tuple[str, float], ...]:
-    row = None if call.model is None else find_rule(call.model, call.provider, None)
-    return () if row is None else row.rules.retentions
-
-
-def _retained(call: Call, name: str) -> Call:
-    if name not in dict(_retentions(call)) or call.settings.retention == name:
-        return call
-    return replace(call, settings=replace(call.settings, retention=name))
