@@ -27,7 +27,8 @@ from kvtool.fixes.fix import Fix
 from kvtool.fixes.forms.json_form import WRITE_JSON
 from kvtool.fixes.forms.stable_delimiter import DELIMITER
 from kvtool.fixes.moves.move_target import places_of
-from kvtool.fixes.turn_texts import lines_with_places, texts_of
+from kvtool.fixes.turn_texts import lines_with_places, marks_in, texts_of
+from kvtool.text.cache_marks import without_marks
 from kvtool.text.json_text import json_in
 from kvtool.text.message import Message, role_of
 from kvtool.text.traced import Traced
@@ -191,12 +192,14 @@ def _tools_in_order(value: Any, depth: int) -> Any:
 
 
 def _dumped_tools(turn: Turn) -> Counter[str]:
-    return Counter(json.dumps(tool, default=repr) for tool in turn.tools or ())
+    return Counter(json.dumps(without_marks(tool), default=repr) for tool in turn.tools or ())
 
 
 def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
     if _dumped_tools(before) != _dumped_tools(after):
         return "the tools are not the same"
+    if marks_in(after) > marks_in(before):
+        return "a move adds no cache mark"
     if _others(before) != _others(after):
         return "something else than text moved"
     between_roles = any(warning.startswith(ROLE_WARNING) for warning in fix.warnings)
@@ -222,8 +225,9 @@ def _others(turn: Turn) -> Counter[str]:
     for message in turn.messages or ():
         content = message.get("content")
         parts = content if isinstance(content, list) else []
-        rest.update(json.dumps(part, default=repr) for part in parts if not (isinstance(part, dict) and "text" in part))
-        rest[json.dumps({key: value for key, value in message.items() if key != "content"}, default=repr)] += 1
+        others = (part for part in parts if not (isinstance(part, dict) and "text" in part))
+        rest.update(json.dumps(without_marks(part), default=repr) for part in others)
+        rest[json.dumps({key: value for key, value in without_marks(message).items() if key != "content"}, default=repr)] += 1
     return rest
 
 

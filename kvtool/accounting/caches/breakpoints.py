@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kvtool.accounting.caches.providers import Provider
 from kvtool.errors import KvtoolError
+from kvtool.text.cache_marks import CACHE_MARKS
 from kvtool.text.message import Message, role_of
 from kvtool.text.pieces import found_in_order
 from kvtool.text.quantities import parse_duration
@@ -16,8 +17,6 @@ from kvtool.text.templates.chat import TOOLS_HEAD
 from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.jobs import Job
 
-_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
-"""Keys of a content block that mark the end of a stored prefix."""
 _LEADING = ("system", "developer")
 _ASKING = ("user", "tool", "function")
 _FIRST_MARKS, _LATEST_MARKS, _MESSAGE_ENDS = 2, 50, 20
@@ -156,7 +155,7 @@ def _pieces(messages: list[Message]) -> Iterator[_Piece]:
 def _mark(holder: object) -> CacheMark | None:
     if not isinstance(holder, dict):
         return None
-    for name in _MARKS:
+    for name in CACHE_MARKS:
         value = holder.get(name)
         if value:
             return CacheMark(_seconds(value.get("ttl")) if isinstance(value, dict) else None)

@@ -28,6 +28,8 @@ from kvtool.text.terminal.numbers import plural
 
 _DAY = 86_400.0
 _MONTH = Decimal("30.4375")
+_MUCH_LESS = Decimal("0.95")
+"""Part of the cost with fixes below which other marks have a row of their own."""
 _MOST_STALE = 3
 """Models that a notice names."""
 
@@ -105,7 +107,7 @@ def _money(
     priced = costs.requests > 0
     paid = costs.paid.total if book.told and priced else None
     prefixes = [] if marks is None or not priced else marks.advice()
-    best = _best(book, side, fixed, marks) if priced and marks is not None and marks.tries else None
+    best, cheaper = _best(book, side, fixed, marks) if priced and marks is not None and marks.tries else (None, None)
     base = paid if paid is not None else costs.predicted.total
     span = None if book.first is None or book.last is None else book.last - book.first
     saved = None if best is None else costs.predicted.total - best  # what the provider lost is saved by no fix
@@ -120,6 +122,7 @@ def _money(
         paid_parts=_parts(costs.paid) if paid is not None else None,
         predicted=known_amount_text(costs.predicted.total) if priced and predicts else None,
         with_fixes=known_amount_text(best),
+        with_marks=known_amount_text(cheaper),
         without_cache=known_amount_text(costs.without.total) if priced else None,
         logged=known_amount_text(book.logged) if book.logged_requests else None,
         days=None if span is None else span / _DAY,
@@ -134,16 +137,22 @@ def _money(
     )
 
 
-def _best(book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkTrials) -> Decimal:
-    """Return the least cost by the rules, with the kept fixes, and with each prefix marked best: each from a run."""
-    found = [side.costs.predicted.total]
-    tried = [marks.least()]
+def _best(
+    book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkTrials
+) -> tuple[Decimal, Decimal | None]:
+    """Return the cost by the rules with the kept fixes, and with each prefix marked best on top of them where that is less.
+
+    Each is from a run; where no fix was kept, the first is that with the best marks, if they save anything.
+    """
+    now = side.costs.predicted.total
     fixed_money = None if fixed is None else money_of(fixed.result)
     if fixed is not None and fixed_money is not None:
         again = fixed_money.total[book.told].costs
         if again.requests == side.costs.requests:
-            tried += [again.predicted.total, fixed.marks.least()]
-    return min(found + [total for total in tried if total is not None])
+            with_fixes, cheaper = again.predicted.total, fixed.marks.least()
+            return with_fixes, cheaper if cheaper is not None and cheaper < _MUCH_LESS * with_fixes else None
+    least = marks.least()
+    return now if least is None else min(now, least), None
 
 
 def _group_read(side: MoneySide) -> GroupRead:
@@ -218,6 +227,7 @@ def _only_gpu(gpu: GpuMoney, requests: int) -> Money:
         paid_parts=None,
         predicted=None,
         with_fixes=None,
+        with_marks=None,
         without_cache=None,
         logged=None,
         days=None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, TypeVar
 
 from kvtool.accounting.book import Book
@@ -48,6 +49,25 @@ class RunResult:
     partial: bool = False
     """True if Ctrl-C ended the run early."""
 
+    _worths: dict[str, float] = field(default_factory=dict)
+    """What `worths` returned before the books were dropped."""
+
+    def worths(self) -> dict[str, float]:
+        """Return by group the part of its prompts' price that the cache saves; empty where no prices are known.
+
+        It falls below 0 where writes to the cache cost more than reads save.
+        """
+        money = money_of(self)
+        if money is None:
+            return self._worths
+        found: dict[str, float] = {}
+        for name, sides in money.groups.items():
+            costs = [side.costs for side in sides.values() if side.costs.requests]
+            full = sum((each.without.input for each in costs), Decimal(0))
+            if full:
+                found[name] = float(1 - sum((each.predicted.prompt for each in costs), Decimal(0)) / full)
+        return found
+
     def find(self, kind: type[AnyBook]) -> AnyBook | None:
         """Return the book of a kind; None where the run had none."""
         return next((book for book in self.books if isinstance(book, kind)), None)
@@ -60,6 +80,7 @@ class RunResult:
 
     def forget_requests(self) -> None:
         """Keep totals and causes, and nothing that grows with the requests: several such results are kept side by side."""
+        self._worths = self.worths()
         self.ledger.forget_requests()
         self.books = ()
         self.counts = replace(self.counts, hosted=None)
