@@ -59,6 +59,9 @@ _TIMES = [
 ]  # what is coarsened is a clock in digits, whatever language the date beside it is in
 _LONGEST_LINE = 1 << 16
 
+_NEW_MESSAGES = frozenset(json.dumps({"role": role}) for role in ("system", "developer", "user"))
+"""Messages that a move may add: they hold nothing but the text that moved."""
+
 Check = Callable[[Turn, Turn], str | None]
 
 
@@ -200,7 +203,8 @@ def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
         return "the tools are not the same"
     if marks_in(after) > marks_in(before):
         return "a move adds no cache mark"
-    if _others(before) != _others(after):
+    held, holds = _others(before), _others(after)
+    if held - holds or any(each not in _NEW_MESSAGES for each in holds - held):
         return "something else than text moved"
     between_roles = any(warning.startswith(ROLE_WARNING) for warning in fix.warnings)
     renumbered = fix.code in (KV111.code, KV113.code, KV114.code)
@@ -227,7 +231,9 @@ def _others(turn: Turn) -> Counter[str]:
         parts = content if isinstance(content, list) else []
         others = (part for part in parts if not (isinstance(part, dict) and "text" in part))
         rest.update(json.dumps(without_marks(part), default=repr) for part in others)
-        rest[json.dumps({key: value for key, value in without_marks(message).items() if key != "content"}, default=repr)] += 1
+        rest[
+            json.dumps({key: value for key, value in without_marks(message).items() if key != "content"}, default=repr)
+        ] += 1
     return rest
 
 

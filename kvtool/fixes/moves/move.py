@@ -51,9 +51,7 @@ class _Moved(NamedTuple):
     apart: bool
 
 
-def move_targets(
-    turn: Turn, targets: Sequence[MoveTarget], *, within: bool = False, own_message: bool = False
-) -> Turn:
+def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = False, own_message: bool = False) -> Turn:
     """Return the turn with what the targets name at the end of its last message; the very turn where that changes nothing.
 
     What a user, a tool or the model said stays in the message in which it was said, and goes to the end of that. `within` does so
@@ -62,12 +60,7 @@ def move_targets(
     ends: it becomes a block of its own after that, and the mark stays at the end of what is left.
     """
     if turn.text is not None:
-        end = _movable_end(turn.text, targets, "")
-        found = parted(turn.text, targets, "", end)
-        if not found.units:
-            return turn
-        text = units_last(turn.text, found, end)
-        return turn if _same(turn.text, text, targets) else turn.with_text(text)
+        return _with_units_last(turn, turn.text, targets)
     messages = [dict(message) for message in turn.messages or ()]
     said_last = [number for number, each in enumerate(messages) if role_of(each) in _SAID_THERE]
     asked = said_last[-1] if said_last else len(messages) - 1
@@ -84,19 +77,15 @@ def move_targets(
         stays = within or role_of(message) in _STAYS_THERE or end < cue_begin(said) or (own_message and number > asked)
         tail = _take_end(message, end) if stays or message is last else Traced("")
         moved = _take_from_message(message, targets)
-        if moved and (orphans := _without_emptied(message)) and not number and tools:
-            tools = [*tools[:-1], {**tools[-1], **orphans}] if isinstance(tools[-1], dict) else tools
-        if moved and stays:
-            _append(message, moved, tail)
-        elif moved:
+        orphans = _without_emptied(message) if moved else {}
+        tools = tools if number else _with_orphans(tools, orphans)
+        if not stays:
             lines += moved
-            lead = lead or role_of(message)
+            lead = lead or (role_of(message) if moved else "")
+        elif moved:
+            _append(message, moved, tail)
         if lines and message is last and not own_message:
-            if role_of(message) == "tool" and is_marked(message):  # its mark is at the end of all that the tool gave
-                more = Message(role="user", content=[])
-                _append(more, lines, Traced(""))
-            else:
-                _append(message, lines, tail)
+            more = _append_to_last(message, lines, tail)
             moved, lines = lines, []
         _append_text(message, tail, apart=bool(moved))
     if lines and own_message:
@@ -117,6 +106,35 @@ def move_targets(
     changed = turn.with_messages(messages)
     changed.tools = tools
     return changed
+
+
+def _with_units_last(turn: Turn, prompt: Traced, targets: Sequence[MoveTarget]) -> Turn:
+    """Return the turn of a prompt without messages."""
+    end = _movable_end(prompt, targets, "")
+    found = parted(prompt, targets, "", end)
+    if not found.units:
+        return turn
+    text = units_last(prompt, found, end)
+    return turn if _same(prompt, text, targets) else turn.with_text(text)
+
+
+def _append_to_last(message: Message, units: list[_Moved], tail: str) -> Message | None:
+    """Put units after the text of the last message; where a mark ends all that a tool gave, into a new message, which is
+    returned.
+    """
+    if role_of(message) != "tool" or not is_marked(message):
+        _append(message, units, tail)
+        return None
+    more = Message(role="user", content=[])
+    _append(more, units, Traced(""))
+    return more
+
+
+def _with_orphans(tools: list[Any] | None, marks: dict[str, Any]) -> list[Any] | None:
+    """Return the tools, the last of them with the marks of instructions of which nothing is left before them."""
+    if not marks or not tools or not isinstance(tools[-1], dict):
+        return tools
+    return [*tools[:-1], {**tools[-1], **marks}]
 
 
 def stops_at_content(turns: Sequence[Turn], targets: Sequence[MoveTarget]) -> bool:
