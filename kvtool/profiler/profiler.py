@@ -405,7 +405,9 @@ class Profiler:
         except TrialInterruptedError:
             result.partial = True
             return []
-        return teller.findings(advice, self.edits)
+        from kvtool.profiler.reported.rule_agreement import rule_differences, with_estimates
+
+        return with_estimates(teller.findings(advice, self.edits), rule_differences(result))
 
     def edits_of(self, fix: Fix) -> list[FileEdit] | str:
         """Return the edits of the workload's own files for a kept fix, or the reason for none; computed once for each."""

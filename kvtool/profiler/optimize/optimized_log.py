@@ -41,7 +41,7 @@ _SEVERAL = "a record with several requests is not rewritten"
 
 @dataclass(frozen=True, slots=True)
 class RequestEdit:
-    """One request before and after, as the log has it: its record's JSON value, and the turns that were read from both."""
+    """One request before and after: its record's JSON value, both without reported reads, and the turns of both."""
 
     path: str
     record: int
@@ -140,13 +140,13 @@ def _edited_values(path: str, changed: dict[int, tuple[Turn, Turn]], log: Optimi
             edited = record_without_reads(edited_record(value, turn, after))
             again = _turn_of(edited, raw, path, number)
             if again is None or not same_prompt(again, after):
-                raise NotInRecordError("its record does not say what the fix made of it")
+                raise NotInRecordError("its record does not contain what the fix made")
         except (NotInRecordError, NotJSONError) as error:
             log.left[str(error)] += 1
             continue
         log.changed += 1
         if log.example is None or log.changed == _SHOWN:
-            log.example = RequestEdit(path, number, value, edited, turn, after)
+            log.example = RequestEdit(path, number, record_without_reads(value), edited, turn, after)
         yield number, edited
 
 

@@ -17,6 +17,7 @@ from kvtool.profiler.optimize.optimized_log import OptimizedLog, edit_log
 from kvtool.profiler.optimize.optimizer import needing_consent, optimize
 from kvtool.profiler.optimize.request_diff import changed_places
 from kvtool.profiler.optimize.sdk_snippet import Sdk, sdk_of
+from kvtool.profiler.reported.rule_agreement import rule_differences
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.optimize import (
@@ -25,6 +26,7 @@ from kvtool.results.documents.optimize import (
     EditedLog,
     GroupRates,
     OptimizeDocument,
+    ReportedDifference,
     RequestOrder,
     Step,
     StepRates,
@@ -111,6 +113,10 @@ def _edited_log(log: OptimizedLog, before: RunResult, sdk: Sdk | None, *, allowe
         left_as_they_are=dict(log.left),
         hit_rate=_rates(total_rate(before), total_rate(log.after or before)),
         cost=log.cost(before),
+        estimate=[
+            ReportedDifference(group=name, reported=each.reported, predicted=each.predicted)
+            for name, each in rule_differences(before).items()
+        ],
         sdk=sdk,
         places=[] if log.example is None else changed_places(log.example),
     )

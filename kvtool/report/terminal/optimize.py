@@ -97,12 +97,17 @@ def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
     put_head(console, parts)
     put(console)
     edited = document.edited_log
+    now = "now, by the published rules" if edited is not None and edited.estimate else "now"
+    for each in () if edited is None else edited.estimate:
+        of = f" in {sanitize(each.group, ascii_only=plain)}" if len(document.groups) > 1 else ""
+        said = f"by the provider{of}; its published rules predict {percent(each.predicted)}"
+        put_field(console, "Reported", f"{percent(each.reported):>6}", said, size=11, hang=2, style="bold")
     if edited is not None and edited.cost is not None:
         before, after = (Decimal(amount) for amount in (edited.cost.before, edited.cost.after))
         amounts = [shown_money(amount, edited.cost.currency) for amount in (before, after)]
-        said = f"now, {amounts[1]} with these edits"
+        said = f"{now}, {amounts[1]} with these edits"
         put_field(console, "Cost", f"{amounts[0]:>6}", said, size=11, hang=2, style="bold" if edited.allowed else None)
-    rates: list[tuple[str, float, str, str | None]] = [("Hit rate", document.hit_rate.before, "now", None)]
+    rates: list[tuple[str, float, str, str | None]] = [("Hit rate", document.hit_rate.before, now, None)]
     if edited is not None:
         rates.append(("Optimized", edited.hit_rate.after, _with(edited), "bold" if edited.allowed else None))
     if document.files:
@@ -121,7 +126,7 @@ def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
 def _with(edited: EditedLog) -> str:
     """Say with what a log was run again."""
     edits = "with the edits" if edited.allowed else "with the edits that need consent"
-    return f"{edits} (verified by re-running)"
+    return f"{edits} ({'estimate by the published rules' if edited.estimate else 'verified by re-running'})"
 
 
 def _group_row(group: GroupRates, plain: bool) -> tuple[str, ...]:
@@ -194,9 +199,11 @@ def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> Non
     put(console)
     needed = ",".join(sorted({step.tier for step in document.needs_consent}))
     put(console, f"  Needs consent: --allow {needed}", "bold")
+    edited = document.edited_log
+    basis = "estimate" if edited is not None and edited.estimate else "verified"
     for step in document.needs_consent:
         group = sanitize(step.group, ascii_only=plain)
-        rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)} (verified)"
+        rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)} ({basis})"
         _told(console, f"{step.tier} {step.code} {group}: {_what(step, plain)}: {rates}")
         _warnings(console, step, plain, indent="   ")
 

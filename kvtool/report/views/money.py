@@ -73,7 +73,9 @@ def _amounts(report: Report, money: Money) -> Iterator[tuple[str, str, str, str]
     if money.with_fixes is not None and (best or Decimal(money.with_fixes) < Decimal(money.predicted or 0)):
         saved = _saving(money)
         shown = shown_money(saved, money.currency) if saved > 0 else ""
-        yield "With fixes", best, shown_amount(money.with_fixes, money.currency), shown
+        estimated = any(finding.estimate for finding in report.findings)
+        label = "With fixes (estimate)" if estimated else "With fixes"
+        yield label, best, shown_amount(money.with_fixes, money.currency), shown
     if money.with_marks is not None:
         shown = shown_money(Decimal(money.predicted or 0) - Decimal(money.with_marks), money.currency)
         yield "With fixes and the cheapest marks", "", shown_amount(money.with_marks, money.currency), shown

@@ -109,6 +109,14 @@ class CostBeforeAfter(Model):
     currency: str
 
 
+class ReportedDifference(Model):
+    """Hit rates of a group whose provider reported other reads than its published rules predict."""
+
+    group: str
+    reported: Ratio
+    predicted: Ratio
+
+
 class EditedLog(Model):
     """A log with the fixes made in its records, run again as it would be written."""
 
@@ -120,6 +128,8 @@ class EditedLog(Model):
     """Requests that a fix changes and that could not be edited, by the reason."""
     hit_rate: BeforeAfter
     cost: CostBeforeAfter | None
+    estimate: list[ReportedDifference]
+    """If there are any, the figures after are estimates by rules that these reports contradict."""
     sdk: str | None
     """The library whose code is shown."""
     places: list[str]
