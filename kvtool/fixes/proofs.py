@@ -16,6 +16,7 @@ from kvtool.diagnose.codes.structure.kv115 import KV115
 from kvtool.diagnose.codes.structure.kv116 import KV116
 from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.structure.kv141 import KV141
+from kvtool.diagnose.codes.structure.kv144 import KV144
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.compare.tools import is_tool, tool_name
@@ -27,6 +28,7 @@ from kvtool.fixes.fix import Fix
 from kvtool.fixes.forms.json_form import WRITE_JSON
 from kvtool.fixes.forms.stable_delimiter import DELIMITER
 from kvtool.fixes.moves.move_target import places_of
+from kvtool.fixes.moves.parent_prefix import PARENT_PREFIX
 from kvtool.fixes.turn_texts import lines_with_places, marks_in, texts_of
 from kvtool.text.cache_marks import without_marks
 from kvtool.text.json_text import json_in
@@ -89,6 +91,8 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
         return _values_cut(before, after)
     if fix.kind == DELIMITER:
         return _contains_one_word(before, after)
+    if fix.kind == PARENT_PREFIX:
+        return _instructions_last(before, after)
     if fix.kind == STEADY_TOOLS:
         return _tools_redefined(before, after)
     if fix.code in _P3:
@@ -377,6 +381,32 @@ def _history_longer(before: Turn, after: Turn) -> str | None:
     return None
 
 
+def _context_added(before: Turn, after: Turn) -> str | None:
+    """Check that all that was sent is there, in its role, and nothing but user messages has more."""
+    if before.tools != after.tools or len(before.messages or ()) != len(after.messages or ()):
+        return "more than user messages changed"
+    for one, other in zip(before.messages or (), after.messages or (), strict=True):
+        if one != other and (role_of(one) not in ("user", "tool") or role_of(other) != role_of(one)):
+            return "more than user messages changed"
+    lost = _lines(before, between_roles=True) - _lines(after, between_roles=True)
+    return "text was lost" if lost else None
+
+
+def _instructions_last(before: Turn, after: Turn) -> str | None:
+    """Check that the instructions are in one other message now, with others in their place, and nothing else differs."""
+    old, new = before.messages or [], after.messages or []
+    changed = sum(one != other for one, other in zip(old[1:], new[1:], strict=False))
+    if (
+        before.tools != after.tools
+        or not old
+        or not len(old) <= len(new) <= len(old) + 1
+        or changed > 1 + len(new) - len(old)
+    ):
+        return "more than instructions changed"
+    lost = _lines(before, between_roles=True) - _lines(after, between_roles=True)
+    return "text was lost" if lost else None
+
+
 def _roles_only(before: Turn, after: Turn) -> str | None:
     """Check that only roles of instructions and of users differ."""
     old, new = before.messages or [], after.messages or []
@@ -391,6 +421,7 @@ def _roles_only(before: Turn, after: Turn) -> str | None:
 
 
 _P3: dict[str, Check] = {
+    KV144.code: _context_added,
     KV116.code: _roles_only,
     KV101.code: _times_only,
     KV115.code: _tools_in_other_order,

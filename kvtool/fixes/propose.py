@@ -20,6 +20,7 @@ from kvtool.diagnose.codes.structure.kv124 import KV124
 from kvtool.diagnose.codes.structure.kv141 import KV141
 from kvtool.diagnose.codes.structure.kv142 import KV142
 from kvtool.diagnose.codes.structure.kv143 import KV143
+from kvtool.diagnose.codes.structure.kv144 import KV144
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv103 import KV103
@@ -41,6 +42,15 @@ from kvtool.fixes.forms.stable_delimiter import (
     SingleRole,
 )
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, SingleForm
+from kvtool.fixes.moves.context_blocks import (
+    CONTEXT_KEPT,
+    CONTEXT_LAST,
+    KEEP_CONTEXT,
+    MOVE_CONTEXT,
+    ContextBlocks,
+    ContextKept,
+    ContextLast,
+)
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
 from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
 from kvtool.fixes.moves.move import (
@@ -52,6 +62,7 @@ from kvtool.fixes.moves.move import (
     stops_at_content,
 )
 from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
+from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
 from kvtool.fixes.moves.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
 from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
@@ -74,6 +85,7 @@ _ORDER_MATTERS = "the order of examples can change answers: evaluate before and 
 _RANK_MATTERS = "documents may be in the order of their rank, which is lost: evaluate before and after"
 _MIDNIGHT = "prompts contain the full hour or midnight instead of the time"
 _PUT_BACK = "prompts get longer, by up to half of the history that the application keeps"
+_LONGER = "prompts get longer: they contain the blocks of earlier turns"
 _ROLE_COUNTS = "the role sets the priority of a text: evaluate before and after"
 _PICTURE_FIRST = "some models answer better with images first: evaluate before and after"
 _AN_APPLICATION = "it is in a user message: move only text that the application writes"
@@ -97,6 +109,9 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hoste
         return [_advice(cause, NEW_VERSION, "P3", COSTS_ONCE)]
     in_definition = cause.slot.part == TOOLS_PART and not cause.structural
     fixes = _definition(cause) if in_definition else _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
+    if cause.slot.logged and role_of_part(cause.slot.part) in ("system", "developer") and ParentPrefix.helps(samples):
+        shared = "parent"
+        fixes = [_fix(cause, PARENT_PREFIX, "P3", INHERIT, ParentPrefix, WITH_PARENTS, shared=shared, in_order=True)]
     if hosted:
         fixes += _own_message(cause, samples, fixes)
     if (passages := PassagesLast.learn(cause, samples)) is not None:
@@ -395,6 +410,17 @@ def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     ]
 
 
+def _context(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
+    blocks = ContextBlocks.learn(samples)
+    if blocks is None:
+        return [_advice(cause, "context", "P2", MOVE_CONTEXT)]
+    last, kept = partial(ContextLast, blocks), partial(ContextKept, blocks)
+    return [
+        _fix(cause, CONTEXT_LAST, "P2", MOVE_CONTEXT, last, shared="context"),
+        _fix(cause, CONTEXT_KEPT, "P3", KEEP_CONTEXT, kept, _LONGER, shared="context", in_order=True),
+    ]
+
+
 def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     what = "send the text under one role in all requests, the most frequent one"
     roles = SingleRole.learn(samples)
@@ -446,5 +472,6 @@ _PROPOSERS: dict[str, Proposer] = {
     KV116.code: _roles,
     KV121.code: _cosmetic,
     KV141.code: _window,
+    KV144.code: _context,
     **dict.fromkeys(_ADVICE, _only_advice),
 }

@@ -44,7 +44,7 @@ _SAID_THERE = ("user", "tool")
 _STAYS_THERE = (*_SAID_THERE, "assistant")
 
 
-class _Moved(NamedTuple):
+class MovedText(NamedTuple):
     """A unit that was taken out of a text; `apart` ones have a blank line before them."""
 
     text: Traced
@@ -67,7 +67,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     last = messages[asked] if messages else {}
     if own_message and role_of(last) not in _SAID_THERE:
         return turn
-    lines: list[_Moved] = []
+    lines: list[MovedText] = []
     lead = ""
     tools, more = turn.tools, None
     for number, message in enumerate(messages):
@@ -118,7 +118,28 @@ def _with_units_last(turn: Turn, prompt: Traced, targets: Sequence[MoveTarget]) 
     return turn if _same(prompt, text, targets) else turn.with_text(text)
 
 
-def _append_to_last(message: Message, units: list[_Moved], tail: str) -> Message | None:
+def last_asked(messages: Sequence[Message]) -> int | None:
+    """Return the number of the last message of a user or a tool."""
+    return next((at for at in reversed(range(len(messages))) if role_of(messages[at]) in _SAID_THERE), None)
+
+
+def append_units(turn: Turn, units: list[MovedText], *, at: int | None = None) -> Turn:
+    """Return the turn with units at the end of its last message, or of message `at`; after a cache mark as a block of their own."""
+    messages = [dict(message) for message in turn.messages or ()]
+    at = last_asked(messages) if at is None else at
+    if at is None:
+        return turn
+    last = messages[at]
+    text = _last_text(last) or ""
+    tail = _take_end(last, cue_begin(text))
+    more = _append_to_last(last, units, tail)
+    _append_text(last, tail, apart=True)
+    if more is not None:
+        messages.insert(at + 1, more)
+    return turn.with_messages(messages)
+
+
+def _append_to_last(message: Message, units: list[MovedText], tail: str) -> Message | None:
     """Put units after the text of the last message; where a mark ends all that a tool gave, into a new message, which is
     returned.
     """
@@ -182,7 +203,7 @@ def _blocks(turn: Turn) -> int:
     return sum(len(content) if isinstance(content, list) else 1 for content in contents)
 
 
-def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[_Moved]:
+def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[MovedText]:
     content = message.get("content")
     if isinstance(content, str):
         message["content"], moved = _take(content, targets, role_of(message))
@@ -198,7 +219,7 @@ def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[
     return moved
 
 
-def _append(message: Message, units: list[_Moved], tail: str) -> None:
+def _append(message: Message, units: list[MovedText], tail: str) -> None:
     """Put units after the text of a message, before the line ends of `tail`; after a cache mark as a block of their own."""
     if units and _ends_marked(message):
         content = message.get("content")
@@ -313,13 +334,15 @@ def _set_last_text(message: Message, text: str) -> None:
         message["content"] = [*content[:-1], {**content[-1], "text": text}]
 
 
-def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, list[_Moved]]:
+def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, list[MovedText]]:
     """Return the text without what the targets name, and that."""
     traced = text if isinstance(text, Traced) else Traced(text)
     found = parted(traced, targets, role, len(traced))
     if not found.units:
         return traced, []
-    return rearranged(traced, found.kept), [_Moved(traced[unit.start : unit.stop], unit.apart) for unit in found.units]
+    return rearranged(traced, found.kept), [
+        MovedText(traced[unit.start : unit.stop], unit.apart) for unit in found.units
+    ]
 
 
 def moved_noun(target: MoveTarget, samples: Sequence[Turn]) -> tuple[str, str | None]:

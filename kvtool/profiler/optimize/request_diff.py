@@ -11,6 +11,8 @@ from kvtool.profiler.optimize.optimized_log import RequestEdit
 
 _Line = tuple[str, str]
 _CONTEXT = 1
+_MOST_SHOWN = 8
+"""Lines of a stretch that are shown: a block is recognized by its first ones."""
 _MOST_LINES = 20_000
 """Lines of what differs that are compared; of a longer body its beginning."""
 
@@ -26,10 +28,16 @@ def request_diff(edit: RequestEdit) -> str:
         path = (gone or come)[0][0]
         pieces.append(f"@@ {_place(old if gone else new, low if gone else other_low, first)} @@\n")
         pieces += [f" {text}\n" for where, text in old[max(low - _CONTEXT, 0) : low] if where == path]
-        pieces += [f"-{text}\n" for _, text in gone]
-        pieces += [f"+{text}\n" for _, text in _with_places(come, path)]
+        pieces += [f"-{text}\n" for text in _shortened([text for _, text in gone])]
+        pieces += [f"+{text}\n" for text in _shortened([text for _, text in _with_places(come, path)])]
         pieces += [f" {text}\n" for where, text in old[high : high + _CONTEXT] if where == path]
     return "".join(pieces)
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    """Return the first lines of many, and how many there are more."""
+    left = len(lines) - _MOST_SHOWN
+    return lines if left <= 1 else [*lines[:_MOST_SHOWN], f"({left:,} more lines)"]
 
 
 def changed_places(edit: RequestEdit) -> list[str]:
