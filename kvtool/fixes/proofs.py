@@ -16,6 +16,7 @@ from kvtool.diagnose.codes.structure.kv115 import KV115
 from kvtool.diagnose.codes.structure.kv116 import KV116
 from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.structure.kv141 import KV141
+from kvtool.diagnose.codes.structure.kv143 import KV143
 from kvtool.diagnose.codes.structure.kv144 import KV144
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.compare.json_forms import canonical
@@ -392,6 +393,24 @@ def _context_added(before: Turn, after: Turn) -> str | None:
     return "text was lost" if lost else None
 
 
+def _messages_restored(before: Turn, after: Turn) -> str | None:
+    """Check that messages only got longer, each by a text of at least twice its own."""
+    old, new = before.messages or [], after.messages or []
+    if before.tools != after.tools or len(old) != len(new):
+        return "more than the history changed"
+    for one, other in zip(old, new, strict=True):
+        if one == other:
+            continue
+        text, longer = one.get("content"), other.get("content")
+        if {**one, "content": ""} != {**other, "content": ""} or not (
+            isinstance(text, str) and isinstance(longer, str)
+        ):
+            return "more than the history changed"
+        if len(text) >= len(longer):
+            return "a message was shortened"
+    return None
+
+
 def _instructions_last(before: Turn, after: Turn) -> str | None:
     """Check that the instructions are in one other message now, with others in their place, and nothing else differs."""
     old, new = before.messages or [], after.messages or []
@@ -421,6 +440,7 @@ def _roles_only(before: Turn, after: Turn) -> str | None:
 
 
 _P3: dict[str, Check] = {
+    KV143.code: _messages_restored,
     KV144.code: _context_added,
     KV116.code: _roles_only,
     KV101.code: _times_only,

@@ -42,6 +42,7 @@ from kvtool.fixes.forms.stable_delimiter import (
     SingleRole,
 )
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, SingleForm
+from kvtool.fixes.history_kept import HISTORY_KEPT, KEEP_HISTORY, HistoryKept
 from kvtool.fixes.moves.context_blocks import (
     CONTEXT_KEPT,
     CONTEXT_LAST,
@@ -85,6 +86,7 @@ _ORDER_MATTERS = "the order of examples can change answers: evaluate before and 
 _RANK_MATTERS = "documents may be in the order of their rank, which is lost: evaluate before and after"
 _MIDNIGHT = "prompts contain the full hour or midnight instead of the time"
 _PUT_BACK = "prompts get longer, by up to half of the history that the application keeps"
+_WHOLE_HISTORY = "prompts get longer: they contain old messages in whole"
 _LONGER = "prompts get longer: they contain the blocks of earlier turns"
 _ROLE_COUNTS = "the role sets the priority of a text: evaluate before and after"
 _PICTURE_FIRST = "some models answer better with images first: evaluate before and after"
@@ -112,6 +114,10 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hoste
     if cause.slot.logged and role_of_part(cause.slot.part) in ("system", "developer") and ParentPrefix.helps(samples):
         shared = "parent"
         fixes = [_fix(cause, PARENT_PREFIX, "P3", INHERIT, ParentPrefix, WITH_PARENTS, shared=shared, in_order=True)]
+    if hosted and cause.kind.code == KV143.code:  # reads are cheap there, and the memory of an engine is not
+        shared = "history"
+        kept = _fix(cause, HISTORY_KEPT, "P3", KEEP_HISTORY, HistoryKept, _WHOLE_HISTORY, shared=shared, in_order=True)
+        fixes.insert(0, kept)
     if hosted:
         fixes += _own_message(cause, samples, fixes)
     if (passages := PassagesLast.learn(cause, samples)) is not None:

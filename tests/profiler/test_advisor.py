@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -57,7 +58,7 @@ class World:
         """How much longer prompts are with some fixes."""
         self.sizes: dict[str, float] = {}
         """Of groups whose tokens are not `TOKENS`, the part."""
-        self.worths: Callable[[frozenset[str]], dict[str, float]] = lambda _: {}
+        self.worths: Callable[[frozenset[str]], dict[str, float]] = lambda _: {}  # see `prompt_costs`
         """What a provider's prices make of fixes, by group."""
 
     def cause(
@@ -90,8 +91,11 @@ class World:
         for turn in self.samples:
             samples.add(turn)
         ledger = SimpleNamespace(totals=lambda: totals)
-        worths = lambda: self.worths(keys)  # noqa: E731 - a method of the result
-        return SimpleNamespace(ledger=ledger, causes=book, book=lambda _: samples, partial=partial, worths=worths)
+        worths = self.worths(keys)
+        costs = {name: (Decimal(100) - 100 * Decimal(worth), Decimal(100)) for name, worth in worths.items()}
+        return SimpleNamespace(
+            ledger=ledger, causes=book, book=lambda _: samples, partial=partial, prompt_costs=lambda: costs
+        )
 
     def _open(self, group: str, keys: frozenset[str]) -> list[SlotCause]:
         found: list[SlotCause] = []

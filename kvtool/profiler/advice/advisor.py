@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
@@ -40,6 +41,8 @@ class KeptFix:
     after: float
     alone: float
     predicted: float
+    costs: tuple[Decimal, Decimal] | None = None
+    """What the group's prompts cost before it and with it; None where no prices are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,8 +293,10 @@ class Advisor:
                 assert after is not None, "the order was found by running each beginning of it"
                 assert fix.cause is not None
                 predicted = self._predicted(group, chain[:number])
+                spent = [self._trials.cost(name, chain[:length]) for length in (number - 1, number)]
+                costs = None if spent[0] is None or spent[1] is None else (spent[0], spent[1])
                 steps.setdefault(name, []).append(
-                    KeptFix(fix, fix.cause, before, after, alone[name, fix.key], predicted)
+                    KeptFix(fix, fix.cause, before, after, alone[name, fix.key], predicted, costs)
                 )
                 before = after
         return steps

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
@@ -32,8 +33,8 @@ class Trials:
     """Measured hit rates of groups under sets of fixes, and what these are worth.
 
     Where fixes make prompts longer, so that a larger part hits and yet more tokens are computed than without any, the rate counts
-    as no higher than it was. The worth is that rate; where a provider charges for what it stores, it is the part of the prompts'
-    price that the cache saves.
+    as no higher than it was. The worth is that rate; where a provider charges for what it stores, it is what the cache saves, as a
+    part of the first prompts' price without it: below 0 where writes cost more than reads save.
     """
 
     def __init__(self, result: RunResult, again: Again) -> None:
@@ -42,6 +43,8 @@ class Trials:
         """The runs with causes: what is kept in the end was often run before, on the way there."""
         self._rates: dict[tuple[str, frozenset[str]], float] = {}
         self._worths: dict[tuple[str, frozenset[str]], float] = {}
+        self._costs: dict[tuple[str, frozenset[str]], Decimal] = {}
+        self._full = {name: full for name, (_, full) in result.prompt_costs().items()}
         self._first = {group.name: (group.hit_rate, lost_tokens(group)) for group in result.ledger.totals()}
         self._note({group.name: () for group in result.ledger.totals()}, result)
 
@@ -72,6 +75,10 @@ class Trials:
         """Return what decides between fixes; None where that was not run."""
         return self._worths.get((group, _key(chain)))
 
+    def cost(self, group: str, chain: Chain) -> Decimal | None:
+        """Return what the prompts of a group cost with these fixes; None where that was not run or has no price."""
+        return self._costs.get((group, _key(chain)))
+
     def measure(self, wanted: Mapping[str, Chain]) -> dict[str, float]:
         """Return the hit rates with these chains, from one run of those that are not known yet."""
         self._know(wanted)
@@ -88,14 +95,18 @@ class Trials:
             self.run(missing)
 
     def _note(self, chains: Mapping[str, Chain], result: RunResult) -> None:
-        worths = result.worths()
+        costs = result.prompt_costs()
         for group in result.ledger.totals():
             if group.name in chains:
                 rate, most = self._first.get(group.name, (0.0, 0))
                 counted = group.hit_rate if lost_tokens(group) <= most else min(group.hit_rate, rate)
                 key = group.name, _key(chains[group.name])
                 self._rates.setdefault(key, counted)
-                self._worths.setdefault(key, worths.get(group.name, counted))
+                worth = counted
+                if group.name in costs and group.name in self._full:
+                    cost = self._costs.setdefault(key, costs[group.name][0])
+                    worth = float(1 - cost / self._full[group.name])
+                self._worths.setdefault(key, worth)
 
 
 def steady_first(fixes: Iterable[Fix]) -> list[Fix]:

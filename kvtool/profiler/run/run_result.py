@@ -49,23 +49,20 @@ class RunResult:
     partial: bool = False
     """True if Ctrl-C ended the run early."""
 
-    _worths: dict[str, float] = field(default_factory=dict)
-    """What `worths` returned before the books were dropped."""
+    _prompt_costs: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+    """What `prompt_costs` returned before the books were dropped."""
 
-    def worths(self) -> dict[str, float]:
-        """Return by group the part of its prompts' price that the cache saves; empty where no prices are known.
-
-        It falls below 0 where writes to the cache cost more than reads save.
-        """
+    def prompt_costs(self) -> dict[str, tuple[Decimal, Decimal]]:
+        """Return by group what its prompts cost by the rules, and without a cache; empty where no prices are known."""
         money = money_of(self)
         if money is None:
-            return self._worths
-        found: dict[str, float] = {}
+            return self._prompt_costs
+        found: dict[str, tuple[Decimal, Decimal]] = {}
         for name, sides in money.groups.items():
             costs = [side.costs for side in sides.values() if side.costs.requests]
             full = sum((each.without.input for each in costs), Decimal(0))
             if full:
-                found[name] = float(1 - sum((each.predicted.prompt for each in costs), Decimal(0)) / full)
+                found[name] = sum((each.predicted.prompt for each in costs), Decimal(0)), full
         return found
 
     def find(self, kind: type[AnyBook]) -> AnyBook | None:
@@ -80,7 +77,7 @@ class RunResult:
 
     def forget_requests(self) -> None:
         """Keep totals and causes, and nothing that grows with the requests: several such results are kept side by side."""
-        self._worths = self.worths()
+        self._prompt_costs = self.prompt_costs()
         self.ledger.forget_requests()
         self.books = ()
         self.counts = replace(self.counts, hosted=None)
