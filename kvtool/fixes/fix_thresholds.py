@@ -56,6 +56,9 @@ class FixThresholds:
     mark_saving: float = 0.01
     """Part of the cost that other cache marks must save to be advised: the search for them is as exact as that."""
 
+    context_requests: float = 0.3
+    """Part of requests with a block of context under one line for that line to be the application's: some turns find nothing, and
+    first turns may have none. Judged."""
     passage_gain: int = 200
     """Characters of instructions after passages from which on a move is worth it: about 50 tokens, three blocks."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kvtool.accounting.caches.breakpoints import MARK_KEYS, BlockPlace, block_places
+from kvtool.accounting.caches.breakpoints import BlockPlace, block_places
 from kvtool.accounting.caches.mark_plan import MarkSet, placed
 from kvtool.accounting.caches.providers import Provider
+from kvtool.text.cache_marks import without_marks
 from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
 
@@ -31,7 +32,11 @@ def marked_turn(turn: Turn, marks: MarkSet, rules: Provider) -> Turn:
         target: Any = {"tools": tools, **dict(enumerate(messages))}
         for step in places[at].path:
             target = target[step]
-        target[_NAMES[rules.needs_mark]] = mark
+        said = target.get("content")
+        if isinstance(said, str) and role_of(target) != "tool":  # only a block of a list takes a mark
+            target["content"] = [{"type": "text", "text": said, _NAMES[rules.needs_mark]: mark}]
+        else:
+            target[_NAMES[rules.needs_mark]] = mark
     settings = turn.call.settings
     if settings.cache_ttl is not None or (rules.implicit and settings.cache_mode != "explicit"):
         mode = "explicit" if rules.implicit else settings.cache_mode
@@ -49,11 +54,9 @@ def _is_answer(turn: Turn, place: BlockPlace) -> bool:
 
 def _bare(holder: Any) -> Any:
     """Return a copy of a block without its marks."""
-    if not isinstance(holder, dict):
-        return holder
-    found = {key: value for key, value in holder.items() if key not in MARK_KEYS}
-    if isinstance(inner := found.get("function"), dict):
-        found["function"] = _bare(inner)
+    found = without_marks(holder)
+    if isinstance(found, dict) and isinstance(inner := found.get("function"), dict):
+        found["function"] = without_marks(inner)
     return found
 
 

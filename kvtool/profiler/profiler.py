@@ -334,14 +334,14 @@ class Profiler:
 
     def explained(self) -> RunResult:
         """Make one pass with causes. Raises TrialInterruptedError if it is interrupted."""
-        result = self.runs.run("accounting", self.plan, explained_run)
+        result = self.runs.run("accounting", self.plan, partial(explained_run, money=self.runs.money_book()))
         if result.partial:
             raise TrialInterruptedError
         return result
 
     def counted(self) -> RunResult:
         """Make one pass for the hits alone. Raises TrialInterruptedError if it is interrupted."""
-        result = self.runs.run("accounting", self.plan, counted_run)
+        result = self.runs.run("accounting", self.plan, partial(counted_run, money=self.runs.money_book()))
         if result.partial:
             raise TrialInterruptedError
         return result
@@ -354,9 +354,10 @@ class Profiler:
         block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
         if self._tried is None or self._tried.result is not result:
             again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
-            self._tried = Tried(result, again, partial(propose, block_size=block_size))
+            self._tried = Tried(result, again, partial(propose, block_size=block_size, hosted=self.plan.hosted))
         capacity = None if blocks is None else (blocks - 1) * block_size
-        return Advisor(self._tried, tiers=tiers, capacity=capacity, lookahead=self._lookahead(result)).advise()
+        lookahead, hosted = self._lookahead(result), self.plan.hosted
+        return Advisor(self._tried, tiers=tiers, capacity=capacity, lookahead=lookahead, compares=hosted).advise()
 
     def _lookahead(self, result: RunResult) -> Lookahead | None:
         """Return a part of a large log if the part represents all of it."""
@@ -421,7 +422,9 @@ class Profiler:
         except TrialInterruptedError:
             result.partial = True
             return []
-        return teller.findings(advice, self.edits)
+        from kvtool.profiler.reported.rule_agreement import rule_differences, with_estimates
+
+        return with_estimates(teller.findings(advice, self.edits), rule_differences(result))
 
     def edits_of(self, fix: Fix) -> list[FileEdit] | str:
         """Return the edits of the workload's own files for a kept fix, or the reason for none; computed once for each."""

@@ -175,6 +175,9 @@ class Money(Model):
     paid_parts: MoneyParts | None
     predicted: Amount | None
     with_fixes: Amount | None
+    """With the fixes that were kept; where none was, with the cheapest cache marks."""
+    with_marks: Amount | None
+    """With the fixes that were kept and the cheapest cache marks, where these save more."""
     without_cache: Amount | None
     logged: Amount | None
     """What the log itself says that the requests cost."""

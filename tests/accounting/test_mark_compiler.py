@@ -12,9 +12,9 @@ import pytest
 
 from kvtool.accounting.caches.cache_rules import CacheRules
 from kvtool.accounting.caches.mark_plan import OTHERS, MarkPlace, MarkPlan, MarkSet, PlacedMark, set_of
-from kvtool.accounting.caches.prompt_layout import PromptLayout
 from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.accounting.caches.providers import Provider, find_provider
+from kvtool.accounting.caches.request_layout import PromptLayout
 from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.prices.bill import Charged, bill_of
 from kvtool.accounting.prices.mark_compiler import compile_marks, plan_sets

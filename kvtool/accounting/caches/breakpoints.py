@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from kvtool.accounting.caches.providers import Provider
 from kvtool.errors import KvtoolError
+from kvtool.text.cache_marks import CACHE_MARKS
 from kvtool.text.message import Message, role_of
 from kvtool.text.pieces import found_in_order
 from kvtool.text.quantities import parse_duration
@@ -17,8 +18,6 @@ from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
-MARK_KEYS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
-"""Keys of a content block that mark the end of a stored prefix."""
 _LEADING = ("system", "developer")
 _RESULTS = ("tool", "function")
 _ASKING = ("user", *_RESULTS)
@@ -228,7 +227,7 @@ def _paths(message: Message) -> list[tuple[str | int, ...]]:
 def _mark(holder: object) -> CacheMark | None:
     if not isinstance(holder, dict):
         return None
-    for name in MARK_KEYS:
+    for name in CACHE_MARKS:
         value = holder.get(name)
         if value:
             return CacheMark(_seconds(value.get("ttl")) if isinstance(value, dict) else None)

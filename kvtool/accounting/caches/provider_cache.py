@@ -14,8 +14,8 @@ from kvtool.accounting.caches.calibration_ratio import Scale, TokenRatios
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.caches.forks import Forks, find_forks, settings_digest
 from kvtool.accounting.caches.mark_plan import last_blocks, lead_blocks, prefix_keys, unmarkable_blocks
-from kvtool.accounting.caches.prompt_layout import PromptLayout, is_charged_for_an_hour, written_tokens
 from kvtool.accounting.caches.providers import Provider
+from kvtool.accounting.caches.request_layout import PromptLayout, is_charged_for_an_hour, written_tokens
 from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.caches.timed_tree import LONG, TimedNode, TimedTree, Use
 from kvtool.accounting.log_clock import CLOCK, day_of

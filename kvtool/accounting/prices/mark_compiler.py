@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import combinations, product
 
 from kvtool.accounting.caches.mark_plan import OTHERS, MarkPlace, MarkSet, PlacedMark, placed
-from kvtool.accounting.caches.prompt_layout import PromptLayout, replay, share_keys
+from kvtool.accounting.caches.request_layout import PromptLayout, replay, share_keys
 from kvtool.accounting.caches.timed_tree import SHORT
 from kvtool.accounting.prices.bill import Charged, bill_of
 from kvtool.accounting.prices.price_row import Rates

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import cached_property
 
 from kvtool.accounting.caches.mark_plan import MarkPlan, MarkSet, PlacedMark, set_of
-from kvtool.accounting.caches.prompt_layout import PromptLayout
+from kvtool.accounting.caches.request_layout import PromptLayout
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.prices.bill import shown_money

@@ -108,6 +108,7 @@ def _money(
     cheaper: CheaperMarks | None = None
     if priced and marks is not None and marks.tries:
         best, cheaper = _best(book, side, fixed, marks)
+    on_top = cheaper is not None and cheaper.cost != best
     base = paid if paid is not None else costs.predicted.total
     span = None if book.first is None or book.last is None else book.last - book.first
     saved = None if best is None else costs.predicted.total - best  # what the provider lost is saved by no fix
@@ -122,6 +123,7 @@ def _money(
         paid_parts=_parts(costs.paid) if paid is not None else None,
         predicted=known_amount_text(costs.predicted.total) if priced and predicts else None,
         with_fixes=known_amount_text(best),
+        with_marks=known_amount_text(cheaper.cost) if cheaper is not None and on_top else None,
         without_cache=known_amount_text(costs.without.total) if priced else None,
         logged=known_amount_text(book.logged) if book.logged_requests else None,
         days=None if span is None else span / _DAY,
@@ -139,18 +141,18 @@ def _money(
 def _best(
     book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkTrial
 ) -> tuple[Decimal, CheaperMarks | None]:
-    """Return the least cost by the rules, with the kept fixes and with the cheapest marks, each from a run; and these marks."""
-    best, tried = side.costs.predicted.total, [marks.cheaper]
+    """Return the cost by the rules with the kept fixes, and marks that cost less on top of them.
+
+    Each is from a run; where no fix was kept, the first is the cost with these marks.
+    """
+    now = side.costs.predicted.total
     fixed_money = None if fixed is None else money_of(fixed.result)
     if fixed is not None and fixed_money is not None:
         again = fixed_money.total[book.told].costs
         if again.requests == side.costs.requests:
-            best = min(best, again.predicted.total)
-            tried.append(fixed.marks.cheaper)
-    cheaper = min((each for each in tried if each is not None), key=lambda each: each.cost, default=None)
-    if cheaper is None or (cheaper.cost >= best and not marks.refused):
-        return best, None
-    return cheaper.cost, cheaper
+            return again.predicted.total, fixed.marks.cheaper
+    cheaper = marks.cheaper
+    return now if cheaper is None else min(now, cheaper.cost), cheaper
 
 
 def _group_read(side: MoneySide) -> GroupRead:
@@ -225,6 +227,7 @@ def _only_gpu(gpu: GpuMoney, requests: int) -> Money:
         paid_parts=None,
         predicted=None,
         with_fixes=None,
+        with_marks=None,
         without_cache=None,
         logged=None,
         days=None,

@@ -111,7 +111,11 @@ def explained_run(
 
 
 def cause_run(
-    setup: RunSetup, *, groups: Collection[str] | None = None, one_in: Mapping[str, int] | None = None
+    setup: RunSetup,
+    *,
+    groups: Collection[str] | None = None,
+    one_in: Mapping[str, int] | None = None,
+    money: MoneyBook | None = None,
 ) -> RunLoop:
     """Make a run that finds hits and the causes of losses (of these groups, if given), and no fate of any token; see
     `explained_run`."""
@@ -119,7 +123,7 @@ def cause_run(
     server = setup.make_server(ladder=False)
     ledger = new_ledger(plan, maker, server.traits, find_gaps=True, fates=False)
     writer = CauseWriter(plan, maker, server.traits, ledger, looks=CauseSample(one_in or {}, groups))
-    books = [setup.time_book(server.traits)] if server.traits.has_clock else []
+    books = [*setup.price_books(money), *([setup.time_book(server.traits)] if server.traits.has_clock else [])]
     return RunLoop(setup, server, writer, books, read_divided(setup, CauseSample(one_in or {}, groups)))
 
 

@@ -74,7 +74,12 @@ def _amounts(report: Report, money: Money) -> Iterator[tuple[str, str, str, str]
     if money.with_fixes is not None and (best or Decimal(money.with_fixes) < Decimal(money.predicted or 0)):
         saved = _saving(money)
         shown = shown_money(saved, money.currency) if saved > 0 else ""
-        yield "With fixes", best, shown_amount(money.with_fixes, money.currency), shown
+        estimated = any(finding.estimate for finding in report.findings)
+        label = "With fixes (estimate)" if estimated else "With fixes"
+        yield label, best, shown_amount(money.with_fixes, money.currency), shown
+    if money.with_marks is not None:
+        shown = shown_money(Decimal(money.predicted or 0) - Decimal(money.with_marks), money.currency)
+        yield "With fixes and the cheapest marks", "", shown_amount(money.with_marks, money.currency), shown
     if money.without_cache is not None:
         yield "Without a cache", percent(0.0), shown_amount(money.without_cache, money.currency), ""
     if money.gpu is not None:
@@ -97,7 +102,10 @@ def _basis(report: Report) -> Iterator[str]:
         if parts:
             yield f"Paid: {', '.join(parts)}."
     if money.with_fixes is not None and (saved := _saving(money)) > 0:
-        yield f"With fixes: {'; '.join(filter(None, (marks_in_words(money.marks), _per_month(saved, money))))}."
+        done = marks_in_words(money.marks) if money.with_marks is None else ""
+        yield f"With fixes: {'; '.join(filter(None, (done, _per_month(saved, money))))}."
+    if money.with_marks is not None:
+        yield f"Cheapest marks: {marks_in_words(money.marks)}."
     if money.gpu is not None:
         yield f"Own GPUs: {money.gpu.saved_seconds:,.1f} s of prefill saved (predicted) at ${money.gpu.hour} per hour."
 
