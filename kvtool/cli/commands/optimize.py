@@ -103,7 +103,7 @@ class OptimizeCommand(Command):
                 "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
             )
             if edited is not None:
-                why = "its fixes need consent (--allow)"
+                why += "; its fixes need consent (--allow)"
             print(f"kvtool: {why}; {self.editing.output} was not written", file=sys.stderr)
         with printing():
             self._print(outcome.written(undo=undo, output=output))

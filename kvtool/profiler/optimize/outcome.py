@@ -14,7 +14,7 @@ from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_break
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
 from kvtool.profiler.optimize.optimized_log import OptimizedLog, edit_log
-from kvtool.profiler.optimize.optimizer import needing_consent, optimize
+from kvtool.profiler.optimize.optimizer import EditedRuns, needing_consent, optimize
 from kvtool.profiler.optimize.request_diff import changed_places
 from kvtool.profiler.optimize.sdk_snippet import Sdk, sdk_of
 from kvtool.profiler.reported.rule_agreement import rule_differences
@@ -61,8 +61,9 @@ def optimized(
 
     Raises TrialInterruptedError where Ctrl-C came in between.
     """
-    found = optimize(opened, tiers, progress)
-    forbidden, left = needing_consent(opened, tiers, progress, found)
+    runs = EditedRuns(opened, progress)
+    found = optimize(runs, tiers)
+    forbidden, left = needing_consent(runs, tiers)
     order = request_order(opened, progress, found.before)
     log = edit_log(opened, _fixes(each.step for each in found.done), progress)
     allowed = log is not None

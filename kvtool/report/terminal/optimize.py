@@ -234,7 +234,12 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     elif document.request_order is not None:
         say(console, "The prompts need no change.", indent=0)
     elif document.needs_consent:
-        say(console, "Nothing was written: these edits need your consent.", indent=0)
+        done = f"Nothing to change in the tiers {', '.join(document.tiers)}."
+        say(
+            console,
+            done if document.edited_log is None else "Nothing was written: these edits need your consent.",
+            indent=0,
+        )
     else:
         say(
             console,
