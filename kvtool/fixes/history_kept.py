@@ -13,7 +13,7 @@ from kvtool.workload.turn import Turn
 
 HISTORY_KEPT = "history-kept"
 """The kind of a fix that leaves old messages as they are."""
-KEEP_HISTORY = "send old messages as they were sent first: shorten none of them"
+KEEP_HISTORY = "send old messages as they were sent first, and shorten no message"
 
 _MOST_SESSIONS = 1024
 

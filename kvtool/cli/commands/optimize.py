@@ -102,9 +102,8 @@ class OptimizeCommand(Command):
             why = (
                 "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
             )
-            if edited is not None:
-                why = "its fixes need consent (--allow)"
-            print(f"kvtool: {why}; {self.editing.output} was not written", file=sys.stderr)
+            consent = "" if edited is None else " (its fixes need consent: --allow)"
+            print(f"kvtool: {why}; {self.editing.output} was not written{consent}", file=sys.stderr)
         with printing():
             self._print(outcome.written(undo=undo, output=output))
         opened.check_read()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kvtool.fixes.turn_texts import texts_of
 from kvtool.text.cache_marks import CACHE_MARKS, marks_on, without_marks
 from kvtool.text.message import Message, role_of
-from kvtool.text.traced import marks_of
+from kvtool.text.traced import Origin, marks_of
 from kvtool.workload.turn import Turn
 
 Pointer = tuple[str | int, ...]
@@ -65,6 +65,7 @@ class _Record:
 
     def __init__(self, value: Any) -> None:
         self.value = value
+        self._before = json.loads(json.dumps(value))
 
     def at(self, pointer: Pointer) -> Any:
         found = self.value
@@ -73,6 +74,21 @@ class _Record:
                 found = found[step]
             except (KeyError, IndexError, TypeError) as error:
                 raise NotInRecordError("its text is not in the record itself") from error
+        return found
+
+    def locate(self, text: str) -> Pointer:
+        """Return where a text of the request is: where it was read, else where the record has the same text."""
+        origin = _origin(text)
+        plain = str.__str__(text)
+        if origin is not None and origin.pointer:
+            try:
+                if self.at(origin.pointer) == plain:
+                    return origin.pointer
+            except NotInRecordError:
+                pass  # it was read out of a text, or by another name
+        found = next((place for place, leaf in _leaves(self._before) if leaf == plain), None)
+        if found is None or self.at(found) != plain:
+            raise NotInRecordError("its text is not in the record itself")
         return found
 
     def change_messages(self, before: Sequence[Message], after: Sequence[Message]) -> None:
@@ -91,36 +107,29 @@ class _Record:
             return
         if not isinstance(old, list) or not isinstance(new, list):
             raise NotInRecordError("its content is of no known form")
-        places = [_pointer_of_part(part) for part in old]
-        first = next((place for place in places if place), None)
+        left = list(new)
+        kept: list[tuple[Any, Any]] = []
+        gone: list[Any] = []
+        for part in old:
+            if left and (part is left[0] or part == left[0] or _is_of(part, left[0])):
+                kept.append((part, left.pop(0)))
+            else:
+                gone.append(part)
+        first = next((self.locate(part["text"]) for part in old if _text_of(part) is not None), None)
         if first is None:
             raise NotInRecordError("no place of its text is known")
-        holder = first[: _index_of_part(first)]
-        parts = self.at(holder)
-        if not isinstance(parts, list):
-            raise NotInRecordError("its parts are no list")
-        left = list(new)
-        kept: list[tuple[Any, Any, Pointer | None]] = []
-        gone: list[Pointer] = []
-        for part, place in zip(old, places, strict=True):
-            if left and (part is left[0] or part == left[0] or (place and _pointer_of_part(left[0]) == place)):
-                kept.append((part, left.pop(0), place))
-            elif place is None:
-                raise NotInRecordError("a part without a place changed")
-            else:
-                gone.append(place)
-        for part, other, place in kept:
+        depth = _index_of_part(first)
+        parts, sample = self.at(first[:depth]), self.at(first[: depth + 1])
+        removed = sorted(_int(self.locate(part["text"])[depth]) for part in gone if _text_of(part) is not None)
+        for part, other in kept:
             if part != other:
-                self._change_part(part, other, place)
-        sample = self.at((*holder, first[len(holder)]))
+                self._change_part(part, other, self.locate(part["text"]))
         new_parts = [_block_like(sample, str.__str__(part["text"])) for part in left]
-        for place in reversed(gone):
-            del parts[_int(place[len(holder)])]
+        for at in reversed(removed):
+            del parts[at]
         parts.extend(new_parts)
 
-    def _change_part(self, part: Any, other: Any, place: Pointer | None) -> None:
-        if place is None:
-            raise NotInRecordError("a part without a place changed")
+    def _change_part(self, part: Any, other: Any, place: Pointer) -> None:
         text = other.get("text")
         if isinstance(text, str) and isinstance(part.get("text"), str) and part["text"] != text:
             self.at(place[:-1])[place[-1]] = str.__str__(text)
@@ -128,12 +137,8 @@ class _Record:
             _set_marks(self.at(place[:-1]), marks_on(part), marks_on(other))
 
     def _change_text(self, was: Message, now: Message, old: str, new: Any) -> None:
-        place = _pointer(old)
-        if not place:
-            raise NotInRecordError("no place of its text is known")
+        place = self.locate(old)
         holder, key = self.at(place[:-1]), place[-1]
-        if not isinstance(holder[key], str):
-            raise NotInRecordError("its text is not in the record itself")
         if isinstance(new, str):
             holder[key] = str.__str__(new)
             if marks_on(was) != marks_on(now):
@@ -146,7 +151,7 @@ class _Record:
 
     def _add_message(self, before: Sequence[Message], after_number: int, message: Message) -> None:
         """Add a message after that of a number; blocks beside results of tools go into the message that holds these."""
-        place = next((found for found in _places_of(before[after_number]) if found), None)
+        place = next((self.locate(text) for text in _texts_of(before[after_number])), None)
         at = next((n for n, step in enumerate(place or ()) if n and isinstance(step, int)), None)
         if place is None or at is None:
             raise NotInRecordError("its messages are no list")
@@ -197,7 +202,7 @@ class _Record:
         raise NotInRecordError("its messages are no list")
 
     def _raw_tools(self, turn: Turn, count: int) -> list[Any]:
-        place = next((found for message in turn.messages or () for found in _places_of(message) if found), ())
+        place = next((self.locate(text) for message in turn.messages or () for text in _texts_of(message)), ())
         at = next((n for n, step in enumerate(place) if isinstance(step, int)), len(place))
         for depth in range(min(at, len(place)), -1, -1):
             holder = self.at(place[:depth])
@@ -231,25 +236,44 @@ def _is_same(was: Message, now: Message) -> bool:
     """Return whether a message is an earlier one, changed or not."""
     if was is now or was == now:
         return True
-    places = set(_places_of(was)) - {()}
-    return role_of(was) == role_of(now) and bool(places & set(_places_of(now)))
+    origins = [{id(_origin(text)) for text in _texts_of(message)} for message in (was, now)]
+    return role_of(was) == role_of(now) and bool(origins[0] & origins[1])
 
 
-def _places_of(message: Message) -> list[Pointer]:
+def _texts_of(message: Message) -> list[str]:
     content = message.get("content")
     if isinstance(content, str):
-        return [_pointer(content)]
-    return [_pointer_of_part(part) or () for part in content] if isinstance(content, list) else []
+        return [content]
+    parts = content if isinstance(content, list) else []
+    return [text for part in parts if (text := _text_of(part)) is not None]
 
 
-def _pointer(text: str) -> Pointer:
-    """Return where in the record the first character of a text with a place was read."""
-    return next((mark.origin.pointer for mark in marks_of(text) if mark.origin is not None), ())
+def _text_of(part: Any) -> str | None:
+    text = part.get("text") if isinstance(part, dict) else None
+    return text if isinstance(text, str) else None
 
 
-def _pointer_of_part(part: Any) -> Pointer | None:
-    named = next((part[key] for key in ("text", "type") if isinstance(part.get(key), str)), None) if part else None
-    return (_pointer(named) or None) if isinstance(named, str) else None
+def _is_of(part: Any, other: Any) -> bool:
+    """Return whether a later part is an earlier one with another text: its first character was read at the same place."""
+    texts = _text_of(part), _text_of(other)
+    return texts[0] is not None and texts[1] is not None and _origin(texts[0]) is _origin(texts[1]) is not None
+
+
+def _origin(text: str) -> Origin | None:
+    """Return where the first character of a text with a place was read."""
+    return next((mark.origin for mark in marks_of(text) if mark.origin is not None), None)
+
+
+def _leaves(value: Any, place: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
+    """Yield all texts of a JSON value with their places."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            yield from _leaves(each, (*place, name))
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from _leaves(each, (*place, at))
 
 
 def _index_of_part(place: Pointer) -> int:

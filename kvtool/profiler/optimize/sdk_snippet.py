@@ -33,9 +33,11 @@ class _Said:
     blocks: list[_Block]
 
 
-def sdk_of(edit: RequestEdit, formats: Sequence[str]) -> Sdk:
-    """Return the library that sent a request, as far as its log shows it; else that of its API."""
+def sdk_of(edit: RequestEdit, formats: Sequence[str]) -> Sdk | None:
+    """Return the library that sent a request, as far as its log shows it; else that of its API. None: no code of it is known."""
     model = edit.turn.call.model or ""
+    if "gemini" in formats or "converse" in formats or "bedrock" in formats:
+        return None
     if "litellm" in formats or "/" in model:
         return "LiteLLM"
     if "langsmith" in formats or '"lc"' in (text := json.dumps(edit.before)[:100_000]):

@@ -66,15 +66,16 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
 def _request(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     """Print one edited request of a log as a diff, and the code that sends it."""
     log, edited = outcome.log, outcome.document.edited_log
-    if log is None or log.example is None or edited is None or outcome.sdk is None:
+    if log is None or log.example is None or edited is None:
         return
     put(console)
     put(console, f"  One of {plural(edited.requests, 'edited request')}, before and after:", "bold")
     put_patch(console, request_diff(log.example), plain=plain)
-    put(console)
-    put(console, f"  Send it like this ({outcome.sdk}):", "bold")
-    for line in snippet(log.example, outcome.sdk).split("\n"):
-        put(console, f"  {sanitize(line, ascii_only=plain)}")
+    if outcome.sdk is not None:
+        put(console)
+        put(console, f"  Send it like this ({outcome.sdk}):", "bold")
+        for line in snippet(log.example, outcome.sdk).split("\n"):
+            put(console, f"  {sanitize(line, ascii_only=plain)}")
     for reason, count in edited.left_as_they_are.items():
         _told(console, f"{plural(count, 'request')} left as logged: {sanitize(reason, ascii_only=plain)}.", "yellow")
 
@@ -238,7 +239,12 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     elif document.request_order is not None:
         say(console, "The prompts need no change.", indent=0)
     elif document.needs_consent:
-        say(console, "Nothing was written: these edits need your consent.", indent=0)
+        done = f"Nothing to change in the tiers {', '.join(document.tiers)}."
+        say(
+            console,
+            done if document.edited_log is None else "Nothing was written: these edits need your consent.",
+            indent=0,
+        )
     else:
         say(
             console,
