@@ -192,7 +192,7 @@ class _Record:
 
     def set_cache_mode(self, turn: Turn, mode: str | None) -> None:
         """Say in the body beside the messages who sets cache marks."""
-        places = (place for message in turn.messages or () for place in _places_of(message))
+        places = (self.locate(text) for message in turn.messages or () for text in _texts_of(message))
         for place in places:
             at = next((n for n, step in enumerate(place) if isinstance(step, int)), 0)
             body = self.at(place[: at - 1]) if at else None

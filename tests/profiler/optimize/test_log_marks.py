@@ -1,4 +1,4 @@
-"""Cache marks that `kvtool optimize` writes into a log: what they cost is what the written log costs, and its provider takes them."""
+"""Cache marks that `kvtool optimize` writes into a log: they cost what the written log costs, and its provider takes them."""
 
 from __future__ import annotations
 
