@@ -31,10 +31,10 @@ def edited_record(value: Any, before: Turn, after: Turn) -> Any:
     if before.messages is None or after.messages is None:
         raise NotInRecordError("the request has no messages")
     record = _Record(json.loads(json.dumps(value)))
-    record.change_tools(before, after)
-    record.change_messages(before.messages, after.messages)
     if after.call.settings.cache_mode != before.call.settings.cache_mode:
         record.set_cache_mode(before, after.call.settings.cache_mode)
+    record.change_tools(before, after)
+    record.change_messages(before.messages, after.messages)
     return record.value
 
 
