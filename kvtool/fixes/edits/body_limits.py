@@ -36,7 +36,8 @@ def refusals(body: Any, before: Any = None) -> list[str]:
       UKGovernmentBEIS/inspect_ai#3967, continuedev/continue#6937). Blocks with thinking come back as they were
       (platform.claude.com/docs/en/build-with-claude/extended-thinking; anomalyco/opencode#23574).
     - OpenAI, GPT-5.6 and later: at most 4 `prompt_cache_breakpoint`, none on an answer of the model
-      (docs.rs/async-openai/0.42.0, PromptCacheOptionsParam; docs.langchain4j.dev, OpenAiOfficialPromptCacheBreakpoint).
+      (docs.rs/async-openai/0.42.0, PromptCacheOptionsParam; docs.langchain4j.dev, OpenAiOfficialPromptCacheBreakpoint);
+      instructions are a text (developers.openai.com/api/reference/responses).
     - Gemini: a request with `cachedContent` has no system instruction and no tools beside it; signed parts come back as they were
       (ai.google.dev/gemini-api/docs/caching; ai.google.dev/gemini-api/docs/thought-signatures).
     """
@@ -73,6 +74,8 @@ def _marks_refused(body: dict[str, Any]) -> Iterator[str]:
         )  # one for the whole request takes a place, too
         if count > _MOST_MARKS:
             yield f"{count} marks ({name}), {_MOST_MARKS} are allowed"
+    if isinstance(body.get("instructions"), list):
+        yield "instructions: they are a text, not blocks"
     longest_before: dict[str, Any] | None = None
     for each in _marked(body, _CLAUDE_MARK):
         if each.block.get("type") in _THINKING:
@@ -87,6 +90,8 @@ def _marks_refused(body: dict[str, Any]) -> Iterator[str]:
         else:
             longest_before = {"ttl": ttl, "size": _TTLS[ttl]}
     for place, message in _messages(body):
+        if place.startswith("input") and any(block.get("type") == "text" for _, block in _blocks(place, message)):
+            yield f"{place}: a text of the Responses API is an input_text"
         if _is_claude(body) and message.get(_CLAUDE_MARK):
             yield f"{place}: a mark belongs on a block of the content"
         answers = message.get("role") in ("assistant", "model")

@@ -14,6 +14,8 @@ from kvtool.workload.turn import Turn
 
 Pointer = tuple[str | int, ...]
 _TOOL_LISTS = ("tools", "functions")
+_OF_RESPONSES = "input"
+"""The name of the messages in OpenAI's Responses API, whose blocks of text have a type of their own."""
 _OF_RESULT = ("tool_result", "tool_use_id", "toolResult")
 
 
@@ -146,7 +148,8 @@ class _Record:
             return
         if not isinstance(new, list) or not isinstance(holder, dict):
             raise NotInRecordError("its content is of no known form")
-        holder[key] = [{**part, "text": str.__str__(part["text"])} for part in new]
+        kind = {"type": "input_text"} if _OF_RESPONSES in place else {}
+        holder[key] = [{**part, **kind, "text": str.__str__(part["text"])} for part in new]
         _set_marks(holder, marks_on(was), marks_on(now))
 
     def _add_message(self, before: Sequence[Message], after_number: int, message: Message) -> None:

@@ -102,9 +102,14 @@ def _log(
     tried = [(fixes, allowed) for fixes, allowed in ((_fixes(steps), True), (_fixes(forbidden), False)) if fixes]
     for fixes, allowed in tried or [([], True)]:
         marks = cheaper_marks(opened, fixes, progress)
-        log = edit_log(opened, [*fixes, *([] if marks is None else [marks.fix])], progress)
-        if log is not None:
-            return log, marks, allowed
+        marked = None if marks is None else edit_log(opened, [*fixes, marks.fix], progress)
+        if marked is not None and not marked.left:
+            return marked, marks, allowed
+        log = edit_log(opened, fixes, progress)  # a mark that has no place in a record keeps no other fix from it
+        if log is not None and (marked is None or log.changed > marked.changed):
+            return log, None, allowed
+        if marked is not None:
+            return marked, marks, allowed
     return None, None, True
 
 
