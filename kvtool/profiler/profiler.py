@@ -30,7 +30,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
-from kvtool.profiler.left_out import left_out, refused_marks
+from kvtool.profiler.left_out import left_out, reasoning_left_out, refused_marks
 from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
@@ -253,6 +253,15 @@ class Profiler:
             result.partial = without.partial
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
+        if (
+            self.wanted.advice
+            and not result.partial
+            and (keys := result.find(MissBook)) is not None
+            and keys.cache_keys > 1
+        ):
+            from kvtool.profiler.reported.one_key import with_key_gain
+
+            findings = with_key_gain(findings, result, partial(self.runs.priced, "trying one cache key"))
         findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
         misses = result.find(MissBook)
         self._check_by(misses)
@@ -412,10 +421,13 @@ class Profiler:
         self._marks = self._mark_trial(result)
         if self._marks is not None:
             found = [self._marks.proven(finding) for finding in found]
+        sample = sample_turns(self.source)
+        if any(turn.messages for turn in sample):
+            self.told += reasoning_left_out(self.renderer.chat_template, sample)
         try:
             keyed = result.counts.keyless < result.counts.routed
             found = trials.proven(found, [*run_fixes(groups, plan, keyed=keyed), *setting_fixes(result)])
-            found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))
+            found += trials.checked(check_chat_template(self.renderer, sample))
         except TrialInterruptedError:
             result.partial = True
         return found + shared

@@ -20,13 +20,6 @@ def test_a_longer_retention_keeps_prefixes(in_folder: Command) -> None:
     assert expired["tried"]["group_after"] > 0.7 > 0.0 == expired["tried"]["group_before"]
 
 
-def test_one_key_for_one_prefix(in_folder: Command) -> None:
-    sent = [Sent("gpt-5.2", 10.0 * n, cached=0, body={"prompt_cache_key": f"k{n}"}) for n in range(6)]
-    split = finding(profiled(in_folder, sent), "KV302")
-    assert split["fix"].startswith("send one prompt_cache_key with all requests")
-    assert split["tried"]["group_after"] > 0.7
-
-
 def test_a_model_without_retentions_is_offered_none(in_folder: Command) -> None:
     mark = {"type": "ephemeral"}
     sent = [Sent("claude-sonnet-4-5", 7200.0 * n, 5100, None, system=5000, mark=mark) for n in range(4)]

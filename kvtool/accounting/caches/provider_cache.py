@@ -39,13 +39,12 @@ _MOST_KEYS = 50_000
 
 @dataclass(slots=True)
 class ScopedTree:
-    """The prompts sent within one scope, and the latest request's rules, its model, provider and cache key."""
+    """The prompts sent within one scope, and the latest request's rules, model and provider."""
 
     tree: TimedTree
     rules: Provider
     model: str | None
     provider: str | None
-    key: str | None
 
 
 @dataclass(slots=True)
@@ -118,9 +117,7 @@ class ProviderCache:
         asked = self._asked(job, rules, now, scope)
         scoped = self.trees.get(scope)
         if scoped is None:
-            scoped = self.trees[scope] = ScopedTree(
-                TimedTree(), rules, job.turn.call.model, job.turn.call.provider, job.turn.call.scope.key
-            )
+            scoped = self.trees[scope] = ScopedTree(TimedTree(), rules, job.turn.call.model, job.turn.call.provider)
         scoped.rules, tree = rules, scoped.tree
         path = tree.path(asked.ids)
         found = self._prefix(path, asked) if rules.keeps == "prefix" else self._entries(path, asked)

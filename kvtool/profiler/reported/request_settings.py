@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kvtool.accounting.caches.dated_rules import find_rule
-from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.diagnose.codes.run.kv305 import KV305
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.run.run_result import RunResult
@@ -17,17 +16,12 @@ _LONGEST = "24h"
 
 
 def setting_fixes(result: RunResult) -> list[Fix]:
-    """Return what could win back prefixes that expired, or that cache keys split, in a run by providers' rules."""
+    """Return what could win back prefixes that expired in a run by providers' rules."""
     hosted = result.counts.hosted
     if hosted is None or not hosted.rules.dated:
         return []
-    scopes = hosted.trees.values()
-    fixes = []
-    if any(_LONGEST in dict(scope.rules.retentions) for scope in scopes):
-        fixes.append(retention_fix(_LONGEST))
-    if len({scope.key for scope in scopes}) > 1:
-        fixes.append(one_key_fix())
-    return fixes
+    offered = any(_LONGEST in dict(scope.rules.retentions) for scope in hosted.trees.values())
+    return [retention_fix(_LONGEST)] if offered else []
 
 
 def retention_fix(name: str) -> Fix:
@@ -39,12 +33,6 @@ def retention_fix(name: str) -> Fix:
         return replace(call, settings=replace(call.settings, retention=name))
 
     return fix_of_calls(f"retention-{name}", KV305.code, f'set "prompt_cache_retention": "{name}"', retained)
-
-
-def one_key_fix() -> Fix:
-    """Return the fix that sends all requests with one cache key."""
-    what = "send one prompt_cache_key with all requests"
-    return fix_of_calls("one-key", KV302.code, what, lambda call: replace(call, scope=replace(call.scope, key=None)))
 
 
 def offered_retentions(call: Call) -> list[str]:

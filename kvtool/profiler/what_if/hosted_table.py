@@ -19,12 +19,8 @@ from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
-from kvtool.profiler.reported.request_settings import (
-    fix_of_calls,
-    offered_retentions,
-    one_key_fix,
-    retention_fix,
-)
+from kvtool.profiler.reported.one_key import one_key_fix
+from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.workload_runs import WorkloadRuns
 from kvtool.results.choices import ChangeKind
