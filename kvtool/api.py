@@ -166,6 +166,7 @@ def check(
     no_config: bool = False,
     tokenizer: AnyPath | None = None,
     min_hit_rate: float | str | None = None,
+    max_cost_per_1k: float | str | None = None,
     error_on: Sequence[str] = (),
     baseline: AnyPath | None = None,
     max_drop: float | str | None = None,
@@ -191,6 +192,7 @@ def check(
         no_config: Read no configuration file.
         tokenizer: As for `profile`.
         min_hit_rate: Minimum hit rate of every workload: a ratio from 0 to 1, or `"80%"`.
+        max_cost_per_1k: Highest cost of 1,000 requests to hosted models, in dollars: `4`, or `"$4"`.
         error_on: Codes (`"KV101"`), prefixes of codes, or severities. One such finding fails the check.
         baseline: File to compare with; by default that of the configuration, or the usual one if it exists.
         max_drop: How far a hit rate may fall below the baseline: a ratio, or `"1%"`.
@@ -234,6 +236,7 @@ def check(
         )
         judging = Judging(
             min_hit_rate=None if min_hit_rate is None else str(min_hit_rate),
+            max_cost_per_1k=None if max_cost_per_1k is None else str(max_cost_per_1k),
             error_on=tuple(error_on),
             baseline=optional_path(baseline),
             max_drop=None if max_drop is None else str(max_drop),

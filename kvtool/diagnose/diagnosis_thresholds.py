@@ -21,6 +21,10 @@ class DiagnosisThresholds:
     warning_tokens: int = 16
     """Lost tokens of a request from which on a finding may be a warning: one block of vLLM's default size."""
 
+    rules_differ: float = 0.05
+    """Part of the prompt's tokens by which reported and predicted reads may differ for a gain by those rules to be proven: as much
+    as makes an error."""
+
     explained: float = 0.95
     """Part of a slot's values that one shape must explain: one stray value in twenty. Judged."""
     majority: float = 0.6

@@ -11,6 +11,7 @@ from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv115 import KV115
 from kvtool.diagnose.codes.structure.kv142 import KV142
 from kvtool.diagnose.codes.structure.kv143 import KV143
+from kvtool.diagnose.codes.structure.kv144 import KV144
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.severity import severity_in_run
@@ -27,7 +28,7 @@ from kvtool.workload.turn import RequestName
 Locate = Callable[[Origin, int], tuple[int, int]]
 """Line and column in the file of a character of an origin's text."""
 
-_IN_SESSIONS = (KV115.code, KV142.code, KV143.code)
+_IN_SESSIONS = (KV115.code, KV142.code, KV143.code, KV144.code)
 _LONGEST = 40
 _MOST_POINTS = 4
 """Code points of one text that are listed."""

@@ -22,6 +22,7 @@ from kvtool.diagnose.codes.structure.kv124 import GENERATED
 from kvtool.diagnose.codes.structure.kv141 import WINDOW
 from kvtool.diagnose.codes.structure.kv142 import HISTORY_EDITED
 from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT
+from kvtool.diagnose.codes.structure.kv144 import CONTEXT_BLOCK
 from kvtool.diagnose.codes.values.kv104 import USER
 from kvtool.diagnose.codes.values.kv106 import FILE
 from kvtool.diagnose.codes.values.kv107 import OPTIONAL
@@ -70,6 +71,7 @@ STRUCTURAL = frozenset(
         OPTIONAL,
         WINDOW,
         HISTORY_EDITED,
+        CONTEXT_BLOCK,
         CUT_SHORT,
         ROLE_CHANGED,
     )
@@ -82,9 +84,9 @@ _SLIP = 16
 """Characters by which the place of what was put in or left out may differ: those after it may be those that it ends with."""
 _LEAST_MOVED = 16
 _MOST_MOVED = 32
-_IN_SESSIONS = (WINDOW.code, HISTORY_EDITED.code, CUT_SHORT.code)
+_IN_SESSIONS = (WINDOW.code, HISTORY_EDITED.code, CUT_SHORT.code, CONTEXT_BLOCK.code)
 """What happens to a history; the history of another session is simply another one."""
-_EDITED = (HISTORY_EDITED.code, CUT_SHORT.code)
+_EDITED = (HISTORY_EDITED.code, CUT_SHORT.code, CONTEXT_BLOCK.code)
 _IN_VARIABLES = (OPTIONAL.code, HISTORY_EDITED.code, CUT_SHORT.code)
 """Changes of structure that say less than the template variable which they are in."""
 

@@ -49,6 +49,10 @@ _OFF_PREFIX = 0.1
 _MOST_SENSITIVE = 10
 _SERIOUS = ("an API key", "a card number", "an IBAN", "a social security number")
 
+MARK_THE_END = "put a cache breakpoint on the last block of the shared text"
+KEEP_LONGER = "set a longer time to live, or send a request in between to keep the prefix warm"
+"""Fixes that the cheapest marks of a log replace."""
+
 
 def run_findings(
     groups: Iterable[GroupTotals],
@@ -166,7 +170,7 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
         ),
         "expired": (
             f"the prefix expired before its reuse{ttl}",
-            "set a longer time to live, or send a request in between to keep the prefix warm",
+            KEEP_LONGER,
         ),
         "below_minimum": (
             f"the shared prefix is shorter than {minimum}",
@@ -174,7 +178,7 @@ def _messages(rules: CacheRules | None) -> dict[str, tuple[str, str]]:
         ),
         "unmarked": (
             "no cache breakpoint marks the end of the shared prefix, so the provider does not store it",
-            "put a cache breakpoint on the last block of the shared text",
+            MARK_THE_END,
         ),
     }
 

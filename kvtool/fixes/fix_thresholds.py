@@ -53,6 +53,12 @@ class FixThresholds:
     """Part of requests that may have a line for it to be a passage: some documents are found for most questions. Judged."""
     passage_requests: float = 0.8
     """Part of requests that have a block of passages: a few find nothing. Judged."""
+    mark_saving: float = 0.01
+    """Part of the cost that other cache marks must save to be advised: the search for them is as exact as that."""
+
+    context_requests: float = 0.3
+    """Part of requests with a block of context under one line for that line to be the application's: some turns find nothing, and
+    first turns may have none. Judged."""
     passage_gain: int = 200
     """Characters of instructions after passages from which on a move is worth it: about 50 tokens, three blocks."""
 

@@ -16,6 +16,8 @@ from kvtool.diagnose.codes.structure.kv115 import KV115
 from kvtool.diagnose.codes.structure.kv116 import KV116
 from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.structure.kv141 import KV141
+from kvtool.diagnose.codes.structure.kv143 import KV143
+from kvtool.diagnose.codes.structure.kv144 import KV144
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.compare.tools import is_tool, tool_name
@@ -27,7 +29,9 @@ from kvtool.fixes.fix import Fix
 from kvtool.fixes.forms.json_form import WRITE_JSON
 from kvtool.fixes.forms.stable_delimiter import DELIMITER
 from kvtool.fixes.moves.move_target import places_of
-from kvtool.fixes.turn_texts import lines_with_places, texts_of
+from kvtool.fixes.moves.parent_prefix import PARENT_PREFIX
+from kvtool.fixes.turn_texts import lines_with_places, marks_in, texts_of
+from kvtool.text.cache_marks import without_marks
 from kvtool.text.json_text import json_in
 from kvtool.text.message import Message, role_of
 from kvtool.text.traced import Traced
@@ -58,6 +62,9 @@ _TIMES = [
 ]  # what is coarsened is a clock in digits, whatever language the date beside it is in
 _LONGEST_LINE = 1 << 16
 
+_NEW_MESSAGES = frozenset(json.dumps({"role": role}) for role in ("system", "developer", "user"))
+"""Messages that a move may add: they hold nothing but the text that moved."""
+
 Check = Callable[[Turn, Turn], str | None]
 
 
@@ -85,6 +92,8 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
         return _values_cut(before, after)
     if fix.kind == DELIMITER:
         return _contains_one_word(before, after)
+    if fix.kind == PARENT_PREFIX:
+        return _instructions_last(before, after)
     if fix.kind == STEADY_TOOLS:
         return _tools_redefined(before, after)
     if fix.code in _P3:
@@ -191,13 +200,16 @@ def _tools_in_order(value: Any, depth: int) -> Any:
 
 
 def _dumped_tools(turn: Turn) -> Counter[str]:
-    return Counter(json.dumps(tool, default=repr) for tool in turn.tools or ())
+    return Counter(json.dumps(without_marks(tool), default=repr) for tool in turn.tools or ())
 
 
 def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
     if _dumped_tools(before) != _dumped_tools(after):
         return "the tools are not the same"
-    if _others(before) != _others(after):
+    if marks_in(after) > marks_in(before):
+        return "a move adds no cache mark"
+    held, holds = _others(before), _others(after)
+    if held - holds or any(each not in _NEW_MESSAGES for each in holds - held):
         return "something else than text moved"
     between_roles = any(warning.startswith(ROLE_WARNING) for warning in fix.warnings)
     renumbered = fix.code in (KV111.code, KV113.code, KV114.code)
@@ -222,8 +234,11 @@ def _others(turn: Turn) -> Counter[str]:
     for message in turn.messages or ():
         content = message.get("content")
         parts = content if isinstance(content, list) else []
-        rest.update(json.dumps(part, default=repr) for part in parts if not (isinstance(part, dict) and "text" in part))
-        rest[json.dumps({key: value for key, value in message.items() if key != "content"}, default=repr)] += 1
+        others = (part for part in parts if not (isinstance(part, dict) and "text" in part))
+        rest.update(json.dumps(without_marks(part), default=repr) for part in others)
+        rest[
+            json.dumps({key: value for key, value in without_marks(message).items() if key != "content"}, default=repr)
+        ] += 1
     return rest
 
 
@@ -367,6 +382,50 @@ def _history_longer(before: Turn, after: Turn) -> str | None:
     return None
 
 
+def _context_added(before: Turn, after: Turn) -> str | None:
+    """Check that all that was sent is there, in its role, and nothing but user messages has more."""
+    if before.tools != after.tools or len(before.messages or ()) != len(after.messages or ()):
+        return "more than user messages changed"
+    for one, other in zip(before.messages or (), after.messages or (), strict=True):
+        if one != other and (role_of(one) not in ("user", "tool") or role_of(other) != role_of(one)):
+            return "more than user messages changed"
+    lost = _lines(before, between_roles=True) - _lines(after, between_roles=True)
+    return "text was lost" if lost else None
+
+
+def _messages_restored(before: Turn, after: Turn) -> str | None:
+    """Check that messages only got longer, each by a text of at least twice its own."""
+    old, new = before.messages or [], after.messages or []
+    if before.tools != after.tools or len(old) != len(new):
+        return "more than the history changed"
+    for one, other in zip(old, new, strict=True):
+        if one == other:
+            continue
+        text, longer = one.get("content"), other.get("content")
+        if {**one, "content": ""} != {**other, "content": ""} or not (
+            isinstance(text, str) and isinstance(longer, str)
+        ):
+            return "more than the history changed"
+        if len(text) >= len(longer):
+            return "a message was shortened"
+    return None
+
+
+def _instructions_last(before: Turn, after: Turn) -> str | None:
+    """Check that the instructions are in one other message now, with others in their place, and nothing else differs."""
+    old, new = before.messages or [], after.messages or []
+    changed = sum(one != other for one, other in zip(old[1:], new[1:], strict=False))
+    if (
+        before.tools != after.tools
+        or not old
+        or not len(old) <= len(new) <= len(old) + 1
+        or changed > 1 + len(new) - len(old)
+    ):
+        return "more than instructions changed"
+    lost = _lines(before, between_roles=True) - _lines(after, between_roles=True)
+    return "text was lost" if lost else None
+
+
 def _roles_only(before: Turn, after: Turn) -> str | None:
     """Check that only roles of instructions and of users differ."""
     old, new = before.messages or [], after.messages or []
@@ -381,6 +440,8 @@ def _roles_only(before: Turn, after: Turn) -> str | None:
 
 
 _P3: dict[str, Check] = {
+    KV143.code: _messages_restored,
+    KV144.code: _context_added,
     KV116.code: _roles_only,
     KV101.code: _times_only,
     KV115.code: _tools_in_other_order,

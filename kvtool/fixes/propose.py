@@ -20,6 +20,7 @@ from kvtool.diagnose.codes.structure.kv124 import KV124
 from kvtool.diagnose.codes.structure.kv141 import KV141
 from kvtool.diagnose.codes.structure.kv142 import KV142
 from kvtool.diagnose.codes.structure.kv143 import KV143
+from kvtool.diagnose.codes.structure.kv144 import KV144
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv103 import KV103
@@ -41,10 +42,28 @@ from kvtool.fixes.forms.stable_delimiter import (
     SingleRole,
 )
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, SingleForm
+from kvtool.fixes.history_kept import HISTORY_KEPT, KEEP_HISTORY, HistoryKept
+from kvtool.fixes.moves.context_blocks import (
+    CONTEXT_KEPT,
+    CONTEXT_LAST,
+    KEEP_CONTEXT,
+    MOVE_CONTEXT,
+    ContextBlocks,
+    ContextKept,
+    ContextLast,
+)
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
 from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
-from kvtool.fixes.moves.move import BEFORE_CONTENT, destination, move_targets, moved_noun, stops_at_content
+from kvtool.fixes.moves.move import (
+    BEFORE_CONTENT,
+    destination,
+    ends_after_mark,
+    move_targets,
+    moved_noun,
+    stops_at_content,
+)
 from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
+from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
 from kvtool.fixes.moves.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
 from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
@@ -53,7 +72,7 @@ from kvtool.fixes.orders.block_order import BlockOrder
 from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_ranked
 from kvtool.fixes.orders.permute import PARTS_LAST, ExampleMessages, ItemOrder, ToolsByFirstUse, parts_last
 from kvtool.fixes.proofs import INLINE_ORDER, NAMED_ONCE, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
-from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part, texts_of
+from kvtool.fixes.turn_texts import INSTRUCTIONS, marks_in, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
@@ -67,6 +86,8 @@ _ORDER_MATTERS = "the order of examples can change answers: evaluate before and 
 _RANK_MATTERS = "documents may be in the order of their rank, which is lost: evaluate before and after"
 _MIDNIGHT = "prompts contain the full hour or midnight instead of the time"
 _PUT_BACK = "prompts get longer, by up to half of the history that the application keeps"
+_WHOLE_HISTORY = "prompts get longer: they contain old messages in whole"
+_LONGER = "prompts get longer: they contain the blocks of earlier turns"
 _ROLE_COUNTS = "the role sets the priority of a text: evaluate before and after"
 _PICTURE_FIRST = "some models answer better with images first: evaluate before and after"
 _AN_APPLICATION = "it is in a user message: move only text that the application writes"
@@ -80,16 +101,25 @@ _WHOLE_TEXT = "the end of the prompt"
 Proposer = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 
-def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int) -> list[Fix]:
+def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hosted: bool = False) -> list[Fix]:
     """Return the fixes for a cause, by the code of its kind; `samples` are requests of its group, in order.
 
     Fixes that change none of the samples are left out; what they make dangle, and roles between which text moves, is warned of.
-    Advice that cannot be tried comes last.
+    Advice that cannot be tried comes last. `hosted`: a provider's rules decide what is reused.
     """
     if changed_for_good(cause, samples):
         return [_advice(cause, NEW_VERSION, "P3", COSTS_ONCE)]
     in_definition = cause.slot.part == TOOLS_PART and not cause.structural
     fixes = _definition(cause) if in_definition else _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
+    if cause.slot.logged and role_of_part(cause.slot.part) in ("system", "developer") and ParentPrefix.helps(samples):
+        shared = "parent"
+        fixes = [_fix(cause, PARENT_PREFIX, "P3", INHERIT, ParentPrefix, WITH_PARENTS, shared=shared, in_order=True)]
+    if hosted and cause.kind.code == KV143.code:  # reads are cheap there, and the memory of an engine is not
+        shared = "history"
+        kept = _fix(cause, HISTORY_KEPT, "P3", KEEP_HISTORY, HistoryKept, _WHOLE_HISTORY, shared=shared, in_order=True)
+        fixes.insert(0, kept)
+    if hosted:
+        fixes += _own_message(cause, samples, fixes)
     if (passages := PassagesLast.learn(cause, samples)) is not None:
         fixes = [_fix(cause, PASSAGES, "P2", MOVE_PASSAGES, lambda: passages, shared=passages.role)]
     if is_declared_stable(cause):
@@ -164,8 +194,14 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     noun, refusal = moved_noun(target, samples)
     what = f"move this {noun} to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
-    if stops_at_content(samples[:_LOOKED_AT], [target]):
+    looked = samples[:_LOOKED_AT]
+    if stops_at_content(looked, [target]):
         near = far = BEFORE_CONTENT
+    elif any(map(marks_in, looked)):
+        if ends_after_mark(looked, lambda turn: move_targets(turn, [target], within=True)):
+            near = destination(cause.slot, within=True, after_mark=True)
+        if ends_after_mark(looked, lambda turn: move_targets(turn, [target])):
+            far = destination(cause.slot, after_mark=True)
     looks = (_AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
     fixes = [
         _fix(
@@ -184,6 +220,21 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         fixes.insert(0, within)
     named = [] if refusal is None else [_named_once(cause, target, refusal, near)]
     return [*fixes, *(named or _layouts(cause, samples))]
+
+
+def _own_message(cause: SlotCause, samples: Sequence[Turn], fixes: Sequence[Fix]) -> list[Fix]:
+    """Return the move of a line of instructions into a last message of theirs, for APIs that have those among the messages.
+
+    A provider that marks the last question by itself then stores the prefix without the line.
+    """
+    if not any(fix.kind == "move" for fix in fixes) or cause.slot.part == "system" or not cause.slot.logged:
+        return []
+    if role_of_part(cause.slot.part) not in INSTRUCTIONS:
+        return []
+    target = target_of(cause, samples)
+    what = f"move this {moved_noun(target, samples)[0]} to a message of its own after the last one, in the same role"
+    change = partial(move_targets, targets=[target], own_message=True)
+    return [_fix(cause, "move-after", "P2", what, lambda: change, memo=target.held)]
 
 
 def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> Fix:
@@ -365,6 +416,17 @@ def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     ]
 
 
+def _context(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
+    blocks = ContextBlocks.learn(samples)
+    if blocks is None:
+        return [_advice(cause, "context", "P2", MOVE_CONTEXT)]
+    last, kept = partial(ContextLast, blocks), partial(ContextKept, blocks)
+    return [
+        _fix(cause, CONTEXT_LAST, "P2", MOVE_CONTEXT, last, shared="context"),
+        _fix(cause, CONTEXT_KEPT, "P3", KEEP_CONTEXT, kept, _LONGER, shared="context", in_order=True),
+    ]
+
+
 def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     what = "send the text under one role in all requests, the most frequent one"
     roles = SingleRole.learn(samples)
@@ -416,5 +478,6 @@ _PROPOSERS: dict[str, Proposer] = {
     KV116.code: _roles,
     KV121.code: _cosmetic,
     KV141.code: _window,
+    KV144.code: _context,
     **dict.fromkeys(_ADVICE, _only_advice),
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from kvtool.text.cache_marks import is_marked
 from kvtool.text.message import role_of
 from kvtool.text.reordered import Cursor
 from kvtool.text.traced import Mark, Traced, concat
@@ -40,6 +41,14 @@ def texts_of(turn: Turn) -> Iterator[TextAt]:
             for at, part in enumerate(content):
                 if isinstance(part, dict) and isinstance(part.get("text"), str):
                     yield TextAt(index, at, role, part["text"])
+
+
+def marks_in(turn: Turn) -> int:
+    """Count the cache marks of a turn: on its tools, its messages and their parts."""
+    blocks: list[object] = [*(turn.tools or ()), *(turn.messages or ())]
+    contents = (message.get("content") for message in turn.messages or ())
+    blocks += [part for content in contents if isinstance(content, list) for part in content]
+    return sum(map(is_marked, blocks))
 
 
 def role_of_part(part: str) -> str:

@@ -22,7 +22,7 @@ from kvtool.gate.opened import ALONE, in_order
 from kvtool.profiler.opening import Opened
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import Kind
-from kvtool.text.quantities import parse_limit, parse_threshold
+from kvtool.text.quantities import parse_cost, parse_limit, parse_threshold
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.logs.files.input_files import matched
 
@@ -97,6 +97,7 @@ class CheckPlan:
     gate: WorkloadGate
     locate: Locate
     min_hit_rate: float | None = None
+    max_cost_per_1k: float | None = None
     error_on: Sequence[str] = ()
     error_on_places: Sequence[Place] = ()
     """Places of `error_on` in the file; none where the flag says it."""
@@ -149,6 +150,7 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
         gate=WorkloadGate() if file is None else file.config.gate,
         locate=lambda keys: Place("") if file is None else file.place("gate", *keys),
         min_hit_rate=parsed_flag(parse_threshold, judging.min_hit_rate, "--min-hit-rate"),
+        max_cost_per_1k=parsed_flag(parse_cost, judging.max_cost_per_1k, "--max-cost-per-1k"),
         error_on=judging.error_on or options.error_on,
         error_on_places=[]
         if judging.error_on or file is None

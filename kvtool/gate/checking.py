@@ -224,6 +224,7 @@ def _demands(one: _Done, plan: CheckPlan) -> list[Demand]:
         *flag_demands(
             one.facts.path,
             min_hit_rate=plan.min_hit_rate,
+            max_cost_per_1k=plan.max_cost_per_1k,
             error_on=plan.error_on,
             places=plan.error_on_places,
         ),

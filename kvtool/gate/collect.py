@@ -66,7 +66,12 @@ def check_groups(gate: WorkloadGate, locate: Locate, known: Sequence[str]) -> No
 
 
 def flag_demands(
-    path: str, *, min_hit_rate: float | None = None, error_on: Sequence[str] = (), places: Sequence[Place] = ()
+    path: str,
+    *,
+    min_hit_rate: float | None = None,
+    max_cost_per_1k: float | None = None,
+    error_on: Sequence[str] = (),
+    places: Sequence[Place] = (),
 ) -> list[Demand]:
     """Return the demands of the command line on a workload, whose first file is `path`. Raises KvtoolError for an unknown code.
 
@@ -75,6 +80,9 @@ def flag_demands(
     found: list[Demand] = []
     if min_hit_rate is not None:
         found.append(Demand("hit_rate", min_hit_rate, "error", None, Place(path), flag="--min-hit-rate"))
+    if max_cost_per_1k is not None:
+        flag = "--max-cost-per-1k"
+        found.append(Demand("cost_per_1k_requests", max_cost_per_1k, "error", None, Place(path), flag=flag))
     flag = "" if places else "--error-on"
     for number, text in enumerate(error_on):
         place = places[number] if places else Place(path)

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.combined_fixes import Lookahead
     from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.optimize.edited_files import Optimized
+    from kvtool.profiler.reported.cheapest_marks import MarkTrial
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.reported.server_reads import ServerReads
 
@@ -134,6 +135,8 @@ class Profiler:
         """Advice that was tried in the last run and kept."""
         self.timelines: list[Timeline] = []
         """Hit rates in the course of the last run, whether the report has views or not."""
+        self._marks: MarkTrial | None = None
+        """The trial of the cheapest marks in the last run."""
         self._edits: dict[str, list[FileEdit] | str] = {}
         self.source = source
         self.renderer = renderer
@@ -169,17 +172,17 @@ class Profiler:
         misses = result.find(MissBook)
         predicts = misses is None or misses.predictable
         if book is not None and book.known and predicts and (misses is None or misses.advisable):
-            from kvtool.profiler.reported.mark_trials import MarkTrials
+            from kvtool.profiler.reported.cheapest_marks import MarkTrial
 
             again = partial(self.runs.priced, "pricing the fixes")
             tries = self.wanted.advice and not result.partial
-            marks = MarkTrials(result, book, again if tries else None)
+            marks = self._marks or MarkTrial(result, book, None)
             kept = self.advice.fixes if self.advice is not None and tries else []
             run = again(kept) if kept else None
             if run is not None and run.partial:
                 result.partial = True
             elif run is not None and (fixed_book := money_of(run)) is not None:
-                fixed = FixedRun(run, MarkTrials(run, fixed_book, again, kept))
+                fixed = FixedRun(run, MarkTrial(run, fixed_book, again, kept))
         return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:
@@ -189,6 +192,15 @@ class Profiler:
         told, notes = compare_server_reports(result, reads, self.plan)
         self.told += notes
         return told
+
+    def _mark_trial(self, result: RunResult) -> MarkTrial | None:
+        """Return the trial of the cheapest marks; None where nothing is priced, or the rules do not predict what was reported."""
+        book, misses = money_of(result), result.find(MissBook)
+        if book is None or not book.known or (misses is not None and not (misses.predictable and misses.advisable)):
+            return None
+        from kvtool.profiler.reported.cheapest_marks import MarkTrial
+
+        return MarkTrial(result, book, partial(self.runs.priced, "pricing the fixes"))
 
     def _cut_short(self) -> str:
         """Return the part of the workload that the figures cover, if the accounting was interrupted."""
@@ -342,7 +354,7 @@ class Profiler:
 
     def counted(self) -> RunResult:
         """Make one pass for the hits alone. Raises TrialInterruptedError if it is interrupted."""
-        result = self.runs.run("accounting", self.plan, counted_run)
+        result = self.runs.run("accounting", self.plan, partial(counted_run, money=self.runs.money_book()))
         if result.partial:
             raise TrialInterruptedError
         return result
@@ -355,12 +367,13 @@ class Profiler:
         block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
         if self._tried is None or self._tried.result is not result:
             again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
-            self._tried = Tried(result, again, partial(propose, block_size=block_size))
+            self._tried = Tried(result, again, partial(propose, block_size=block_size, hosted=self.plan.hosted))
             self._advised.clear()
         allowed = frozenset(tiers)
         if allowed not in self._advised:
             capacity = None if blocks is None else (blocks - 1) * block_size
-            advisor = Advisor(self._tried, tiers=allowed, capacity=capacity, lookahead=self._lookahead(result))
+            lookahead, hosted = self._lookahead(result), self.plan.hosted
+            advisor = Advisor(self._tried, tiers=allowed, capacity=capacity, lookahead=lookahead, compares=hosted)
             self._advised[allowed] = advisor.advise()
         return self._advised[allowed]
 
@@ -402,13 +415,18 @@ class Profiler:
         from kvtool.fixes.chat.chat_templates import check_chat_template
         from kvtool.fixes.run_fixes import run_fixes
         from kvtool.profiler.advice.trials import RunTrials
+        from kvtool.profiler.reported.request_settings import setting_fixes
 
         trials = RunTrials(result, self.runs.tried)
+        self._marks = self._mark_trial(result)
+        if self._marks is not None:
+            found = [self._marks.proven(finding) for finding in found]
         sample = sample_turns(self.source)
         if any(turn.messages for turn in sample):
             self.told += reasoning_left_out(self.renderer.chat_template, sample)
         try:
-            found = trials.proven(found, run_fixes(groups, plan, keyed=result.counts.keyless < result.counts.routed))
+            keyed = result.counts.keyless < result.counts.routed
+            found = trials.proven(found, [*run_fixes(groups, plan, keyed=keyed), *setting_fixes(result)])
             found += trials.checked(check_chat_template(self.renderer, sample))
         except TrialInterruptedError:
             result.partial = True
@@ -425,7 +443,9 @@ class Profiler:
         except TrialInterruptedError:
             result.partial = True
             return []
-        return teller.findings(advice, self.edits)
+        from kvtool.profiler.reported.rule_agreement import rule_differences, with_estimates
+
+        return with_estimates(teller.findings(advice, self.edits), rule_differences(result))
 
     def edits_of(self, fix: Fix) -> list[FileEdit] | str:
         """Return the edits of the workload's own files for a kept fix, or the reason for none; computed once for each."""

@@ -92,6 +92,12 @@ def fixed_rate(report: Report) -> float | None:
     return max((finding.rerun.total_after for finding in report.findings if finding.rerun is not None), default=None)
 
 
+def gain_basis(report: Report) -> str:
+    """Say what the gain of the fixes rests on."""
+    estimated = any(finding.estimate for finding in report.findings if finding.rerun is not None)
+    return "estimate by the published rules" if estimated else "verified"
+
+
 def needed_tiers(report: Report) -> list[str]:
     """Return the flag by which `kvtool optimize` makes the edits that a report promises; it makes P0 and P1 without one."""
     tiers = {each.tier for each in report.findings if each.rerun is not None and each.tier is not None}
@@ -105,7 +111,7 @@ def _rate(report: Report) -> str:
         # A finding that goes along with another's fix has none of its own.
         count = sum(finding.rerun is not None and bool(finding.fix_key) for finding in report.findings)
         fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
-        text = f"{percent(now)} now, {percent(fixed)} with {fixes} below (verified)"
+        text = f"{percent(now)} now, {percent(fixed)} with {fixes} below ({gain_basis(report)})"
         if by_hand := [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]:
             text += f", {percent(max(by_hand))} with the manual edits"
         more = reachable - max(now, fixed)

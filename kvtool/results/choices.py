@@ -33,8 +33,9 @@ TraceFormat = Literal["mooncake", "bailian"]
 """Whose format an anonymised trace has."""
 Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "slru", "priority", "opt"]
 """Who leaves a full cache, by any rules; `opt` is the bound that knows what comes."""
-Sure = Literal["exact", "sampled", "predicted", "bound"]
-"""Counted; told from a sample, with its error; run on a clock that a latency model drives; or what nobody can reach for certain."""
+Sure = Literal["exact", "sampled", "predicted", "bound", "rules"]
+"""Counted; told from a sample, with its error; run on a clock that a latency model drives; what nobody can reach for certain; or
+by a provider's published rules."""
 ChangeKind = Literal[
     "today",
     "prefix-caching",
@@ -50,6 +51,9 @@ ChangeKind = Literal[
     "pd",
     "prompts",
     "clock",
+    "marks",
+    "cache-key",
+    "model",
 ]
 """What a row of the table of `what-if` changes, or what is missing there; `clock`: all that takes times."""
 

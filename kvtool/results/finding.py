@@ -94,6 +94,8 @@ class Finding(Model):
     """Names the fix that was tried; findings that one fix mends share it, and it is empty where there was none."""
     rerun: Rerun | None
     tried: Rerun | None
+    estimate: bool = False
+    """Whether the gain is an estimate: the provider reported other reads than its published rules predict."""
     warnings: list[str]
     snippet: Snippet | None = None
     logged: LoggedPlace | None = None

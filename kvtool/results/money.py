@@ -5,6 +5,7 @@ Amounts are decimal numbers as text, never rounded; tokens are as the provider c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Annotated
 
@@ -116,19 +117,44 @@ class CauseMoney(Model):
     difference: bool
 
 
-class PrefixAdvice(Model):
-    """A prefix that several requests share, and what its tokens cost unmarked, and marked for each time: by the gaps between its
-    uses or, where it is to be changed, by runs with each."""
+class MarkPosition(Model):
+    """A mark: its place in the body of a request, for how long it keeps a prefix, and the tokens of the longest one."""
+
+    place: str
+    ttl: str
+    tokens: Count
+
+
+class MarkAdvice(Model):
+    """The cheapest marks of some requests to a model, from a run with them."""
 
     model: str
-    tokens: Count
+    groups: list[str]
     requests: Count
-    unmarked: Amount
-    marked_5m: Amount
-    marked_1h: Amount
-    best: str
-    rerun: bool = False
-    """Whether the amounts are of runs."""
+    marks: list[MarkPosition]
+    explicit: bool = False
+    """Whether the provider sets marks of its own unless `prompt_cache_options.mode` is `explicit`."""
+
+
+_TIMES = {"5m": "5 minutes", "30m": "30 minutes", "1h": "1 hour"}
+"""How long a prefix is kept, in words."""
+
+
+def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
+    """Return what to do, in the imperative; nothing without advice."""
+    if not advice:
+        return ""
+    first = 'set prompt_cache_options.mode to "explicit" and ' if any(each.explicit for each in advice) else ""
+    marked = [each for each in advice if each.marks]
+    if not marked:
+        return f"{first}mark nothing: its writes cost more than its reads save"
+    if len(advice) > 1:
+        return f"{first}mark the places below"
+    places = [
+        mark.place if advice[0].explicit else f"{mark.place} for {_TIMES.get(mark.ttl, mark.ttl)}"
+        for mark in advice[0].marks
+    ]
+    return f"{first}mark {' and '.join(places)}"
 
 
 class GpuMoney(Model):
@@ -149,6 +175,9 @@ class Money(Model):
     paid_parts: MoneyParts | None
     predicted: Amount | None
     with_fixes: Amount | None
+    """With the fixes that were kept; where none was, with the cheapest cache marks."""
+    with_marks: Amount | None
+    """With the fixes that were kept and the cheapest cache marks, where these save more."""
     without_cache: Amount | None
     logged: Amount | None
     """What the log itself says that the requests cost."""
@@ -160,7 +189,8 @@ class Money(Model):
     """The cost of 1,000 requests."""
     by_group: dict[str, GroupMoney]
     by_cause: dict[str, CauseMoney]
-    prefixes: list[PrefixAdvice]
+    marks: list[MarkAdvice]
+    """The marks of `with_fixes`, where it has others than the log."""
     unpriced: dict[str, Count]
     """Requests by model of which no price is known."""
     notices: list[str] = Field(default_factory=list)

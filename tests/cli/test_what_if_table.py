@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import shlex
 from pathlib import Path
 from typing import Any
@@ -223,7 +222,7 @@ def test_caching_that_is_off(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert again["hit_blocks"] == rows["prefix-caching"]["hit_blocks"] > 0
 
 
-def test_a_log_of_hosted_models_is_planned_only_for_an_own_server(
+def test_a_log_of_hosted_models_is_planned_for_its_providers_or_an_own_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     head = "You are the agent of a shop. Be short and kind, and be right about what it sells. " * 90
@@ -240,10 +239,8 @@ def test_a_log_of_hosted_models_is_planned_only_for_an_own_server(
     log = str(path or tmp_path / "l.jsonl")
     found = told(capsys, log, "--no-advice", "--capacity", "300")
     assert found["block_size"] == 16
-    assert run(["what-if", log]) == 2
-    said = capsys.readouterr().err
-    assert "not yours to change" in said
-    assert told(capsys, log, *re.findall(r"--block-size \d+", said)[0].split())["block_size"] == 16
+    assert told(capsys, log)["rules"] == "published"
+    assert told(capsys, log, "--block-size", "16")["block_size"] == 16
     assert run(["compare-engines", log, "--json"]) == 0
     table = json.loads(capsys.readouterr().out)
     assert (table["own"], table["rows"][0]["flags"]) == (None, [])

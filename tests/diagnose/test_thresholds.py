@@ -14,6 +14,7 @@ from kvtool.diagnose.severity import severity_of
 from kvtool.diagnose.values.classify import classify
 from kvtool.diagnose.values.slot_values import SlotValues
 from kvtool.diagnose.values.value_shapes import shape_of
+from kvtool.profiler.reported.rule_agreement import RuleDifference
 from tests.changed_thresholds import changed, changes
 
 
@@ -42,6 +43,8 @@ def _scenarios() -> dict[str, Callable[[], object]]:
     """Scenarios by name, each with what computes its result."""
     hexes, letters = "0123456789abcdef", "bcdfghjklmnpqrstvwxz"
     found: dict[str, Callable[[], object]] = {f"severity {case}": partial(severity_of, *case) for case in _severities()}
+    for points in range(10):
+        found[f"reads {points}"] = partial(getattr, RuleDifference(0.5 + points / 100, 0.5), "is_large")
     for odd in range(8):  # of 20 values so many are no branch, no date, no number
         mixed = ["notes"] * odd
         branches = [f"feature/part-{number}" for number in range(20 - odd)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from functools import cache, partial
 
 import pytest
@@ -11,11 +12,13 @@ from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.fix_thresholds import THRESHOLDS
+from kvtool.fixes.moves.context_blocks import ContextBlocks
 from kvtool.fixes.moves.inserted_content import inserted_begin
 from kvtool.fixes.moves.movable_unit import movable_unit
 from kvtool.fixes.moves.passages_last import PassagesLast
 from kvtool.fixes.moves.question_text import is_tail, leads_over, nearly_all_differ
 from kvtool.fixes.moves.split_text import is_in_many
+from kvtool.profiler.reported.cheapest_marks import saves_enough
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn
 from tests.changed_thresholds import changed, changes
@@ -51,9 +54,22 @@ def _passages(requests: int, blocks: int, often: int, own: int, after: int) -> o
     return PassagesLast.learn(cause, turns)
 
 
+def _context(requests: int) -> object:
+    """What is learned of 20 requests of which so many have a block of context."""
+    turns = []
+    for number in range(20):
+        text = f"Notes:\n- {number}\n\nWhy?" if number < requests else "Why?"
+        turns.append(Turn("g", messages=[{"role": "user", "content": text}], index=number))
+    return ContextBlocks.learn(turns)
+
+
 def _scenarios() -> dict[str, Callable[[], object]]:
     """Scenarios by name, each with what computes its result."""
     found: dict[str, Callable[[], object]] = {}
+    for saved in (0.7, 1.2):
+        found[f"marks save {saved}%"] = partial(saves_enough, Decimal(100), Decimal(100) - Decimal(str(saved)))
+    for requests in range(2, 16):
+        found[f"context {requests}"] = partial(_context, requests)
     for words in (*range(1, 9), 11, 13, 15, 17, 20, 23):
         beside = " ".join(["boat"] * words)
         found[f"fact {words}"] = partial(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -57,6 +58,8 @@ class World:
         """How much longer prompts are with some fixes."""
         self.sizes: dict[str, float] = {}
         """Of groups whose tokens are not `TOKENS`, the part."""
+        self.worths: Callable[[frozenset[str]], dict[str, float]] = lambda _: {}  # see `prompt_costs`
+        """What a provider's prices make of fixes, by group."""
 
     def cause(
         self, name: str, blocked: int, *fixes: str, group: str = "g", tiers: Mapping[str, Tier] | None = None
@@ -88,7 +91,11 @@ class World:
         for turn in self.samples:
             samples.add(turn)
         ledger = SimpleNamespace(totals=lambda: totals)
-        return SimpleNamespace(ledger=ledger, causes=book, book=lambda _: samples, partial=partial)
+        worths = self.worths(keys)
+        costs = {name: (Decimal(100) - 100 * Decimal(worth), Decimal(100)) for name, worth in worths.items()}
+        return SimpleNamespace(
+            ledger=ledger, causes=book, book=lambda _: samples, partial=partial, prompt_costs=lambda: costs
+        )
 
     def _open(self, group: str, keys: frozenset[str]) -> list[SlotCause]:
         found: list[SlotCause] = []
@@ -103,11 +110,14 @@ class World:
         self.runs.append(keys)
         return self.result(keys, partial=self.interrupt_at == len(self.runs))
 
-    def advise(self, tiers: frozenset[Tier] = ALL_TIERS, *, capacity: int | None = None) -> Advice:
+    def advise(
+        self, tiers: frozenset[Tier] = ALL_TIERS, *, capacity: int | None = None, compares: bool = False
+    ) -> Advice:
         def propose(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             return self.fixes[cause.slot]
 
-        return Advisor(Tried(self.result(frozenset()), self.again, propose), tiers=tiers, capacity=capacity).advise()
+        tried = Tried(self.result(frozenset()), self.again, propose)
+        return Advisor(tried, tiers=tiers, capacity=capacity, compares=compares).advise()
 
 
 def kept(advice: Advice, group: str = "g") -> list[str]:
@@ -345,3 +355,27 @@ def test_planted_causes_are_found_and_their_fixes_win(
     for steps in advice.kept.values():
         assert steps[-1].predicted == pytest.approx(steps[-1].after, abs=0.12)
         assert all(step.after >= step.before - 0.005 for step in steps)
+
+
+def test_all_fixes_of_a_cause_are_tried_where_a_providers_marks_decide() -> None:
+    """The first fix lets prompts share their text, so the cause is gone; but nothing is read until another one is made."""
+    table = World(lambda _, keys: 0.9 if "move:a" in keys else 0.0)
+    table.cause("a", 90_000, "move-within:a", "move:a")
+    assert table.advise().steps == []
+    assert [step.fix.key for step in table.advise(compares=True).steps] == ["move:a"]
+
+
+def test_lines_that_only_win_together_are_moved_together() -> None:
+    """Each line that stays before the marks takes all that moving the other one would win."""
+    table = World(lambda _, keys: 0.9 if {"move:a", "move:b"} <= keys else 0.0)
+    table.cause("a", 90_000, "move-within:a", "move:a")
+    table.cause("b", 80_000, "move-within:b", "move:b")
+    assert {step.fix.key for step in table.advise(compares=True).steps} == {"move:a", "move:b"}
+
+
+def test_the_price_decides_between_fixes_that_hit_alike() -> None:
+    """Writes that nobody reads cost money: of two fixes with nearly one hit rate, the cheaper one is kept."""
+    table = World(lambda _, keys: 0.92 if "move-within:a" in keys else 0.91 if "move:a" in keys else 0.0)
+    table.worths = lambda keys: {"g": 0.6 if "move-within:a" in keys else 0.8 if "move:a" in keys else 0.0}
+    table.cause("a", 90_000, "move-within:a", "move:a")
+    assert [step.fix.key for step in table.advise(compares=True).steps] == ["move:a"]

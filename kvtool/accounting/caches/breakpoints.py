@@ -9,17 +9,18 @@ from typing import Any, NamedTuple
 
 from kvtool.accounting.caches.providers import Provider
 from kvtool.errors import KvtoolError
+from kvtool.text.cache_marks import CACHE_MARKS
 from kvtool.text.message import Message, role_of
 from kvtool.text.pieces import found_in_order
 from kvtool.text.quantities import parse_duration
 from kvtool.text.templates.chat import TOOLS_HEAD
 from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.jobs import Job
+from kvtool.workload.turn import Turn
 
-_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
-"""Keys of a content block that mark the end of a stored prefix."""
 _LEADING = ("system", "developer")
-_ASKING = ("user", "tool", "function")
+_RESULTS = ("tool", "function")
+_ASKING = ("user", *_RESULTS)
 _FIRST_MARKS, _LATEST_MARKS, _MESSAGE_ENDS = 2, 50, 20
 """OpenAI's limits: the marks that it looks up, and the ends of earlier messages in implicit mode."""
 
@@ -36,6 +37,8 @@ class _Piece(NamedTuple):
     text: str
     mark: CacheMark | None
     role: str = ""
+    answer: bool = False
+    """True if the model said it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,10 @@ class ContentBlocks:
     message_ends: tuple[int, ...] = ()
     lead_end: int = 0
     tools_end: int = 0
+    turn_ends: tuple[int, ...] = ()
+    """Ends of the messages after the leading ones. Results of tools and the message of the user after them are one."""
+    unmarkable: frozenset[int] = frozenset()
+    """Ends of blocks that take no mark."""
     extra: frozenset[int] = field(default_factory=frozenset)
     """Further ends at which a stored prefix is looked up."""
 
@@ -60,8 +67,7 @@ class ContentBlocks:
         place = {end: at for at, end in enumerate(self.ends)}
         found: set[int] = set(self.extra)
         for mark in self.marked:
-            at = place[mark]
-            found.update(self.ends[max(at - lookback, 0) : at + 1])
+            found.update(self.ends[at] for at in looked_up(place[mark], lookback))
         return frozenset(found)
 
     def blocks_to(self, end: int, marks: Collection[int]) -> int | None:
@@ -70,6 +76,11 @@ class ContentBlocks:
         if mark is None or self.ends[at] != end:
             return None
         return bisect_left(self.ends, mark) - at
+
+
+def looked_up(mark: int, lookback: int) -> range:
+    """Return the numbers of the blocks at whose ends a mark finds a stored prefix, by the number of its own block."""
+    return range(max(mark - lookback, 0), mark + 1)
 
 
 def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
@@ -90,17 +101,25 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
         ends[tools_end] = mark
     pieces = list(_pieces(job.turn.messages))
     message_ends: list[int] = []
-    lead_end, last, leading = tools_end, 0, True
+    turn_ends: list[int] = []
+    answers: set[int] = set()
+    lead_end, last, leading, before = tools_end, 0, True, ""
     for piece, found in zip(pieces, found_in_order((piece.text for piece in pieces), text), strict=True):
         if found is None:
             continue
         end = job.prompt.token_at(found[1])
         ends[end] = piece.mark or ends.get(end)
+        if piece.answer and provider.implicit:
+            answers.add(end)
         if piece.role:
             message_ends.append(end)
             last = end if piece.role in _ASKING else last
             leading = leading and piece.role in _LEADING
             lead_end = max(lead_end, end) if leading else lead_end
+            if not leading:
+                joined = before in _RESULTS and piece.role in _ASKING
+                turn_ends[len(turn_ends) - joined :] = [end]
+            before = piece.role
     if not ends:
         return ContentBlocks((count,), {count: None}, message_ends=(count,))
     ordered = tuple(sorted(ends))
@@ -117,7 +136,17 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     if provider.implicit:
         extra |= {*list(asked)[:_FIRST_MARKS], *list(asked)[-_LATEST_MARKS:]}
     kept = dict(sorted(marked.items())[-provider.most :])
-    return ContentBlocks(ordered, kept, tuple(asked), tuple(message_ends), lead_end, tools_end, extra)
+    return ContentBlocks(
+        ordered,
+        kept,
+        tuple(asked),
+        tuple(message_ends),
+        lead_end,
+        tools_end,
+        turn_ends=tuple(turn_ends),
+        unmarkable=frozenset(answers),
+        extra=extra,
+    )
 
 
 def _tools(text: str, tools: Any) -> Iterator[tuple[int, CacheMark | None]]:
@@ -149,14 +178,56 @@ def _pieces(messages: list[Message]) -> Iterator[_Piece]:
             found += [_Piece("</tool_call>", _mark(call)) for call in calls]
         if not found:
             continue
+        role = role_of(message) or "user"
+        found = [piece._replace(answer=role == "assistant") for piece in found]
         yield from found[:-1]
-        yield found[-1]._replace(mark=found[-1].mark or _mark(message), role=role_of(message) or "user")
+        yield found[-1]._replace(mark=found[-1].mark or _mark(message), role=role)
+
+
+class BlockPlace(NamedTuple):
+    """A content block: its place in a request's body, as the provider's API has it (`tools[0]`, `system[1]`,
+    `messages[2].content[0]`), and the path to it in the turn."""
+
+    name: str
+    path: tuple[str | int, ...]
+
+
+def block_places(turn: Turn) -> list[BlockPlace]:
+    """Return the places of all content blocks with text. Results of tools and the message of the user after them are one message in
+    the provider's API."""
+    found = [BlockPlace(f"tools[{number}]", ("tools", number)) for number in range(len(turn.tools or ()))]
+    systems, messages, blocks, before, leading = 0, -1, 0, "", True
+    for at, message in enumerate(turn.messages or ()):
+        paths = [path for path, piece in zip(_paths(message), _pieces([message]), strict=False) if piece.text]
+        role = role_of(message) or "user"
+        if not paths:
+            continue
+        leading = leading and role in _LEADING
+        if leading:
+            names = [f"system[{systems + number}]" for number in range(len(paths))]
+            systems += len(paths)
+        else:
+            if before not in _RESULTS or role not in _ASKING:
+                messages, blocks = messages + 1, 0
+            names = [f"messages[{messages}].content[{blocks + number}]" for number in range(len(paths))]
+            blocks, before = blocks + len(paths), role
+        found += [BlockPlace(name, (at, *path)) for name, path in zip(names, paths, strict=True)]
+    return found
+
+
+def _paths(message: Message) -> list[tuple[str | int, ...]]:
+    """Return the paths to the pieces of a message."""
+    content: Any = message.get("content")
+    paths: list[tuple[str | int, ...]] = [()] if isinstance(content, str) else []
+    paths += [("content", number) for number in range(len(content))] if isinstance(content, list) else []
+    calls = message.get("tool_calls")
+    return paths + ([("tool_calls", number) for number in range(len(calls))] if isinstance(calls, list) else [])
 
 
 def _mark(holder: object) -> CacheMark | None:
     if not isinstance(holder, dict):
         return None
-    for name in _MARKS:
+    for name in CACHE_MARKS:
         value = holder.get(name)
         if value:
             return CacheMark(_seconds(value.get("ttl")) if isinstance(value, dict) else None)

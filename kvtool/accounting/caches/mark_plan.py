@@ -1,57 +1,124 @@
-"""Marks that are tried in place of a log's own: which prefixes are stored, and for how long."""
+"""Marks that are tried in place of a log's own: by the beginning of a request, at which of its blocks, and for how long."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import xxhash
 
 from kvtool.accounting.caches.breakpoints import ContentBlocks
 from kvtool.accounting.caches.forks import Forks
-from kvtool.accounting.caches.timed_tree import LONG, SHORT, TimedNode, TimedTree
+from kvtool.accounting.caches.timed_tree import SHORT
 from kvtool.accounting.prefix_tree import Ids
 
-TTLS = (None, SHORT, LONG)
-"""Choices for a prefix: no mark, a mark for five minutes, a mark for an hour."""
+PlaceKind = Literal["block", "lead", "message", "late_block"]
+
+
+class MarkPlace(NamedTuple):
+    """A place in every request of a kind: its block `number` (from 0), the end of its leading text, its last message but `number`,
+    or its last block but `number`."""
+
+    kind: PlaceKind
+    number: int = 0
+
+    def of(self, lead: int, messages: Sequence[int], count: int) -> int | None:
+        """Return the number of its block in a request with `lead` leading blocks of `count`, whose `messages` end with these
+        blocks; None where the request has no such place."""
+        match self.kind:
+            case "block":
+                return self.number if self.number < count else None
+            case "lead":
+                return lead - 1 if lead else None
+            case "message":
+                return messages[-1 - self.number] if self.number < len(messages) else None
+            case "late_block":
+                return count - 1 - self.number if self.number < count - lead else None
+
+
+class PlacedMark(NamedTuple):
+    """A mark; `ttl` in seconds, None: as usual."""
+
+    place: MarkPlace
+    ttl: float | None = None
+
+
+MarkSet = tuple[PlacedMark, ...]
+OTHERS = -1
 
 
 @dataclass(frozen=True, slots=True)
 class MarkPlan:
-    """Marks of edges of an earlier run's trees, by the number of `TTLS`; `trees` are those of the scopes.
+    """The marks of requests by scope and by their longest leading prefix that has any; `OTHERS` is that of all others."""
 
-    With `only` a request keeps its own marks except on those edges; else it has no others.
-    """
-
-    trees: Mapping[str, TimedTree]
-    ways: Mapping[TimedNode, int]
-    only: bool = False
+    sets: Mapping[str, Mapping[int, MarkSet]]
 
     def marked(
         self, scope: str, ids: Ids, blocks: ContentBlocks, forks: Forks, most: int
     ) -> Mapping[int, float | None]:
-        """Return the marks of a request with these forked tokens: at ends of its blocks, a longer time before a shorter one,
-        `most` at most, the latest."""
-        tree = self.trees.get(scope)
-        path = [] if tree is None else tree.path(ids)
-        if self.only and not any(node in self.ways for node in path):
+        """Return the marks of a request with these forked tokens, at ends of its blocks; without a set, its own."""
+        sets = self.sets.get(scope)
+        if sets is None:
             return blocks.marked
-        marks = dict(blocks.marked) if self.only else {}
-        for node in path:
-            way = self.ways.get(node)
-            if way == 0:
-                marks = {end: ttl for end, ttl in marks.items() if forks.there(end) <= node.start}
-                break
-            inside = [end for end in blocks.ends if node.start < forks.there(end) <= node.stop]
-            if way is not None and inside:
-                marks[inside[-1]] = TTLS[way]
-        return _in_order(marks, most)
+        lead = lead_blocks(blocks)
+        keys = prefix_keys(ids, [forks.there(end) for end in blocks.ends[:lead]])
+        marks = placed(set_of(sets, keys), lead, last_blocks(blocks), len(blocks.ends), most, unmarkable_blocks(blocks))
+        return {blocks.ends[at]: ttl for at, ttl in marks.items()}
 
 
-def _in_order(marks: Mapping[int, float | None], most: int) -> Mapping[int, float | None]:
-    """Drop marks before a longer time, which a provider refuses; the last of them stores the same tokens."""
+def set_of(sets: Mapping[int, MarkSet], lead_keys: Sequence[int]) -> MarkSet:
+    """Return the marks of a request by the keys of its leading prefixes."""
+    return next((sets[key] for key in reversed(lead_keys) if key in sets), sets.get(OTHERS, ()))
+
+
+def placed(
+    marks: Collection[PlacedMark],
+    lead: int,
+    messages: Sequence[int],
+    count: int,
+    most: int,
+    unmarkable: frozenset[int] = frozenset(),
+) -> dict[int, float | None]:
+    """Return marks by the number of their block, rising: a longer time before a shorter one, `most` at most, the latest, and none
+    on blocks that take none."""
+    found: dict[int, float | None] = {}
+    for place, ttl in marks:
+        at = place.of(lead, messages, count)
+        if at is not None and at not in unmarkable:
+            found[at] = ttl if at not in found else max(found[at], ttl, key=lambda each: each or SHORT)
     kept: dict[int, float | None] = {}
     longest = 0.0
-    for end in sorted(marks, reverse=True):
-        if (marks[end] or SHORT) >= longest:
-            longest = marks[end] or SHORT
-            kept[end] = marks[end]
+    for at in sorted(
+        found, reverse=True
+    ):  # a mark before one for a longer time is refused, and that one stores its tokens, too
+        if (found[at] or SHORT) >= longest:
+            longest = found[at] or SHORT
+            kept[at] = found[at]
     return dict(sorted(sorted(kept.items())[-most:]))
+
+
+def lead_blocks(blocks: ContentBlocks) -> int:
+    """Return how many blocks are of tools and the leading system text."""
+    return sum(end <= blocks.lead_end for end in blocks.ends)
+
+
+def last_blocks(blocks: ContentBlocks) -> list[int]:
+    """Return the number of the last block of each message after the leading ones."""
+    number = {end: at for at, end in enumerate(blocks.ends)}
+    return [number[end] for end in dict.fromkeys(blocks.turn_ends)]
+
+
+def unmarkable_blocks(blocks: ContentBlocks) -> frozenset[int]:
+    """Return the numbers of the blocks that take no mark."""
+    return frozenset(at for at, end in enumerate(blocks.ends) if end in blocks.unmarkable)
+
+
+def prefix_keys(ids: Ids, ends: Sequence[int]) -> list[int]:
+    """Return a number of each of these beginnings of a prompt: equal for equal tokens."""
+    digest, start, keys = xxhash.xxh3_64(), 0, list[int]()
+    for end in ends:
+        digest.update(ids[start:end].tobytes())
+        keys.append(digest.intdigest())
+        start = end
+    return keys

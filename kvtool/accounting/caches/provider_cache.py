@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import deque
 from dataclasses import dataclass, replace
 
@@ -12,9 +13,11 @@ from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Prediction
 from kvtool.accounting.caches.calibration_ratio import Scale, TokenRatios
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.caches.forks import Forks, find_forks, settings_digest
+from kvtool.accounting.caches.mark_plan import last_blocks, lead_blocks, prefix_keys, unmarkable_blocks
 from kvtool.accounting.caches.providers import Provider
+from kvtool.accounting.caches.request_layout import PromptLayout, is_charged_for_an_hour, written_tokens
 from kvtool.accounting.caches.scopes import scope_of
-from kvtool.accounting.caches.timed_tree import TimedNode, TimedTree, Use
+from kvtool.accounting.caches.timed_tree import LONG, TimedNode, TimedTree, Use
 from kvtool.accounting.log_clock import CLOCK, day_of
 from kvtool.accounting.prefix_tree import Ids
 from kvtool.workload.call import CallSettings
@@ -28,6 +31,8 @@ _REPORTED_AS = {"unmarked": "not_marked", "in_flight": "parallel"}
 """Causes of unread tokens for which money reports and the ledger use different words."""
 _MOST_COUNTED = 10_000
 """The most requests of a minute that are counted; more are reported as this many."""
+_MOST_LAID_OUT = 4_000_000
+"""Blocks of requests for which other marks are priced, a bound on memory: about 100 MB."""
 _MOST_KEYS = 50_000
 """The most prefixes whose last minute is kept, a bound on memory; the least recently used one is dropped."""
 
@@ -55,7 +60,7 @@ class _StoredLengths:
 
 
 @dataclass(slots=True)
-class _RuledRequest:
+class RuledRequest:
     """A request and its rules."""
 
     job: Job
@@ -71,9 +76,13 @@ class ProviderCache:
     """Apply `Provider` rules. A scope has a cache of its own; nothing is evicted for want of room, because no provider publishes
     its size."""
 
-    def __init__(self, rules: CacheRules) -> None:
+    def __init__(self, rules: CacheRules, *, lays_out: bool = False) -> None:
+        """Create the cache. `lays_out`: it keeps what is needed to price other marks of the same requests."""
         assert rules.hosted
         self.rules = rules
+        self.layouts: list[PromptLayout] | None = [] if lays_out else None
+        """The requests of providers that store marked prefixes, the first ones of a long log."""
+        self._laid_out_blocks = 0
         self.ratios = TokenRatios()
         self.trees: dict[str, ScopedTree] = {}
         self.too_many_marks: dict[int, int] = {}
@@ -118,9 +127,44 @@ class ProviderCache:
             if node.entry is not None and node.stop <= found.hit:
                 node.entry = now
         self._store(tree, asked, path)
+        if rules.keeps == "breakpoints" and self.layouts is not None and self._laid_out_blocks < _MOST_LAID_OUT:
+            assert asked.blocks is not None
+            assert outcome.prediction is not None
+            self._laid_out_blocks += len(asked.blocks.ends)
+            self.layouts.append(self._laid_out(scope, asked, asked.blocks, outcome.prediction.prompt))
         return outcome
 
-    def _asked(self, job: Job, rules: Provider, now: float, scope: str) -> _RuledRequest:
+    def _laid_out(self, scope: str, asked: RuledRequest, blocks: ContentBlocks, prompt: int) -> PromptLayout:
+        """Return what other marks of a request would read and write."""
+        scale, rules, most = asked.scale, asked.rules, max(len(asked.job.ids) - 1, 0)
+        ends = [scale.theirs_of(end) for end in blocks.ends]
+        stored = [end if end >= rules.minimum else 0 for end in ends]
+        times = (None, LONG) if LONG in rules.tiers else (None,)
+        return PromptLayout(
+            scope=scope,
+            group=asked.job.turn.group,
+            name=asked.job.turn.name,
+            call=asked.job.turn.call,
+            rules=rules,
+            use=asked.use,
+            keys=array("Q", prefix_keys(asked.ids, [asked.forks.there(end) for end in blocks.ends])),
+            reads=array(
+                "q",
+                [
+                    min(scale.theirs_of(min(own, most)), prompt) if end else 0
+                    for own, end in zip(blocks.ends, stored, strict=True)
+                ],
+            ),
+            ends=array("q", stored),
+            prompt=prompt,
+            tools=sum(end <= blocks.tools_end for end in blocks.ends),
+            lead=lead_blocks(blocks),
+            messages=last_blocks(blocks),
+            unmarkable=unmarkable_blocks(blocks),
+            kept={ttl: self._ttl(asked, ttl) for ttl in times},
+        )
+
+    def _asked(self, job: Job, rules: Provider, now: float, scope: str) -> RuledRequest:
         call = job.turn.call
         model = call.model or ""
         usage = call.usage
@@ -133,17 +177,18 @@ class ProviderCache:
             self.too_many_marks[count] = self.too_many_marks.get(count, 0) + 1
         forks = Forks() if blocks is None else find_forks(call.settings, rules, blocks)
         ids = forks.parted(job.ids)
-        if self.rules.marks is not None and blocks is not None and rules.needs_mark:
-            blocks = replace(blocks, marked=self.rules.marks.marked(scope, ids, blocks, forks, rules.most))
+        if self.rules.marks is not None and blocks is not None and scope in self.rules.marks.sets:
+            marked = self.rules.marks.marked(scope, ids, blocks, forks, rules.most)
+            blocks = replace(blocks, marked=marked, extra=frozenset())
         epoch = self.rules.epoch
         ready = until = None
         if epoch is not None and epoch > CLOCK:
             ready = None if call.first_answer is None else max(call.first_answer - epoch, now)
             until = None if call.end is None else max(call.end - epoch, now)
         use = Use(now, ready, until, settings_digest(call.settings, _ALL_SETTINGS))
-        return _RuledRequest(job, rules, scale, blocks, forks, ids, use)
+        return RuledRequest(job, rules, scale, blocks, forks, ids, use)
 
-    def _ttl(self, asked: _RuledRequest, own: float | None = None) -> float | None:
+    def _ttl(self, asked: RuledRequest, own: float | None = None) -> float | None:
         """Return the time for which the request's prefixes are kept: the run's, its mark's, its settings', or the usual one."""
         rules, settings = asked.rules, asked.job.turn.call.settings
         if self.rules.dated:
@@ -157,7 +202,7 @@ class ProviderCache:
 
     def _outcome(
         self,
-        asked: _RuledRequest,
+        asked: RuledRequest,
         lengths: tuple[int, ...],
         found: _StoredLengths,
         path: list[TimedNode],
@@ -223,21 +268,20 @@ class ProviderCache:
             ),
         )
 
-    def _written(self, asked: _RuledRequest, hit: int, prompt: int) -> tuple[int, int]:
+    def _written(self, asked: RuledRequest, hit: int, prompt: int) -> tuple[int, int]:
         """Return the tokens that the request stores at a separate price, and how many of them for an hour, in the provider's
         count."""
         if asked.rules.keeps != "breakpoints" or asked.blocks is None:
             return 0, 0
-        ends = {False: hit, True: hit}
+        scale, rules = asked.scale, asked.rules
+        ends = {False: 0, True: 0}
         for stop, ttl in asked.blocks.marked.items():
-            if asked.scale.theirs_of(stop) >= asked.rules.minimum:
-                hour = asked.rules.needs_mark and (self._ttl(asked, ttl) or 0) > 300.0
-                ends[hour] = max(ends[hour], stop)
-        read = asked.scale.theirs_of(hit)
-        last = min(asked.scale.theirs_of(max(ends.values())), prompt)
-        return max(last - read, 0), max(min(asked.scale.theirs_of(ends[True]), prompt) - read, 0)
+            if scale.theirs_of(stop) >= rules.minimum:
+                hour = is_charged_for_an_hour(rules, self._ttl(asked, ttl))
+                ends[hour] = max(ends[hour], scale.theirs_of(stop))
+        return written_tokens(scale.theirs_of(hit), prompt, ends[False], ends[True])
 
-    def _in_a_minute(self, scope: str, asked: _RuledRequest) -> int:
+    def _in_a_minute(self, scope: str, asked: RuledRequest) -> int:
         """Return the requests of the last minute with this one's prefix and key; 0 if the rules give no bound."""
         if not asked.rules.most_a_minute:
             return 0
@@ -252,7 +296,7 @@ class ProviderCache:
         times.append(now)
         return len(times) if self.rules.epoch is not None else 0
 
-    def _lengths(self, found: _StoredLengths, asked: _RuledRequest) -> tuple[int, int, int, int]:
+    def _lengths(self, found: _StoredLengths, asked: RuledRequest) -> tuple[int, int, int, int]:
         """Return lengths in the prompt's own tokens, not cut to steps, with the minimum applied to all but the last."""
         rules, scale, most = asked.rules, asked.scale, max(len(asked.job.ids) - 1, 0)
 
@@ -263,7 +307,7 @@ class ProviderCache:
         least = rules.minimum
         return kept(found.hit, least), kept(found.answered, least), kept(found.lasting, least), kept(found.short, 0)
 
-    def _cut(self, asked: _RuledRequest, own: int) -> int:
+    def _cut(self, asked: RuledRequest, own: int) -> int:
         """Return a length in own tokens, cut to whole steps of the provider's, or of ours if the run has blocks of a step."""
         step, scale = asked.rules.step, asked.scale
         if step == 1:
@@ -272,7 +316,7 @@ class ProviderCache:
             return own // step * step
         return min(-(-(scale.theirs_of(own) // step * step) * scale.own // scale.theirs), own)
 
-    def _prefix(self, path: list[TimedNode], asked: _RuledRequest) -> _StoredLengths:
+    def _prefix(self, path: list[TimedNode], asked: RuledRequest) -> _StoredLengths:
         """Return the lengths if every prefix is stored: the known part, and the part that was used recently."""
         found, now = _StoredLengths(), asked.use.now
         for node in path:
@@ -284,7 +328,7 @@ class ProviderCache:
             found.lasting = found.short = node.stop
         return found
 
-    def _entries(self, path: list[TimedNode], asked: _RuledRequest) -> _StoredLengths:
+    def _entries(self, path: list[TimedNode], asked: RuledRequest) -> _StoredLengths:
         """Return the longest stored prefix that the request may read."""
         looked = None
         if asked.rules.keeps == "breakpoints" and asked.blocks is not None:
@@ -294,7 +338,7 @@ class ProviderCache:
             if node.entry is None:
                 continue
             if looked is not None and node.stop not in looked:
-                if node.alive(node.entry, now) and node.ready <= now:
+                if node.can_be_read(now):
                     found.unread = self._unread(node, asked) or found.unread
                 continue
             found.short = node.stop
@@ -302,11 +346,11 @@ class ProviderCache:
                 found.lasting = node.stop
                 if node.alive(node.entry, now):
                     found.answered = node.stop
-                    if node.ready <= now:
+                    if node.can_be_read(now):
                         found.hit, found.at = node.stop, node
         return found
 
-    def _unread(self, node: TimedNode, asked: _RuledRequest) -> UnreadPrefix | None:
+    def _unread(self, node: TimedNode, asked: RuledRequest) -> UnreadPrefix | None:
         """Return a stored prefix that the request's marks do not find; None where it has no mark that could."""
         assert asked.blocks is not None
         end, blocks = asked.forks.back(node.stop), asked.blocks
@@ -319,7 +363,7 @@ class ProviderCache:
         distance = blocks.blocks_to(end, blocks.marked)
         return None if distance is None else UnreadPrefix(tokens, distance, dropped=False)
 
-    def _store(self, tree: TimedTree, asked: _RuledRequest, path: list[TimedNode]) -> None:
+    def _store(self, tree: TimedTree, asked: RuledRequest, path: list[TimedNode]) -> None:
         ids, use = asked.ids, asked.use
         match asked.rules.keeps:
             case "prefix":

@@ -11,42 +11,27 @@ from kvtool.accounting.prefix_tree import Ids
 from kvtool.text.align import common_prefix
 
 SHORT, LONG = 300.0, 3600.0
-"""The two times, in seconds, for which a marked prefix can be kept; uses within each are counted."""
+"""The two times, in seconds, for which a marked prefix can be kept."""
 
 
-class TimedNode:
-    """An edge of the tree, last sent at `used`; the stored prefix that ends with it, if any, was last used at `entry`.
+class StoredPrefix:
+    """A stored prefix, last used at `entry` (None: not stored). It is kept for `ttl` seconds (None: for good) and can be read from
+    `ready` on, when the request that stored it had its first token; `until` is when that was answered, if known."""
 
-    A stored prefix is kept for `ttl` seconds (None: for good) and can be read from `ready` on, when the request that stored it had
-    its first token. `uses` counts requests that ran through the edge after the first one, `within_short` and `within_long` those
-    in time. `settings` are the latest one's.
-    """
+    __slots__ = ("entry", "ready", "ttl", "until")
 
-    __slots__ = (
-        *("children", "entry", "ids", "ready", "settings", "start", "ttl"),
-        *("until", "used", "uses", "within_long", "within_short"),
-    )
-
-    def __init__(self, ids: Ids, start: int, used: float) -> None:
-        self.ids = ids
-        self.start = start
-        self.used = used
+    def __init__(self, used: float) -> None:
         self.entry: float | None = None
-        self.ready = used
-        self.until = used
-        """Moment when the request that stored it was answered, if known."""
+        self.ready = self.until = used
         self.ttl: float | None = None
-        self.settings = 0
-        self.uses = self.within_short = self.within_long = 0
-        self.children: dict[int, TimedNode] = {}
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.ids)
 
     def alive(self, since: float, now: float) -> bool:
         """Return whether a prefix used at `since` is still kept."""
         return self.ttl is None or now - since <= self.ttl
+
+    def can_be_read(self, now: float) -> bool:
+        """Return whether it is stored, still kept, and ready."""
+        return self.entry is not None and self.ready <= now and self.alive(self.entry, now)
 
     def renew(self, use: Use, ttl: float | None, *, since: float | None) -> None:
         """Store the prefix, or go on keeping it where it was used at `since` and is still there."""
@@ -55,6 +40,29 @@ class TimedNode:
                 self.ttl = None if ttl is None else max(self.ttl, ttl)
             return
         self.ttl, self.ready, self.until = ttl, use.ready, use.until
+
+    def store(self, use: Use, ttl: float | None) -> None:
+        """Store the prefix at the end of a request's block, as used now."""
+        self.renew(use, ttl, since=self.entry)
+        self.entry = use.now
+
+
+class TimedNode(StoredPrefix):
+    """An edge of the tree, last sent at `used` with these `settings`, and the stored prefix that ends with it, if any."""
+
+    __slots__ = ("children", "ids", "settings", "start", "used")
+
+    def __init__(self, ids: Ids, start: int, used: float) -> None:
+        super().__init__(used)
+        self.ids = ids
+        self.start = start
+        self.used = used
+        self.settings = 0
+        self.children: dict[int, TimedNode] = {}
+
+    @property
+    def stop(self) -> int:
+        return self.start + len(self.ids)
 
 
 class Use:
@@ -100,8 +108,7 @@ class TimedTree:
         for start, stop in pairwise(wanted):
             node = self._extend(node, ids[start:stop], start, use, kept)
             if stop in stops:
-                node.renew(use, stops[stop], since=node.entry)
-                node.entry = use.now
+                node.store(use, stops[stop])
 
     def nodes(self) -> Iterator[TimedNode]:
         """Return every edge, in no particular order."""
@@ -125,11 +132,6 @@ class TimedTree:
                 child = _split(node, child, shared)
             if kept is not None:
                 child.renew(use, kept[0], since=None if new else child.used)
-            if not new:
-                gap = use.now - child.used
-                child.uses += 1
-                child.within_short += gap <= SHORT
-                child.within_long += gap <= LONG
             child.used = use.now
             child.settings = use.settings
             at += shared
@@ -141,7 +143,6 @@ def _split(parent: TimedNode, child: TimedNode, length: int) -> TimedNode:
     upper = TimedNode(child.ids[:length].copy(), child.start, child.used)
     upper.children[int(child.ids[length])] = child
     upper.ready, upper.until, upper.ttl, upper.settings = child.ready, child.until, child.ttl, child.settings
-    upper.uses, upper.within_short, upper.within_long = child.uses, child.within_short, child.within_long
     parent.children[int(upper.ids[0])] = upper
     child.ids = child.ids[length:].copy()
     child.start += length

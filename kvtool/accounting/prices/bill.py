@@ -34,6 +34,11 @@ class Bill:
     storage: Decimal = Decimal(0)
 
     @property
+    def prompt(self) -> Decimal:
+        """Return the cost of prompts alone."""
+        return self.input + self.written + self.read
+
+    @property
     def total(self) -> Decimal:
         return self.input + self.written + self.read + self.output + self.storage
 

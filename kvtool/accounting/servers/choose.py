@@ -17,18 +17,25 @@ if TYPE_CHECKING:
 
 
 def choose_server(
-    plan: Plan, runner: Runner, *, numbers: TraceNumbers | None, record_events: bool, ladder: bool
+    plan: Plan,
+    runner: Runner,
+    *,
+    numbers: TraceNumbers | None,
+    record_events: bool,
+    ladder: bool,
+    lays_out: bool = False,
 ) -> Server:
     """Make the server of a run. `runner` computes concurrent requests, `numbers` are for the blocks of a trace.
 
-    `ladder`: the fates of tokens are needed, so relaxed rules give the cost of each limit.
+    `ladder`: the fates of tokens are needed, so relaxed rules give the cost of each limit. `lays_out`: other marks of the same
+    requests will be priced.
     """
     if plan.cache is not None:
         from kvtool.accounting.servers.rules_server import RulesServer
 
         trace_study = plan.rules == "block-lru"
         admit = AloneServer(plan).admit if plan.rules == "vllm" else _admit_all
-        return RulesServer(plan, plan.cache, admit, whole_prompt_may_hit=trace_study, ladder=ladder)
+        return RulesServer(plan, plan.cache, admit, whole_prompt_may_hit=trace_study, ladder=ladder, lays_out=lays_out)
     if plan.rules == "block-lru":
         from kvtool.accounting.servers.lru_server import LruServer
 

@@ -35,10 +35,10 @@ class RulesServer:
     by_number: ByNumber | None = None
 
     def __init__(
-        self, plan: Plan, rules: CacheRules, admit: Admit, *, whole_prompt_may_hit: bool, ladder: bool
+        self, plan: Plan, rules: CacheRules, admit: Admit, *, whole_prompt_may_hit: bool, ladder: bool, lays_out: bool
     ) -> None:
         """Create the server. `admit` refuses requests that the rules' engine would never run. Without `ladder` relaxed rules are
-        not needed."""
+        not needed. `lays_out`: other marks of the same requests will be priced."""
         self._plan = plan
         self._rules = rules
         self._engines: EngineCaches | None = None
@@ -57,7 +57,7 @@ class RulesServer:
             self._cache = self._engines = EngineCaches(rules.engine, ladder=ladder)
             self.admit = self._engines.admit
         elif rules.hosted:
-            self._cache = ProviderCache(rules)
+            self._cache = ProviderCache(rules, lays_out=lays_out)
         else:
             self._cache = ReplicaCaches(
                 rules,

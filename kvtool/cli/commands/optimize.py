@@ -54,6 +54,7 @@ class OptimizeCommand(Command):
         from kvtool.profiler.advice.trials import TrialInterruptedError
         from kvtool.profiler.opening import open_workload
         from kvtool.profiler.optimize.log_order import write_in_order
+        from kvtool.profiler.optimize.optimized_log import write_log
         from kvtool.profiler.optimize.write_edits import free_undo, write_edits
         from kvtool.text.terminal.streams import printing
         from kvtool.text.tokens.tokenizer import Tokenizers
@@ -76,10 +77,10 @@ class OptimizeCommand(Command):
         if not isinstance(opened.source, YamlSource) and self.editing.write:
             raise KvtoolError(
                 "--write edits a workload file and its prompts; logs are records of sent requests",
-                hint="change what writes them, or put the prompts into a workload file; -o writes a log in another order",
+                hint="change what writes them as -o shows it, or put the prompts into a workload file",
             )
         if isinstance(opened.source, YamlSource) and self.editing.output is not None:
-            raise KvtoolError("-o writes a log in another order", hint="--write edits the files of a workload")
+            raise KvtoolError("-o writes a log with the fixes made", hint="--write edits the files of a workload")
         try:
             outcome = self._found(opened, tiers)
         except (TrialInterruptedError, KeyboardInterrupt):
@@ -89,7 +90,11 @@ class OptimizeCommand(Command):
         if self.editing.write and outcome.files:
             undo = self.editing.undo or free_undo(self.inputs[0])
             write_edits(outcome.files, undo)
-        if self.editing.output is not None and outcome.order is not None:
+        edited = outcome.document.edited_log
+        if self.editing.output is not None and outcome.log is not None and edited is not None and edited.allowed:
+            output = self.editing.output
+            write_log(self.inputs[0], outcome.log, output)
+        elif self.editing.output is not None and outcome.order is not None:
             output = self.editing.output
             write_in_order(self.inputs[0], outcome.order.order, output)
         elif self.editing.output is not None:
@@ -97,7 +102,8 @@ class OptimizeCommand(Command):
             why = (
                 "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
             )
-            print(f"kvtool: {why}; {self.editing.output} was not written", file=sys.stderr)
+            consent = "" if edited is None else " (its fixes need consent: --allow)"
+            print(f"kvtool: {why}; {self.editing.output} was not written{consent}", file=sys.stderr)
         with printing():
             self._print(outcome.written(undo=undo, output=output))
         opened.check_read()
@@ -143,6 +149,13 @@ class OptimizeCommand(Command):
             return command.to("profile")
         if document.files:
             return command.with_(write=True)
+        edited = document.edited_log
+        if edited is not None and edited.allowed:
+            if document.output is not None:
+                return ["profile", document.output]
+            root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
+            single = len(self.inputs) == 1 and suffix in (".jsonl", ".ndjson", ".json")
+            return [*command, "-o", f"{root}.optimized{suffix}"] if single else []
         if document.request_order is not None and document.output is None and len(self.inputs) == 1:
             root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
             return [*command, "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []

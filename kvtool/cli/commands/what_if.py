@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 class WhatIfCommand(Command):
     """Compare changes in one table: another cache, other blocks, more accelerators, other prompts.
 
-    kvtool counts each row on your requests and prints the command that repeats it. --sweep varies one setting alone.
+    kvtool counts each row on your requests and prints the command that repeats it. --sweep varies one setting alone. For a log of
+    hosted models the table prices other cache marks, times to live, cache keys and models.
     """
 
     inputs: Annotated[tuple[str, ...], Argument("Logs, traces, workload.yaml, folders or - (stdin)", "INPUT")]
@@ -115,6 +116,11 @@ class WhatIfCommand(Command):
         opened = self._opened()
         plan = opened.planned.plan
         asked = None if axis is None else SweepOptions.of(axis, self.sweeping, whole=plan.by_trace_study)
+        if plan.hosted and asked is None:
+            from kvtool.profiler.what_if.hosted_table import hosted_document
+
+            with self.showing.progress() as progress:
+                return hosted_document(opened, progress)
         if not (plan.by_engine or plan.by_trace_study):
             return self._by_engine(opened, asked, tasks)
         with self.showing.progress() as progress:

@@ -27,7 +27,10 @@ class Editing:
     output: Annotated[
         str | None,
         Option(
-            "Log (JSON lines) in the order that hits most with --capacity.", "FILE", short="-o", decides=Decides.OUTPUT
+            "Log (JSON lines) with the allowed fixes made, or in the order that hits most with --capacity.",
+            "FILE",
+            short="-o",
+            decides=Decides.OUTPUT,
         ),
     ] = None
     breakpoints: Annotated[int | None, Option("Number of cache_control breakpoints to place: 1 to 4.", "N")] = None

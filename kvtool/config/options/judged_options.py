@@ -22,6 +22,9 @@ class Judging:
     PANEL: ClassVar = Panel.COMMON
     DECIDES: ClassVar = Decides.VERDICT
     min_hit_rate: Annotated[str | None, Option("Lowest hit rate of each workload: 0.8 or 80%.", "RATIO")] = None
+    max_cost_per_1k: Annotated[
+        str | None, Option("Highest cost of 1,000 requests to hosted models, in dollars: 4 or $4.", "DOLLARS")
+    ] = None
     error_on: Annotated[
         tuple[str, ...],
         Option(

@@ -19,6 +19,7 @@ from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT, is_cut_short
 from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.change import Change, RequestPart, in_full
 from kvtool.diagnose.compare.compare_texts import TextWhere, compare_texts
+from kvtool.diagnose.compare.context_block import context_block_change
 from kvtool.diagnose.compare.history import NEVER, history_start
 from kvtool.diagnose.compare.json_forms import canonical, opened, ordered, same_keys
 from kvtool.diagnose.compare.tools import MAX_EXCERPT, compare_tools
@@ -233,6 +234,10 @@ def compare_message(a: Any, b: Any, where: TextWhere) -> list[Change]:
     if not isinstance(a, dict) or not isinstance(b, dict):
         return [] if where.tail else [_whole(where, ordered(a).decode(), ordered(b).decode())]
     text_a, text_b = content_text(a.get("content")), content_text(b.get("content"))
+    if where.history == 0 and where.part.role == "user":
+        block = context_block_change(text_a, text_b, where.part)
+        if block is not None:
+            return [block]
     if where.history == 0 and not where.tail and is_cut_short(len(text_a), len(text_b)):
         return [Change(CUT_SHORT, where.part, 0, len(text_b), text_a[:MAX_EXCERPT], text_b[:MAX_EXCERPT])]
     found = [] if where.tail and not are_alike(text_a, text_b) else compare_texts(text_a, text_b, where)

@@ -13,6 +13,7 @@ from typing import Any
 from kvtool.diagnose.compare.tools import is_tool, tool_name
 from kvtool.fixes.forms.text_form import outside
 from kvtool.fixes.turn_texts import INSTRUCTIONS, edited, map_texts, texts_of
+from kvtool.text.cache_marks import marks_kept_in_place, without_marks
 from kvtool.text.json_text import json_in, sorted_json
 from kvtool.text.message import Message
 from kvtool.text.structure.masking import fenced_ranges
@@ -115,7 +116,8 @@ def sort_tools(turn: Turn) -> Turn:
     turn = map_texts(turn, lambda text: sorted_json(text, keys=False, item_key=_tool_in_text), INSTRUCTIONS)
     if not isinstance(turn.tools, list):
         return turn
-    tools = sorted(turn.tools, key=lambda tool: (tool_name(tool), _dumped(tool)))
+    in_order = sorted(turn.tools, key=lambda tool: (tool_name(tool), _dumped(without_marks(tool))))
+    tools = marks_kept_in_place(turn.tools, in_order)
     return replace(turn, tools=tools) if any(a is not b for a, b in zip(tools, turn.tools, strict=True)) else turn
 
 

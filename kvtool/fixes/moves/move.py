@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.moves.inserted_content import begin_of_introduced, inserted_begin
@@ -14,6 +14,7 @@ from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin
 from kvtool.fixes.moves.split_text import contained_units, leads_on, parted, units_last
 from kvtool.fixes.turn_texts import texts_of
+from kvtool.text.cache_marks import is_marked, marks_on
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.text_unit import UnitKind
@@ -43,45 +44,54 @@ _SAID_THERE = ("user", "tool")
 _STAYS_THERE = (*_SAID_THERE, "assistant")
 
 
-class _Moved(NamedTuple):
+class MovedText(NamedTuple):
     """A unit that was taken out of a text; `apart` ones have a blank line before them."""
 
     text: Traced
     apart: bool
 
 
-def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = False) -> Turn:
+def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = False, own_message: bool = False) -> Turn:
     """Return the turn with what the targets name at the end of its last message; the very turn where that changes nothing.
 
     What a user, a tool or the model said stays in the message in which it was said, and goes to the end of that. `within` does so
-    with everything: nothing changes its role. Nothing moves past content that a template inserts: the end is before it.
+    with everything: nothing changes its role. `own_message` makes a last message of instructions of them, in the role that they
+    have. Nothing moves past content that a template inserts: the end is before it. Nothing goes into a block that a cache mark
+    ends: it becomes a block of its own after that, and the mark stays at the end of what is left.
     """
     if turn.text is not None:
-        end = _movable_end(turn.text, targets, "")
-        found = parted(turn.text, targets, "", end)
-        if not found.units:
-            return turn
-        text = units_last(turn.text, found, end)
-        return turn if _same(turn.text, text, targets) else turn.with_text(text)
+        return _with_units_last(turn, turn.text, targets)
     messages = [dict(message) for message in turn.messages or ()]
-    last = next((each for each in reversed(messages) if role_of(each) in _SAID_THERE), messages[-1] if messages else {})
-    lines: list[_Moved] = []
-    for message in messages:
+    said_last = [number for number, each in enumerate(messages) if role_of(each) in _SAID_THERE]
+    asked = said_last[-1] if said_last else len(messages) - 1
+    last = messages[asked] if messages else {}
+    if own_message and role_of(last) not in _SAID_THERE:
+        return turn
+    lines: list[MovedText] = []
+    lead = ""
+    tools, more = turn.tools, None
+    for number, message in enumerate(messages):
         said = _last_text(message) or ""
         end = _movable_end(said, targets, role_of(message))
         # Outside of its message it would come after content that the template inserts there.
-        stays = within or role_of(message) in _STAYS_THERE or end < cue_begin(said)
+        stays = within or role_of(message) in _STAYS_THERE or end < cue_begin(said) or (own_message and number > asked)
         tail = _take_end(message, end) if stays or message is last else Traced("")
         moved = _take_from_message(message, targets)
-        if moved and stays:
-            _append(message, moved, tail)
-        elif moved:
+        orphans = _without_emptied(message) if moved else {}
+        tools = tools if number else _with_orphans(tools, orphans)
+        if not stays:
             lines += moved
-        if lines and message is last:
-            _append(message, lines, tail)
+            lead = lead or (role_of(message) if moved else "")
+        elif moved:
+            _append(message, moved, tail)
+        if lines and message is last and not own_message:
+            more = _append_to_last(message, lines, tail)
             moved, lines = lines, []
         _append_text(message, tail, apart=bool(moved))
-    if lines:  # of messages behind that
+    if lines and own_message:
+        more = Message(role=lead, content="")
+        _append(more, lines, Traced(""))
+    elif lines:  # of messages behind that
         tail = _take_end(last, _movable_end(_last_text(last) or "", targets, role_of(last)))
         _append(last, lines, tail)
         _append_text(last, tail, apart=True)
@@ -89,7 +99,63 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
         before, after = was.get("content"), now.get("content")
         if isinstance(before, str) and isinstance(after, str) and _same(before, after, targets):
             messages[index] = was
-    return turn if messages == (turn.messages or []) else turn.with_messages(messages)
+    if more is not None:
+        messages.insert(len(messages) if own_message else asked + 1, more)
+    if messages == (turn.messages or []):
+        return turn
+    changed = turn.with_messages(messages)
+    changed.tools = tools
+    return changed
+
+
+def _with_units_last(turn: Turn, prompt: Traced, targets: Sequence[MoveTarget]) -> Turn:
+    """Return the turn of a prompt without messages."""
+    end = _movable_end(prompt, targets, "")
+    found = parted(prompt, targets, "", end)
+    if not found.units:
+        return turn
+    text = units_last(prompt, found, end)
+    return turn if _same(prompt, text, targets) else turn.with_text(text)
+
+
+def last_asked(messages: Sequence[Message]) -> int | None:
+    """Return the number of the last message of a user or a tool."""
+    return next((at for at in reversed(range(len(messages))) if role_of(messages[at]) in _SAID_THERE), None)
+
+
+def append_units(turn: Turn, units: list[MovedText], *, at: int | None = None) -> Turn:
+    """Return the turn with units at the end of its last message, or of message `at`; after a cache mark as a block of their own."""
+    messages = [dict(message) for message in turn.messages or ()]
+    at = last_asked(messages) if at is None else at
+    if at is None:
+        return turn
+    last = messages[at]
+    text = _last_text(last) or ""
+    tail = _take_end(last, cue_begin(text))
+    more = _append_to_last(last, units, tail)
+    _append_text(last, tail, apart=True)
+    if more is not None:
+        messages.insert(at + 1, more)
+    return turn.with_messages(messages)
+
+
+def _append_to_last(message: Message, units: list[MovedText], tail: str) -> Message | None:
+    """Put units after the text of the last message; where a mark ends all that a tool gave, into a new message, which is
+    returned.
+    """
+    if role_of(message) != "tool" or not is_marked(message):
+        _append(message, units, tail)
+        return None
+    more = Message(role="user", content=[])
+    _append(more, units, Traced(""))
+    return more
+
+
+def _with_orphans(tools: list[Any] | None, marks: dict[str, Any]) -> list[Any] | None:
+    """Return the tools, the last of them with the marks of instructions of which nothing is left before them."""
+    if not marks or not tools or not isinstance(tools[-1], dict):
+        return tools
+    return [*tools[:-1], {**tools[-1], **marks}]
 
 
 def stops_at_content(turns: Sequence[Turn], targets: Sequence[MoveTarget]) -> bool:
@@ -110,15 +176,34 @@ def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
     return said[0] == said[1]
 
 
-def destination(slot: Slot, *, within: bool = False) -> str:
-    """Return in words where `move_targets` brings the slot's line."""
+def destination(slot: Slot, *, within: bool = False, after_mark: bool = False) -> str:
+    """Return in words where `move_targets` brings the slot's line; `after_mark`: a cache mark ends the message."""
+    if after_mark:
+        where = "this message" if within or not _is_in_message(slot) else "the last message"
+        return f"a block of its own after the cache mark, at the end of {where}"
     if within or slot.part.endswith(tuple(f"({role})" for role in _STAYS_THERE)):
         return "the end of the message"
-    in_message = slot.part == "system" or slot.part.endswith(")")
-    return "the end of the last message" if in_message else "the end of the prompt"
+    return "the end of the last message" if _is_in_message(slot) else "the end of the prompt"
 
 
-def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[_Moved]:
+def _is_in_message(slot: Slot) -> bool:
+    return slot.part == "system" or slot.part.endswith(")")
+
+
+def ends_after_mark(turns: Sequence[Turn], change: Callable[[Turn], Turn]) -> bool:
+    """Return whether a move makes a block of its own in most turns that it changes, as a cache mark ends what is before."""
+    made = [(turn, change(turn)) for turn in turns]
+    changed = [_blocks(after) > _blocks(turn) for turn, after in made if after is not turn]
+    return 2 * sum(changed) > len(changed) > 0
+
+
+def _blocks(turn: Turn) -> int:
+    """Count the blocks of the content of messages; a text is one."""
+    contents = [message.get("content") for message in turn.messages or ()]
+    return sum(len(content) if isinstance(content, list) else 1 for content in contents)
+
+
+def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[MovedText]:
     content = message.get("content")
     if isinstance(content, str):
         message["content"], moved = _take(content, targets, role_of(message))
@@ -134,8 +219,15 @@ def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[
     return moved
 
 
-def _append(message: Message, units: list[_Moved], tail: str) -> None:
-    """Put units after the text of a message, before the line ends of `tail`."""
+def _append(message: Message, units: list[MovedText], tail: str) -> None:
+    """Put units after the text of a message, before the line ends of `tail`; after a cache mark as a block of their own."""
+    if units and _ends_marked(message):
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        blocks = [*blocks[:-1], {**blocks[-1], **marks_on(message)}]
+        message["content"] = [*blocks, {"type": "text", "text": ""}]
+        for name in marks_on(message):
+            del message[name]
     text = Traced(_last_text(message) or "")
     if units and not (has_blocks(text) or has_blocks(tail)):  # else the place is chosen among those of the template
         text = text[: without_line_ends(text)]
@@ -150,6 +242,35 @@ def _append(message: Message, units: list[_Moved], tail: str) -> None:
         pieces.append(unit.text)
         apart = unit.apart
     _set_last_text(message, concat(pieces))
+
+
+def _ends_marked(message: Message) -> bool:
+    """Return whether a cache mark ends a message: on its last block, or on all of it."""
+    content = message.get("content")
+    last = content[-1] if isinstance(content, list) and content else None
+    return is_marked(last) or (is_marked(message) and bool(content))
+
+
+def _without_emptied(message: Message) -> dict[str, Any]:
+    """Take out blocks of which all text was taken, as no API accepts an empty one; the block before gets their mark.
+
+    Return the mark that no block of the message is left for.
+    """
+    content = message.get("content")
+    if not isinstance(content, list):
+        return {}
+    kept: list[Any] = []
+    orphans: dict[str, Any] = {}
+    for part in content:
+        text = part.get("text") if isinstance(part, dict) else None
+        if not isinstance(text, str) or text.strip():
+            kept.append(part)
+        elif (marks := marks_on(part)) and kept and isinstance(kept[-1], dict):
+            kept[-1] = {**kept[-1], **marks}
+        else:
+            orphans |= marks
+    message["content"] = kept
+    return orphans
 
 
 def _append_text(message: Message, text: str, *, apart: bool) -> None:
@@ -167,6 +288,8 @@ def _take_end(message: Message, end: int) -> Traced:
     if text is None or end == len(text):
         return Traced("")
     traced = text if isinstance(text, Traced) else Traced(text)
+    if _ends_marked(message) and not traced[end:].strip():
+        return Traced("")  # what a mark ends stays as it is: later requests send it again
     _set_last_text(message, traced[:end])
     return traced[end:]
 
@@ -211,13 +334,15 @@ def _set_last_text(message: Message, text: str) -> None:
         message["content"] = [*content[:-1], {**content[-1], "text": text}]
 
 
-def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, list[_Moved]]:
+def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, list[MovedText]]:
     """Return the text without what the targets name, and that."""
     traced = text if isinstance(text, Traced) else Traced(text)
     found = parted(traced, targets, role, len(traced))
     if not found.units:
         return traced, []
-    return rearranged(traced, found.kept), [_Moved(traced[unit.start : unit.stop], unit.apart) for unit in found.units]
+    return rearranged(traced, found.kept), [
+        MovedText(traced[unit.start : unit.stop], unit.apart) for unit in found.units
+    ]
 
 
 def moved_noun(target: MoveTarget, samples: Sequence[Turn]) -> tuple[str, str | None]:

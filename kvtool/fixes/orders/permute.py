@@ -12,6 +12,7 @@ from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.diagnose.compare.tools import tool_name
 from kvtool.fixes.orders.items import SPLITS, Item, Split
 from kvtool.fixes.turn_texts import map_texts, texts_of
+from kvtool.text.cache_marks import marks_kept_in_place
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
 from kvtool.workload.turn import Turn
@@ -261,7 +262,7 @@ def _with_parts_last(message: Message) -> Message:
     first = texts.index(True) if True in texts else 0
     if not first or not all(texts[first:]):
         return message
-    return {**message, "content": [*content[first:], *content[:first]]}
+    return {**message, "content": marks_kept_in_place(content, [*content[first:], *content[:first]])}
 
 
 class ToolsByFirstUse:
@@ -283,4 +284,6 @@ class ToolsByFirstUse:
             if len(places) < _MOST_TOOLS:
                 places.setdefault(name, len(places))
         order = sorted(range(len(names)), key=lambda index: places.get(names[index], len(places)))
-        return turn if order == sorted(order) else replace(turn, tools=[turn.tools[index] for index in order])
+        if order == sorted(order):
+            return turn
+        return replace(turn, tools=marks_kept_in_place(turn.tools, [turn.tools[index] for index in order]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import Slot, SlotCause
@@ -23,7 +24,7 @@ Propose = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 _MORE = 0.005
 """By how much a hit rate must rise for one more fix to be asked of anybody, and may fall elsewhere for it."""
 _PROOFS = 32
-_MOVES = ("move", "move-within")
+_MOVES = ("move", "move-within", "move-after")
 """Keys of fixes that move the line of their cause."""
 
 
@@ -40,6 +41,8 @@ class KeptFix:
     after: float
     alone: float
     predicted: float
+    costs: tuple[Decimal, Decimal] | None = None
+    """What the group's prompts cost before it and with it; None where no prices are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +123,13 @@ class Advisor:
         tiers: Collection[Tier] = ALL_TIERS,
         capacity: int | None = None,
         lookahead: Lookahead | None = None,
+        compares: bool = False,
     ) -> None:
-        """`capacity` is how many tokens the cache holds; None is without limit. `lookahead` spares runs of a large workload."""
+        """`capacity` is how many tokens the cache holds; None is without limit. `lookahead` spares runs of a large workload.
+
+        `compares`: all fixes of a cause are tried, as a change that lets prompts share text need not win where a provider's marks
+        decide what is stored.
+        """
         self._result = tried.result
         self._groups = {group.name: group for group in tried.result.ledger.totals()}
         self._trials = tried.trials
@@ -130,10 +138,13 @@ class Advisor:
         self._capacity = capacity
         self._pile = Pile(self._groups, self._proven)
         self._lookahead = lookahead
+        self._compares = compares
 
     def advise(self) -> Advice:
         """Advise by trials. Raise TrialInterruptedError where Ctrl-C came in between."""
         piled = self._piled()
+        if self._compares:
+            piled = self._with_better(self._all_of_one_kind(piled))
         kept = {name: self._worth_keeping(name, chain) for name, chain in piled.items()}
         kept = self._without_idle({name: chain for name, chain in kept.items() if chain})
         kept = self._with_better(kept)
@@ -166,7 +177,7 @@ class Advisor:
 
     def _rate_of(self, name: str, chain: Chain) -> float:
         """Return the most that any beginning of a chain gave."""
-        rates = (self._trials.rate(name, chain[:length]) for length in range(1, len(chain) + 1))
+        rates = (self._trials.worth(name, chain[:length]) for length in range(1, len(chain) + 1))
         return max((rate for rate in rates if rate is not None), default=0.0)
 
     def _may_win(self, chains: Mapping[str, Chain], longer: Mapping[str, Chain], rounds: int) -> bool:
@@ -179,7 +190,10 @@ class Advisor:
 
     def _worth_keeping(self, name: str, chain: Chain) -> Chain:
         """Return the fewest fixes from the front that come close to the best that any number of them gave."""
-        known = [(length, self._trials.rate(name, chain[:length])) for length in range(len(chain) + 1)]
+        if self._compares:
+            for length in range(1, len(chain)):
+                self._trials.weigh({name: chain[:length]})
+        known = [(length, self._trials.worth(name, chain[:length])) for length in range(len(chain) + 1)]
         rates = [(length, rate) for length, rate in known if rate is not None]
         best = max(rate for _, rate in rates)
         if best < rates[0][1] + THRESHOLDS.warning_share:
@@ -197,12 +211,12 @@ class Advisor:
             }
             if not shorter:
                 continue
-            full = self._trials.measure({name: chains[name] for name in shorter})
-            rates = self._trials.measure(shorter)
+            full = self._trials.weigh({name: chains[name] for name in shorter})
+            rates = self._trials.weigh(shorter)
             chains |= {
                 name: chain
                 for name, chain in shorter.items()
-                if rates[name] >= full[name] - _MORE and rates[name] > self._groups[name].hit_rate
+                if rates[name] >= full[name] - _MORE and rates[name] > (self._trials.worth(name, ()) or 0.0)
             }
         return chains
 
@@ -212,10 +226,32 @@ class Advisor:
             choices = {name: self._instead(chain, index) for name, chain in chains.items()}
             for number in range(max(map(len, choices.values()))):
                 tried = {name: found[number] for name, found in choices.items() if number < len(found)}
-                rates = self._trials.measure(tried)
-                best = self._trials.measure({name: chains[name] for name in tried})
+                rates = self._trials.weigh(tried)
+                best = self._trials.weigh({name: chains[name] for name in tried})
                 chains |= {name: chain for name, chain in tried.items() if rates[name] > best[name] + _MORE}
         return chains
+
+    def _all_of_one_kind(self, chains: dict[str, Chain]) -> dict[str, Chain]:
+        """Return the chains with all of their moves to another place, where that wins more: one line that is left where it was
+        may take all that the others would win.
+        """
+        for kind in _MOVES:
+            tried: dict[str, Chain] = {}
+            for name, chain in chains.items():
+                others = tuple(self._of_kind(fix, kind) for fix in chain)
+                if others != chain:
+                    tried[name] = others
+            if tried:
+                worths = self._trials.weigh(tried)
+                best = self._trials.weigh({name: chains[name] for name in tried})
+                chains = chains | {name: chain for name, chain in tried.items() if worths[name] > best[name] + _MORE}
+        return chains
+
+    def _of_kind(self, fix: Fix, kind: str) -> Fix:
+        """Return the move of the same cause to another place; the fix itself where there is none."""
+        assert fix.cause is not None
+        known = (other for other in self._pile.known(fix.cause) if other.kind == kind)
+        return next(known, fix) if fix.kind in _MOVES else fix
 
     def _instead(self, chain: Chain, index: int) -> list[Chain]:
         """Return the chain with each other fix of the same cause and tier in place of the one at `index`."""
@@ -257,8 +293,10 @@ class Advisor:
                 assert after is not None, "the order was found by running each beginning of it"
                 assert fix.cause is not None
                 predicted = self._predicted(group, chain[:number])
+                spent = [self._trials.cost(name, chain[:length]) for length in (number - 1, number)]
+                costs = None if spent[0] is None or spent[1] is None else (spent[0], spent[1])
                 steps.setdefault(name, []).append(
-                    KeptFix(fix, fix.cause, before, after, alone[name, fix.key], predicted)
+                    KeptFix(fix, fix.cause, before, after, alone[name, fix.key], predicted, costs)
                 )
                 before = after
         return steps

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
+from kvtool.accounting.prices.bill import shown_money
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.layout.kv201 import KV201
@@ -24,6 +25,7 @@ from kvtool.diagnose.findings import (
 )
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.fixes.fix import fix_name
+from kvtool.fixes.history_kept import HISTORY_KEPT
 from kvtool.fixes.moves.passages_last import PASSAGES
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
@@ -152,7 +154,7 @@ class Teller:
                 block_size=self._plan.base_block,
                 severity=self._severity(step.cause, group),
                 tokens_lost=lost,
-                fix=step.fix.what,
+                fix=f"{step.fix.what}{break_even(step)}",
                 number=number,
                 together=len(steps) if not told else 1,
                 # Their numbers and their order, which differ first, are not what varies.
@@ -232,6 +234,14 @@ class Teller:
                 "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost) if self._one_model else None,
             }
         )
+
+
+def break_even(step: KeptFix) -> str:
+    """Say what shortening the history costs, and what keeping it costs; empty for other fixes, and without prices."""
+    if step.fix.kind != HISTORY_KEPT or step.costs is None:
+        return ""
+    pruned, kept = (shown_money(cost) for cost in step.costs)
+    return f" (pruning costs {pruned}, keeping everything {kept})"
 
 
 def _by_hand(finding: Finding | None, reasons: Mapping[str, str]) -> Finding | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
@@ -29,10 +30,11 @@ class TrialInterruptedError(Exception):
 
 
 class Trials:
-    """Measured hit rates of groups under sets of fixes.
+    """Measured hit rates of groups under sets of fixes, and what these are worth.
 
     Where fixes make prompts longer, so that a larger part hits and yet more tokens are computed than without any, the rate counts
-    as no higher than it was.
+    as no higher than it was. The worth is that rate; where a provider charges for what it stores, it is what the cache saves, as a
+    part of the first prompts' price without it: below 0 where writes cost more than reads save.
     """
 
     def __init__(self, result: RunResult, again: Again) -> None:
@@ -40,6 +42,9 @@ class Trials:
         self._explained: list[tuple[list[Fix], frozenset[str], RunResult]] = []
         """The runs with causes: what is kept in the end was often run before, on the way there."""
         self._rates: dict[tuple[str, frozenset[str]], float] = {}
+        self._worths: dict[tuple[str, frozenset[str]], float] = {}
+        self._costs: dict[tuple[str, frozenset[str]], Decimal] = {}
+        self._full = {name: full for name, (_, full) in result.prompt_costs().items()}
         self._first = {group.name: (group.hit_rate, lost_tokens(group)) for group in result.ledger.totals()}
         self._note({group.name: () for group in result.ledger.totals()}, result)
 
@@ -66,19 +71,42 @@ class Trials:
         """Return the group's hit rate with these fixes; None where that was not run."""
         return self._rates.get((group, _key(chain)))
 
+    def worth(self, group: str, chain: Chain) -> float | None:
+        """Return what decides between fixes; None where that was not run."""
+        return self._worths.get((group, _key(chain)))
+
+    def cost(self, group: str, chain: Chain) -> Decimal | None:
+        """Return what the prompts of a group cost with these fixes; None where that was not run or has no price."""
+        return self._costs.get((group, _key(chain)))
+
     def measure(self, wanted: Mapping[str, Chain]) -> dict[str, float]:
         """Return the hit rates with these chains, from one run of those that are not known yet."""
+        self._know(wanted)
+        return {name: self._rates[name, _key(chain)] for name, chain in wanted.items()}
+
+    def weigh(self, wanted: Mapping[str, Chain]) -> dict[str, float]:
+        """Return the worths of these chains, likewise."""
+        self._know(wanted)
+        return {name: self._worths[name, _key(chain)] for name, chain in wanted.items()}
+
+    def _know(self, wanted: Mapping[str, Chain]) -> None:
         missing = {name: chain for name, chain in wanted.items() if self.rate(name, chain) is None}
         if missing:
             self.run(missing)
-        return {name: self._rates[name, _key(chain)] for name, chain in wanted.items()}
 
     def _note(self, chains: Mapping[str, Chain], result: RunResult) -> None:
+        costs = result.prompt_costs()
         for group in result.ledger.totals():
             if group.name in chains:
                 rate, most = self._first.get(group.name, (0.0, 0))
                 counted = group.hit_rate if lost_tokens(group) <= most else min(group.hit_rate, rate)
-                self._rates.setdefault((group.name, _key(chains[group.name])), counted)
+                key = group.name, _key(chains[group.name])
+                self._rates.setdefault(key, counted)
+                worth = counted
+                if group.name in costs and group.name in self._full:
+                    cost = self._costs.setdefault(key, costs[group.name][0])
+                    worth = float(1 - cost / self._full[group.name])
+                self._worths.setdefault(key, worth)
 
 
 def steady_first(fixes: Iterable[Fix]) -> list[Fix]:

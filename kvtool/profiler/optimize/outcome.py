@@ -2,40 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.diagnose.findings import place_of
-from kvtool.fixes.fix import Tier
+from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.advisor import KeptFix
+from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
+from kvtool.profiler.optimize.log_marks import cheaper_marks
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
+from kvtool.profiler.optimize.optimized_log import OptimizedLog, edit_log
 from kvtool.profiler.optimize.optimizer import EditedRuns, needing_consent, optimize
+from kvtool.profiler.optimize.request_diff import changed_places
+from kvtool.profiler.optimize.sdk_snippet import Sdk, sdk_of
+from kvtool.profiler.reported.cheapest_marks import CheaperMarks
+from kvtool.profiler.reported.rule_agreement import rule_differences
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.optimize import (
     Breakpoints,
     DoneStep,
+    EditedLog,
     GroupRates,
     OptimizeDocument,
+    ReportedDifference,
     RequestOrder,
     Step,
     StepRates,
 )
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.logs.logs import locate
+from kvtool.workload.logs.logs import LogSource, locate
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizeOutcome:
-    """`files` are those that change, `order` is an order of a log's requests that wins (None: none does)."""
+    """`files` are those that change, `order` is an order of a log's requests that wins (None: none does), and `log` is the log
+    with the fixes in its records."""
 
     document: OptimizeDocument
     files: Sequence[Changed]
     order: LogOrder | None
+    log: OptimizedLog | None = None
+    sdk: Sdk | None = None
 
     def written(self, *, undo: str | None, output: str | None) -> OptimizeOutcome:
         """Return the outcome with the places of the undo patch and of the log in its new order; None where
@@ -55,7 +67,11 @@ def optimized(
     found = optimize(runs, tiers)
     forbidden, left = needing_consent(runs, tiers)
     order = request_order(opened, progress, found.before)
+    log, marks, allowed = _log(opened, [each.step for each in found.done], forbidden, progress)
+    if log is not None and log.after is not None and allowed:
+        found = replace(found, after=log.after)
     groups = _groups(found)
+    sdk = _sdk(opened, log)
     document = OptimizeDocument(
         schema="kvtool.optimize/1",
         input=opened.name,
@@ -68,11 +84,63 @@ def optimized(
         needs_consent=[_step(step) for step in forbidden],
         request_order=None if order is None else RequestOrder(fix=order.fix.what, hit_rate=order.hit_rate),
         files=[changed.path for changed in found.files],
+        edited_log=None if log is None else _edited_log(log, found.before, sdk, allowed=allowed),
+        marks=[] if log is None or marks is None else marks.marks,
         undo=None,
         output=None,
         breakpoints=None if breakpoints is None else _breakpoints(opened, found.after, breakpoints),
     )
-    return OptimizeOutcome(document, found.files, order)
+    return OptimizeOutcome(document, found.files, order, log, sdk)
+
+
+def _log(
+    opened: Opened, steps: Sequence[KeptFix], forbidden: Sequence[KeptFix], progress: Progress
+) -> tuple[OptimizedLog | None, CheaperMarks | None, bool]:
+    """Return the log with the steps, else with those that need consent (False), and with the cheapest cache marks on top."""
+    if not isinstance(opened.source, LogSource):
+        return None, None, True
+    tried = [(fixes, allowed) for fixes, allowed in ((_fixes(steps), True), (_fixes(forbidden), False)) if fixes]
+    for fixes, allowed in tried or [([], True)]:
+        marks = cheaper_marks(opened, fixes, progress)
+        marked = None if marks is None else edit_log(opened, [*fixes, marks.fix], progress)
+        if marked is not None and not marked.left:
+            return marked, marks, allowed
+        log = edit_log(opened, fixes, progress)  # a mark that has no place in a record keeps no other fix from it
+        if log is not None and (marked is None or log.changed > marked.changed):
+            return log, None, allowed
+        if marked is not None:
+            return marked, marks, allowed
+    return None, None, True
+
+
+def _fixes(steps: Iterable[KeptFix]) -> list[Fix]:
+    """Return the fixes of steps in the order in which trials make them."""
+    by_group: dict[str, list[Fix]] = {}
+    for step in steps:
+        by_group.setdefault(step.cause.group, []).append(step.fix)
+    return [fix for fixes in by_group.values() for fix in steady_first(fixes)]
+
+
+def _sdk(opened: Opened, log: OptimizedLog | None) -> Sdk | None:
+    if log is None or log.example is None or not isinstance(opened.source, LogSource):
+        return None
+    return sdk_of(log.example, opened.source.format_names)
+
+
+def _edited_log(log: OptimizedLog, before: RunResult, sdk: Sdk | None, *, allowed: bool) -> EditedLog:
+    return EditedLog(
+        allowed=allowed,
+        requests=log.changed,
+        left_as_they_are=dict(log.left),
+        hit_rate=_rates(total_rate(before), total_rate(log.after or before)),
+        cost=log.cost(before),
+        estimate=[
+            ReportedDifference(group=name, reported=each.reported, predicted=each.predicted)
+            for name, each in rule_differences(before).items()
+        ],
+        sdk=sdk,
+        places=[] if log.example is None else changed_places(log.example),
+    )
 
 
 def _groups(found: Optimized) -> list[GroupRates]:
@@ -112,15 +180,10 @@ def _done(done: Done) -> DoneStep:
 
 
 def _breakpoints(opened: Opened, result: RunResult, most: int) -> Breakpoints:
-    known: dict[str, int] = {}
-
-    def count(text: str) -> int:
-        if text not in known:
-            known[text] = len(opened.renderer.tokenizer.encode_ids(text))
-        return known[text]
-
-    names = [group.name for group in result.ledger.totals()]
-    plans = [plan_breakpoints(name, result.book(SampleBook).of_group(name), count, most) for name in names]
+    tokenizer, samples = opened.renderer.tokenizer, result.book(SampleBook)
+    plans = [
+        plan_breakpoints(each.name, samples.of_group(each.name), tokenizer, most) for each in result.ledger.totals()
+    ]
     return Breakpoints(
         computed=True, prices=PRICES, minimum_tokens=MINIMUM, groups=[plan for plan in plans if plan is not None]
     )

@@ -9,7 +9,7 @@ from decimal import Decimal
 from kvtool.accounting.prices.bill import Bill, shown_money
 from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
-from kvtool.profiler.reported.mark_trials import MarkTrials
+from kvtool.profiler.reported.cheapest_marks import CheaperMarks, MarkTrial
 from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.money import (
@@ -37,12 +37,12 @@ class FixedRun:
     """The run with the fixes that were kept, and its prefixes."""
 
     result: RunResult
-    marks: MarkTrials
+    marks: MarkTrial
 
 
 def make_money_sections(
     result: RunResult,
-    marks: MarkTrials | None,
+    marks: MarkTrial | None,
     fixed: FixedRun | None,
     gpu: GpuMoney | None,
     reads: MoneySections | None = None,
@@ -95,7 +95,7 @@ def _predicted(book: MoneyBook, side: MoneySide, result: RunResult) -> Predicted
 def _money(
     book: MoneyBook,
     side: MoneySide,
-    marks: MarkTrials | None,
+    marks: MarkTrial | None,
     fixed: FixedRun | None,
     gpu: GpuMoney | None,
     *,
@@ -104,8 +104,11 @@ def _money(
     costs = side.costs
     priced = costs.requests > 0
     paid = costs.paid.total if book.told and priced else None
-    prefixes = [] if marks is None or not priced else marks.advice()
-    best = _best(book, side, fixed, marks) if priced and marks is not None and marks.tries else None
+    best: Decimal | None = None
+    cheaper: CheaperMarks | None = None
+    if priced and marks is not None and marks.tries:
+        best, cheaper = _best(book, side, fixed, marks)
+    on_top = cheaper is not None and cheaper.cost != best
     base = paid if paid is not None else costs.predicted.total
     span = None if book.first is None or book.last is None else book.last - book.first
     saved = None if best is None else costs.predicted.total - best  # what the provider lost is saved by no fix
@@ -120,6 +123,7 @@ def _money(
         paid_parts=_parts(costs.paid) if paid is not None else None,
         predicted=known_amount_text(costs.predicted.total) if priced and predicts else None,
         with_fixes=known_amount_text(best),
+        with_marks=known_amount_text(cheaper.cost) if cheaper is not None and on_top else None,
         without_cache=known_amount_text(costs.without.total) if priced else None,
         logged=known_amount_text(book.logged) if book.logged_requests else None,
         days=None if span is None else span / _DAY,
@@ -127,23 +131,28 @@ def _money(
         per_1k_requests=known_amount_text(base * 1000 / costs.requests) if priced else None,
         by_group={name: _group(sides[book.told], told=book.told) for name, sides in book.groups.items()},
         by_cause=_causes(side) if predicts else {},
-        prefixes=prefixes,
+        marks=[] if cheaper is None else cheaper.marks,
         unpriced=dict(book.unpriced),
         notices=_notices(book),
         gpu=gpu,
     )
 
 
-def _best(book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkTrials) -> Decimal:
-    """Return the least cost by the rules, with the kept fixes, and with each prefix marked best: each from a run."""
-    found = [side.costs.predicted.total]
-    tried = [marks.least()]
+def _best(
+    book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkTrial
+) -> tuple[Decimal, CheaperMarks | None]:
+    """Return the cost by the rules with the kept fixes, and marks that cost less on top of them.
+
+    Each is from a run; where no fix was kept, the first is the cost with these marks.
+    """
+    now = side.costs.predicted.total
     fixed_money = None if fixed is None else money_of(fixed.result)
     if fixed is not None and fixed_money is not None:
         again = fixed_money.total[book.told].costs
         if again.requests == side.costs.requests:
-            tried += [again.predicted.total, fixed.marks.least()]
-    return min(found + [total for total in tried if total is not None])
+            return again.predicted.total, fixed.marks.cheaper
+    cheaper = marks.cheaper
+    return now if cheaper is None else min(now, cheaper.cost), cheaper
 
 
 def _group_read(side: MoneySide) -> GroupRead:
@@ -218,6 +227,7 @@ def _only_gpu(gpu: GpuMoney, requests: int) -> Money:
         paid_parts=None,
         predicted=None,
         with_fixes=None,
+        with_marks=None,
         without_cache=None,
         logged=None,
         days=None,
@@ -225,7 +235,7 @@ def _only_gpu(gpu: GpuMoney, requests: int) -> Money:
         per_1k_requests=None,
         by_group={},
         by_cause={},
-        prefixes=[],
+        marks=[],
         unpriced={},
         gpu=gpu,
     )

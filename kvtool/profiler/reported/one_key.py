@@ -22,7 +22,7 @@ def with_key_gain(
     """Return the findings, that of the split prefix with what one key gives; as they are if the run was interrupted."""
     if not any(found.code == KV302.code for found in findings):
         return list(findings)
-    run = again([Fix(_KEY, KV302.code, "P0", None, "use one cache key", make=lambda: _with_one_key)])
+    run = again([one_key_fix()])
     if run.partial:
         result.partial = True
         return list(findings)
@@ -41,6 +41,11 @@ def with_key_gain(
         found if found.code != KV302.code else found.model_copy(update={"fix": f"{found.fix}: {gain}", **update})
         for found in findings
     ]
+
+
+def one_key_fix() -> Fix:
+    """Return the fix that sends all requests with the same cache key."""
+    return Fix(_KEY, KV302.code, "P0", None, "send one prompt_cache_key with all requests", make=lambda: _with_one_key)
 
 
 def _with_one_key(turn: Turn) -> Turn:

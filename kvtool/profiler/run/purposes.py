@@ -71,7 +71,10 @@ def explained_run(
     plain = plan.engine.plan is None  # windows and states are read otherwise
     steps = DecodeBook(plan) if decode and plain and plan.sized else None
     server = setup.make_server(
-        ladder=True, runner=None if steps is None else steps.runner, record_events=events is not None
+        ladder=True,
+        runner=None if steps is None else steps.runner,
+        record_events=events is not None,
+        lays_out=money is not None,
     )
     traits = server.traits
     ledger = FateWriter(
@@ -108,7 +111,11 @@ def explained_run(
 
 
 def cause_run(
-    setup: RunSetup, *, groups: Collection[str] | None = None, one_in: Mapping[str, int] | None = None
+    setup: RunSetup,
+    *,
+    groups: Collection[str] | None = None,
+    one_in: Mapping[str, int] | None = None,
+    money: MoneyBook | None = None,
 ) -> RunLoop:
     """Make a run that finds hits and the causes of losses (of these groups, if given), and no fate of any token; see
     `explained_run`."""
@@ -116,7 +123,7 @@ def cause_run(
     server = setup.make_server(ladder=False)
     ledger = new_ledger(plan, maker, server.traits, find_gaps=True, fates=False)
     writer = CauseWriter(plan, maker, server.traits, ledger, looks=CauseSample(one_in or {}, groups))
-    books = [setup.time_book(server.traits)] if server.traits.has_clock else []
+    books = [*setup.price_books(money), *([setup.time_book(server.traits)] if server.traits.has_clock else [])]
     return RunLoop(setup, server, writer, books, read_divided(setup, CauseSample(one_in or {}, groups)))
 
 
@@ -128,7 +135,7 @@ def counted_run(
     `keep_hits`: request by request. `money` sums the costs of requests; `timed` predicts their times, too.
     """
     plan, maker = setup.plan, setup.maker
-    server = setup.make_server(ladder=False)
+    server = setup.make_server(ladder=False, lays_out=money is not None)
     writer = HitWriter(plan, maker, server.traits)
     books: list[Book] = [*([HitBook()] if keep_hits else []), *setup.price_books(money)]
     if timed or server.traits.has_clock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING, TypeVar
 
 from kvtool.accounting.book import Book
@@ -48,6 +49,22 @@ class RunResult:
     partial: bool = False
     """True if Ctrl-C ended the run early."""
 
+    _prompt_costs: dict[str, tuple[Decimal, Decimal]] = field(default_factory=dict)
+    """What `prompt_costs` returned before the books were dropped."""
+
+    def prompt_costs(self) -> dict[str, tuple[Decimal, Decimal]]:
+        """Return by group what its prompts cost by the rules, and without a cache; empty where no prices are known."""
+        money = money_of(self)
+        if money is None:
+            return self._prompt_costs
+        found: dict[str, tuple[Decimal, Decimal]] = {}
+        for name, sides in money.groups.items():
+            costs = [side.costs for side in sides.values() if side.costs.requests]
+            full = sum((each.without.input for each in costs), Decimal(0))
+            if full:
+                found[name] = sum((each.predicted.prompt for each in costs), Decimal(0)), full
+        return found
+
     def find(self, kind: type[AnyBook]) -> AnyBook | None:
         """Return the book of a kind; None where the run had none."""
         return next((book for book in self.books if isinstance(book, kind)), None)
@@ -60,6 +77,7 @@ class RunResult:
 
     def forget_requests(self) -> None:
         """Keep totals and causes, and nothing that grows with the requests: several such results are kept side by side."""
+        self._prompt_costs = self.prompt_costs()
         self.ledger.forget_requests()
         self.books = ()
         self.counts = replace(self.counts, hosted=None)

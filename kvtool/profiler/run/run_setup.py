@@ -34,11 +34,18 @@ class RunSetup:
     jobs: int | None = 1
     """Processes that may work on the run; None: as many as pay."""
 
-    def make_server(self, *, ladder: bool, runner: Runner | None = None, record_events: bool = False) -> Server:
+    def make_server(
+        self, *, ladder: bool, runner: Runner | None = None, record_events: bool = False, lays_out: bool = False
+    ) -> Server:
         """Make the server of the run."""
         numbers = self.maker.numbers
         return choose_server(
-            self.plan, runner or DryRunner(), numbers=numbers, record_events=record_events, ladder=ladder
+            self.plan,
+            runner or DryRunner(),
+            numbers=numbers,
+            record_events=record_events,
+            ladder=ladder,
+            lays_out=lays_out,
         )
 
     def time_book(self, traits: ServerTraits) -> TimeBook:

@@ -136,7 +136,7 @@ class WorkloadRuns:
                 by=by,
                 views=ViewBook(plan.base_block, whole_prompt_may_hit=plan.by_trace_study, details=views),
                 decode=True,
-                money=self._money_book(),
+                money=self.money_book(),
                 beside=beside,
                 keep=keep,
                 events=events,
@@ -154,7 +154,7 @@ class WorkloadRuns:
 
     def priced(self, stage: str, fixes: Sequence[Fix]) -> RunResult:
         """Run with fixes; sum the costs of requests, and predict when they are answered."""
-        purpose = partial(counted_run, money=self._money_book(), timed=True)
+        purpose = partial(counted_run, money=self.money_book(), timed=True)
         return self.run(stage, self.plan, purpose, fixes=fixes)
 
     def relaxed_hits(self) -> list[tuple[str, Hits]]:
@@ -185,7 +185,9 @@ class WorkloadRuns:
     ) -> RunResult:
         """Make one pass with fixes; return totals, and the causes of groups to `explain`; `one_in` limits the search to a part of
         large ones."""
-        purpose = partial(cause_run, groups=explain, one_in=one_in) if explain else counted_run
+        money = self.money_book()
+        counted = partial(counted_run, money=money)
+        purpose = partial(cause_run, groups=explain, one_in=one_in, money=money) if explain else counted
         result = self.run("trying fixes", self.plan, purpose, fixes=fixes)
         result.forget_requests()
         return result
@@ -195,7 +197,7 @@ class WorkloadRuns:
         """Return whether the run of a trace may lose enough to be worth another run."""
         return self._tries and (self.plan.engine.num_blocks is not None or self.plan.cache is not None)
 
-    def _money_book(self) -> MoneyBook | None:
+    def money_book(self) -> MoneyBook | None:
         """Make the sums of requests' costs; None if no provider's rules apply."""
         if self._prices is None or not self.plan.hosted:
             return None

@@ -96,7 +96,7 @@ def _finding(
         text += f": {', '.join(new)}" if new else ""
         if rerun.group_alone is not None and abs(rerun.group_alone - rerun.group_after) >= _TOLD_ALONE:
             text += f"; this fix alone: {percent(rerun.group_alone)}"
-        text += " (verified by re-running)" if says_verified else ""
+        text += " (estimate)" if finding.estimate else " (verified by re-running)" if says_verified else ""
     for line in _folded(text, console.width):
         put(console, line)
     for warning in finding.warnings:

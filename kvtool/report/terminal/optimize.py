@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.prices.bill import shown_money
 from kvtool.fixes.edits.patch import unified_patch
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
+from kvtool.profiler.optimize.request_diff import request_diff
+from kvtool.profiler.optimize.sdk_snippet import snippet
 from kvtool.profiler.optimize.write_edits import undo_command
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.patch import put_patch
 from kvtool.report.terminal.profile_blocks.breakpoints import print_breakpoints
-from kvtool.results.documents.optimize import DoneStep, GroupRates, OptimizeDocument, Step
+from kvtool.results.documents.optimize import DoneStep, EditedLog, GroupRates, OptimizeDocument, Step
+from kvtool.results.money import marks_in_words
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
@@ -39,12 +44,18 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
     _head(console, document, plain)
     _steps(console, outcome, plain)
     _forbidden(console, document, plain)
+    if document.marks:
+        put(console)
+        told = marks_in_words(document.marks).replace("the places below", "the places that kvtool profile names")
+        _told(console, f"Cache marks [P0]: {sanitize(told, ascii_only=plain)}.", "bold")
     if document.breakpoints is not None:
         print_breakpoints(console, document.breakpoints, plain=plain)
     patch = unified_patch(outcome.files)
     if show_diff and patch:
         put(console)
         put_patch(console, patch, plain=plain)
+    if show_diff:
+        _request(console, outcome, plain)
     put(console)
     _end(console, outcome, plain)
     if next_command:
@@ -52,8 +63,28 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
         put_next(console, _todo(document), next_command)
 
 
+def _request(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
+    """Print one edited request of a log as a diff, and the code that sends it."""
+    log, edited = outcome.log, outcome.document.edited_log
+    if log is None or log.example is None or edited is None:
+        return
+    put(console)
+    put(console, f"  One of {plural(edited.requests, 'edited request')}, before and after:", "bold")
+    put_patch(console, request_diff(log.example), plain=plain)
+    if outcome.sdk is not None:
+        put(console)
+        put(console, f"  Send it like this ({outcome.sdk}):", "bold")
+        for line in snippet(log.example, outcome.sdk).split("\n"):
+            put(console, f"  {sanitize(line, ascii_only=plain)}")
+    for reason, count in edited.left_as_they_are.items():
+        _told(console, f"{plural(count, 'request')} left as logged: {sanitize(reason, ascii_only=plain)}.", "yellow")
+
+
 def _todo(document: OptimizeDocument) -> str:
     """Return what the next command does."""
+    edited = document.edited_log
+    if edited is not None and edited.allowed:
+        return "write the log with these edits" if document.output is None else "profile the log with these edits"
     if document.undo is not None:
         return "profile the edited prompts"
     if document.files:
@@ -71,7 +102,20 @@ def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
     ]
     put_head(console, parts)
     put(console)
-    rates: list[tuple[str, float, str, str | None]] = [("Hit rate", document.hit_rate.before, "now", None)]
+    edited = document.edited_log
+    now = "now, by the published rules" if edited is not None and edited.estimate else "now"
+    for each in () if edited is None else edited.estimate:
+        of = f" in {sanitize(each.group, ascii_only=plain)}" if len(document.groups) > 1 else ""
+        said = f"by the provider{of}; its published rules predict {percent(each.predicted)}"
+        put_field(console, "Reported", f"{percent(each.reported):>6}", said, size=11, hang=2, style="bold")
+    if edited is not None and edited.cost is not None:
+        before, after = (Decimal(amount) for amount in (edited.cost.before, edited.cost.after))
+        amounts = [shown_money(amount, edited.cost.currency) for amount in (before, after)]
+        said = f"{now}, {amounts[1]} with these edits"
+        put_field(console, "Cost", f"{amounts[0]:>6}", said, size=11, hang=2, style="bold" if edited.allowed else None)
+    rates: list[tuple[str, float, str, str | None]] = [("Hit rate", document.hit_rate.before, now, None)]
+    if edited is not None:
+        rates.append(("Optimized", edited.hit_rate.after, _with(edited), "bold" if edited.allowed else None))
     if document.files:
         rates.append(("Optimized", document.hit_rate.after, "with the edits (verified by re-running)", "bold"))
     if (order := document.request_order) is not None:
@@ -83,6 +127,12 @@ def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
     if document.files and len(document.groups) > 1:
         put(console)
         put_table(console, _GROUP_COLUMNS, [_group_row(group, plain) for group in document.groups])
+
+
+def _with(edited: EditedLog) -> str:
+    """Say with what a log was run again."""
+    edits = "with the edits" if edited.allowed else "with the edits that need consent"
+    return f"{edits} ({'estimate by the published rules' if edited.estimate else 'verified by re-running'})"
 
 
 def _group_row(group: GroupRates, plain: bool) -> tuple[str, ...]:
@@ -109,7 +159,8 @@ def _steps(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         _told(console, f"{len(rows)}. {order.fix.what}")
         if outcome.document.output is None:
             _told(console, "   Not edited. -o FILE writes the log in this order.")
-    _refused(console, done, plain)
+    if outcome.document.edited_log is None:
+        _refused(console, done, plain)
 
 
 def _refused(console: Console, done: Sequence[DoneStep], plain: bool) -> None:
@@ -154,9 +205,11 @@ def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> Non
     put(console)
     needed = ",".join(sorted({step.tier for step in document.needs_consent}))
     put(console, f"  Needs consent: --allow {needed}", "bold")
+    edited = document.edited_log
+    basis = "estimate" if edited is not None and edited.estimate else "verified"
     for step in document.needs_consent:
         group = sanitize(step.group, ascii_only=plain)
-        rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)} (verified)"
+        rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)} ({basis})"
         _told(console, f"{step.tier} {step.code} {group}: {_what(step, plain)}: {rates}")
         _warnings(console, step, plain, indent="   ")
 
@@ -165,7 +218,8 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     """Print what was written, or that nothing was."""
     document, files = outcome.document, outcome.files
     if document.output is not None:
-        say(console, f"Written in the new order: {shown_path(document.output, plain)}", indent=0)
+        how = "in the new order" if document.edited_log is None else "with the edits"
+        say(console, f"Written {how}: {shown_path(document.output, plain)}", indent=0)
     if document.undo is not None:
         say(console, f"Wrote {plural(len(files), 'file')}. Undo with:", indent=0)
         command = sanitize(undo_command(files, document.undo), ascii_only=plain)
@@ -177,12 +231,20 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
             put(console, f"    < {file}")
     elif files:
         say(console, f"Nothing was written. {plural(len(files), 'file')} would change.", indent=0)
+    elif document.edited_log is not None and document.edited_log.allowed:
+        if document.output is None:
+            say(console, "Nothing was written. A log is a record: change the code that sends these requests.", indent=0)
     elif document.steps:
         say(console, "Nothing was written: no file can be edited.", indent=0)
     elif document.request_order is not None:
         say(console, "The prompts need no change.", indent=0)
     elif document.needs_consent:
-        say(console, f"Nothing to change in the tiers {', '.join(document.tiers)}.", indent=0)
+        done = f"Nothing to change in the tiers {', '.join(document.tiers)}."
+        say(
+            console,
+            done if document.edited_log is None else "Nothing was written: these edits need your consent.",
+            indent=0,
+        )
     else:
         say(
             console,

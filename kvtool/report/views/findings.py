@@ -32,7 +32,8 @@ def gain_of(finding: Finding) -> str:
         return ""
     group = f"{percent(rerun.group_before)} -> {percent(rerun.group_after)}"
     total = f"{percent(rerun.total_before)} -> {percent(rerun.total_after)}"
-    return f"{total} (verified)" if group == total else f"group {group}, all {total} (verified)"
+    basis = "estimate" if finding.estimate else "verified"
+    return f"{total} ({basis})" if group == total else f"group {group}, all {total} ({basis})"
 
 
 def finding_place(finding: Finding, *, joint: str = "·") -> str:

@@ -8,13 +8,14 @@ from decimal import ROUND_HALF_UP, Decimal
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.answer import fixed_rate
 from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, CauseMoney, Money
+from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, CauseMoney, MarkPosition, Money, marks_in_words
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
 _MOST_GROUPS = 10
-_TIMES = {"5m": "5 minutes", "1h": "1 hour"}
-"""How long a prefix can be marked for, in words."""
+_MOST_NAMED = 3
+_TEXTS = ("decided by", "time to live", "model", "group")
+"""Columns that hold no numbers."""
 
 
 def view(report: Report) -> Section:
@@ -27,7 +28,7 @@ def view(report: Report) -> Section:
     else:
         told = report.misses is not None and bool(report.misses.by_cause)  # their table has the causes and costs
         less = None if told else _less(report, money.by_cause, money.currency)
-        made = (less, _more(report), _groups(report, money), _prefixes(money))
+        made = (less, _more(report), _groups(report, money), _marks(money))
         title, notes = "Costs", [*_basis(report), *_crowded(report), *money.notices, *_ratios(report)]
     tables = (_lines_table(report), *(table for table in made if table is not None))
     return Section("money", title, tables=tables, notes=tuple(notes))
@@ -73,7 +74,12 @@ def _amounts(report: Report, money: Money) -> Iterator[tuple[str, str, str, str]
     if money.with_fixes is not None and (best or Decimal(money.with_fixes) < Decimal(money.predicted or 0)):
         saved = _saving(money)
         shown = shown_money(saved, money.currency) if saved > 0 else ""
-        yield "With fixes", best, shown_amount(money.with_fixes, money.currency), shown
+        estimated = any(finding.estimate for finding in report.findings)
+        label = "With fixes (estimate)" if estimated else "With fixes"
+        yield label, best, shown_amount(money.with_fixes, money.currency), shown
+    if money.with_marks is not None:
+        shown = shown_money(Decimal(money.predicted or 0) - Decimal(money.with_marks), money.currency)
+        yield "With fixes and the cheapest marks", "", shown_amount(money.with_marks, money.currency), shown
     if money.without_cache is not None:
         yield "Without a cache", percent(0.0), shown_amount(money.without_cache, money.currency), ""
     if money.gpu is not None:
@@ -96,7 +102,10 @@ def _basis(report: Report) -> Iterator[str]:
         if parts:
             yield f"Paid: {', '.join(parts)}."
     if money.with_fixes is not None and (saved := _saving(money)) > 0:
-        yield f"With fixes: {'; '.join((*_cheapest(money), _per_month(saved, money)))}."
+        done = marks_in_words(money.marks) if money.with_marks is None else ""
+        yield f"With fixes: {'; '.join(filter(None, (done, _per_month(saved, money))))}."
+    if money.with_marks is not None:
+        yield f"Cheapest marks: {marks_in_words(money.marks)}."
     if money.gpu is not None:
         yield f"Own GPUs: {money.gpu.saved_seconds:,.1f} s of prefill saved (predicted) at ${money.gpu.hour} per hour."
 
@@ -104,16 +113,6 @@ def _basis(report: Report) -> Iterator[str]:
 def _saving(money: Money) -> Decimal:
     """Return what the fixes save by the rules: a miss of the provider, which was paid too, is mended by none."""
     return Decimal(money.predicted or 0) - Decimal(money.with_fixes or 0)
-
-
-def _cheapest(money: Money) -> tuple[str, ...]:
-    """Return the cheapest caching of the prefixes in words; nothing where caching none is cheapest."""
-    marked = [prefix for prefix in money.prefixes if prefix.best in _TIMES]
-    if len(marked) == 1:
-        return (f"cache the {marked[0].tokens:,}-token prefix for {_TIMES[marked[0].best]}",)
-    if not marked and money.prefixes:
-        return ("cache nothing: its writes cost more than its reads save",)
-    return ("cache each prefix at its lowest cost",) if marked else ()
 
 
 def _per_month(saved: Decimal, money: Money) -> str:
@@ -177,7 +176,7 @@ def _figures(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) 
     heads, rows = [heads[place] for place in kept], [tuple(row[place] for place in kept) for row in rows]
     keep = {"decided by": 0, "no cache": 0, "share": 1, "requests": 2}
     columns = (
-        TableColumn(head, "number" if place and head != "decided by" else "text", keep=keep.get(head))
+        TableColumn(head, "number" if place and head not in _TEXTS else "text", keep=keep.get(head))
         for place, head in enumerate(heads)
     )
     return Table(title, tuple(columns), rows)
@@ -203,19 +202,22 @@ def _groups(report: Report, money: Money) -> Table | None:
     return _figures("Cost by group", tuple(columns[at] for at in kept), [tuple(row[at] for at in kept) for row in rows])
 
 
-def _prefixes(money: Money) -> Table | None:
-    several = len({prefix.model for prefix in money.prefixes}) > 1
-    rows = tuple(
+def _marks(money: Money) -> Table | None:
+    """Return the places of the cheapest marks, by model and groups where there are several."""
+    rows = [
         (
-            f"{prefix.tokens:,} tokens" + (f" of {prefix.model}" if several else ""),
-            f"{prefix.requests:,}",
-            *(shown_amount(cost, money.currency) for cost in (prefix.unmarked, prefix.marked_5m, prefix.marked_1h)),
-            "not cached" if prefix.best == "unmarked" else prefix.best,
+            mark.place,
+            mark.ttl,
+            f"{mark.tokens:,}" if mark.tokens else "",
+            f"{advice.requests:,}",
+            advice.model if len({each.model for each in money.marks}) > 1 else "",
+            ", ".join(advice.groups[:_MOST_NAMED]) if len(money.marks) > 1 else "",
         )
-        for prefix in money.prefixes
-    )
-    columns = ("Prefix", "requests", "not cached", "5m", "1h", "cheapest")
-    return _figures("Cost of each prefix by its time to live", columns, rows)
+        for advice in money.marks
+        for mark in advice.marks or [MarkPosition(place="no mark", ttl="", tokens=0)]
+    ]
+    columns = ("Cheapest cache marks", "time to live", "tokens", "requests", "model", "group")
+    return _figures("Cheapest cache marks", columns, rows)
 
 
 def _groups_read(report: Report) -> Table | None:

@@ -8,6 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from kvtool.results.document_base import Count, Document, Model, Ratio
 from kvtool.results.documents.parts import BeforeAfter
+from kvtool.results.money import Amount, MarkAdvice
 
 Tier = Literal["P0", "P1", "P2", "P3"]
 
@@ -100,6 +101,41 @@ class Breakpoints(Model):
     groups: list[GroupBreakpoints]
 
 
+class CostBeforeAfter(Model):
+    """What all requests cost by the rules, before and after."""
+
+    before: Amount
+    after: Amount
+    currency: str
+
+
+class ReportedDifference(Model):
+    """Hit rates of a group whose provider reported other reads than its published rules predict."""
+
+    group: str
+    reported: Ratio
+    predicted: Ratio
+
+
+class EditedLog(Model):
+    """A log with the fixes made in its records, run again as it would be written."""
+
+    allowed: bool
+    """False if its fixes need consent: then it is only shown."""
+    requests: Count
+    """Requests that were edited."""
+    left_as_they_are: dict[str, Count]
+    """Requests that a fix changes and that could not be edited, by the reason."""
+    hit_rate: BeforeAfter
+    cost: CostBeforeAfter | None
+    estimate: list[ReportedDifference]
+    """If there are any, the figures after are estimates by rules that these reports contradict."""
+    sdk: str | None
+    """The library whose code is shown."""
+    places: list[str]
+    """Where the request that is shown changes."""
+
+
 class OptimizeDocument(Document):
     """What was tried and kept, without any prompt text."""
 
@@ -116,6 +152,10 @@ class OptimizeDocument(Document):
     request_order: RequestOrder | None
     files: list[str]
     """Files that were changed, or would be."""
+    edited_log: EditedLog | None
+    marks: list[MarkAdvice]
+    """The cheapest cache marks, where the edited log has them."""
+    """Of logs, whose files are never changed: what the edited requests reach."""
     undo: str | None
     output: str | None
     breakpoints: Breakpoints | None

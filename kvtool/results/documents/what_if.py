@@ -9,7 +9,10 @@ from pydantic import Field
 from kvtool.engine.fleet.fleet_router import RouterView
 from kvtool.results.choices import Axis, ChangeKind, Policy, Sure
 from kvtool.results.document_base import Amount, Count, Document, Model, Ratio
+from kvtool.results.money import Amount as Dollars
 
+HOSTED_RULES = "published"
+"""The rules of a table of hosted models: those of each request's provider."""
 SCHEMA: Literal["kvtool.what-if/1"] = "kvtool.what-if/1"
 
 
@@ -80,6 +83,8 @@ class SweepRow(Model):
     within_slo: Ratio | None = None
     gpus: Count | None = None
     """Accelerators of the smallest fleet that meets the objectives; null where none was asked for, or none meets them."""
+    cost: Dollars | None = None
+    """Dollars of all requests, by the published rules and prices; null for servers of one's own."""
     command: str | None = None
     """What gives this row again."""
     sure: Sure

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kvtool.errors import KvtoolError, MessageRefusedError
+from kvtool.text.cache_marks import CACHE_MARKS, without_marks
 from kvtool.text.files.text_files import decode, read_data
 from kvtool.text.message import Message
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
@@ -73,8 +74,6 @@ _MOST_BYTES = 64 << 20
 _EPOCH = datetime(2025, 1, 1)
 TOOLS_HEAD = "tools:\n"
 """What is before the tools in `ChatTemplate.hosted`; each is a line of its own after it."""
-_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
-"""What a tool may carry that is an order to a provider's cache, not a part of the prompt."""
 
 
 class ChatTemplate:
@@ -227,8 +226,6 @@ def _without_marks(tool: Any) -> Any:
     if not isinstance(tool, dict):
         return tool
     function = tool.get("function")
-    if isinstance(function, dict) and not function.keys().isdisjoint(_MARKS):
-        tool = {**tool, "function": {key: value for key, value in function.items() if key not in _MARKS}}
-    if tool.keys().isdisjoint(_MARKS):
-        return tool
-    return {key: value for key, value in tool.items() if key not in _MARKS}
+    if isinstance(function, dict) and not function.keys().isdisjoint(CACHE_MARKS):
+        tool = {**tool, "function": without_marks(function)}
+    return tool if tool.keys().isdisjoint(CACHE_MARKS) else without_marks(tool)

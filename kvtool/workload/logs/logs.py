@@ -139,6 +139,19 @@ class LogSource:
         self.hear: Callable[[Turn], None] | None = None
         """Who hears of calls whose prompt is not in the log, from the next pass on; else they are left out."""
 
+    def of_files(self, paths: Sequence[str]) -> LogSource:
+        """Return a source of other files that is read in the same way: those of the same numbers count as the same files."""
+        names = dict(zip(paths, self._paths, strict=True))
+        group = self._group
+        source = LogSource(
+            paths,
+            self.options,
+            (lambda path: default_group(names[path])) if group is None else (lambda path: group(names[path])),
+            grouping=self._grouping,
+        )
+        source.by_vllm, source.each_answer, source.scope_of = self.by_vllm, self.each_answer, self.scope_of
+        return source
+
     def regrouped(self, grouping: Grouping) -> None:
         """Divide the requests in another way, from the next pass on."""
         self._grouping, self._outcome = grouping, None

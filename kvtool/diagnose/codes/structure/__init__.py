@@ -1,1 +1,1 @@
-"""KV111 to KV143: order, characters and tokens, chat templates, and the history of a conversation."""
+"""KV111 to KV144: order, characters and tokens, chat templates, and the history of a conversation."""

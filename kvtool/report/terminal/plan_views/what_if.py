@@ -69,7 +69,8 @@ def _print_changes(console: Console, document: WhatIfDocument) -> None:
         put_table(console, columns, rows)
     else:
         put_table(console, columns[:last], [row[:last] for row in rows])
-        _commands(console, rows, [row[-1] for row in rows] if last < 0 else [])
+        if last < 0:
+            _commands(console, rows, [row[-1] for row in rows])
     if document.missing:
         put(console)
         put(console, "Not in the table:", "bold")

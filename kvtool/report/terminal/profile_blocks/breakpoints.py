@@ -23,7 +23,7 @@ def print_breakpoints(console: Console, breakpoints: Breakpoints, *, plain: bool
         say(console, "no request has messages: there is nothing to set them in")
         return
     prices = f"prices of a token: read {breakpoints.prices.read:g}, write {breakpoints.prices.write:g}, else 1"
-    say(console, f"{prices}; at least {breakpoints.minimum_tokens:,} tokens; nothing is forgotten")
+    say(console, f"{prices}; at least {breakpoints.minimum_tokens:,} tokens; kept for 5 minutes")
     for plan in breakpoints.groups:
         put(console)
         name = sanitize(plan.name, ascii_only=plain)

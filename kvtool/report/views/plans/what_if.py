@@ -15,7 +15,7 @@ from kvtool.report.views.plans.what_if_answers import (
 from kvtool.report.views.plans.what_if_rows import POLICIES, changes_table
 from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.results.choices import Axis
-from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+from kvtool.results.documents.what_if import HOSTED_RULES, SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import percent, plural
 
 _ON_A_CLOCK = (
@@ -39,6 +39,8 @@ _LEGENDS: dict[Axis, str] = {
 
 def heading(document: WhatIfDocument) -> list[str]:
     """Return what was counted, in parts."""
+    if document.rules == HOSTED_RULES:
+        return ["providers' rules", plural(document.requests, "request")]
     return [
         f"{document.rules} rules",
         f"block {document.block_size:,}",
@@ -124,6 +126,11 @@ def legend(document: WhatIfDocument) -> str:
 
 
 def _legend_of_changes(rows: Sequence[SweepRow]) -> str:
+    if any(row.sure == "rules" for row in rows):
+        return (
+            "Hit rate and cost: by the published rules and prices, each row from another run. Computed: prompt tokens that are "
+            "not read from the cache, relative to today. Another model gives other answers."
+        )
     words = [
         "Run it: add these flags to the command.",
         "Hit rate: share of the prompt tokens, in sweeps of the looked-up blocks.",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from kvtool.accounting.caches.cache_rules import lifetime
+from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.section import Only, Table, TableColumn
 from kvtool.report.words.what_if_commands import flags_again
 from kvtool.results.documents.what_if import SweepRow
@@ -23,7 +25,7 @@ POLICIES = {
     "opt": "OPT",
 }
 """Policies as papers write them, and priorities of requests."""
-_BASES = {"predicted": "estimate", "bound": "upper bound"}
+_BASES = {"predicted": "estimate", "bound": "upper bound", "rules": "published rules"}
 _MOST_ROWS = 200
 _MANY_ROWS = 40
 
@@ -180,6 +182,7 @@ _SETTINGS = (
 _OF_ALL = ("replicas", "disk blocks", "blocks")
 _OUTCOMES = (
     RowColumn("hit rate", lambda row: percent(row.hit_rate)),
+    RowColumn("cost", lambda row: "" if row.cost is None else shown_money(Decimal(row.cost))),
     RowColumn("computed", lambda row: _count(row.computed_tokens) if row.change else ""),
     RowColumn("loaded", lambda row: "" if row.loaded_rate is None else percent(row.loaded_rate)),
     RowColumn("hit blocks", lambda row: "" if row.change else f"{row.hit_blocks:,.0f}", keep=1),

@@ -1,0 +1,59 @@
+"""Send old messages as they were sent first, instead of shortening them turn after turn (KV143, tier P3)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kvtool.diagnose.codes.structure.kv143 import is_cut_short
+from kvtool.text.message import Message, role_of
+from kvtool.workload.call import Usage
+from kvtool.workload.turn import Turn
+
+HISTORY_KEPT = "history-kept"
+"""The kind of a fix that leaves old messages as they are."""
+KEEP_HISTORY = "send old messages as they were sent first, and shorten no message"
+
+_MOST_SESSIONS = 1024
+
+
+class HistoryKept:
+    """Puts back what an application cut out of old messages; the history then only grows.
+
+    It remembers the last turn of each of at most 1,024 sessions; where a log names none, the turn before.
+    """
+
+    def __init__(self) -> None:
+        self._sent: OrderedDict[tuple[str, str], list[Message]] = OrderedDict()
+
+    def __call__(self, turn: Turn) -> Turn:
+        if not turn.messages:
+            return turn
+        key = turn.group, turn.session or ""
+        messages = _restored(self._sent.pop(key, []), turn.messages)
+        self._sent[key] = messages
+        if len(self._sent) > _MOST_SESSIONS:
+            self._sent.popitem(last=False)
+        if all(one is other for one, other in zip(messages, turn.messages, strict=True)):
+            return turn
+        after = turn.with_messages(messages)
+        usage = turn.call.usage
+        if usage is not None:  # the reported prompt is the shorter one
+            after.call = replace(turn.call, usage=Usage(output=usage.output, reasoning=usage.reasoning))
+        return after
+
+
+def _restored(before: Sequence[Message], now: Sequence[Message]) -> list[Message]:
+    """Return the messages; as long as they are those of the turn before, the shortened ones as they were."""
+    found = list(now)
+    for at, (was, message) in enumerate(zip(before, now, strict=False)):
+        if was == message:
+            continue
+        old, new = was.get("content"), message.get("content")
+        if role_of(was) != role_of(message) or not isinstance(old, str) or not isinstance(new, str):
+            break
+        if len(new) >= len(old) or not is_cut_short(len(old), len(new)):
+            break
+        found[at] = {**message, "content": old}
+    return found

@@ -1,0 +1,68 @@
+"""Put cache marks into a request as its provider's API takes them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kvtool.accounting.caches.breakpoints import BlockPlace, block_places
+from kvtool.accounting.caches.mark_plan import MarkSet, placed
+from kvtool.accounting.caches.providers import Provider
+from kvtool.text.cache_marks import without_marks
+from kvtool.text.message import Message, role_of
+from kvtool.workload.turn import Turn
+
+_NAMES = {True: "cache_control", False: "prompt_cache_breakpoint"}
+"""Keys of marks: of providers that cache nothing without a mark, and of those that set marks of their own."""
+
+
+def marked_turn(turn: Turn, marks: MarkSet, rules: Provider) -> Turn:
+    """Return a request with these marks and no others; the very turn where these are its marks."""
+    places = block_places(turn)
+    lead = sum(not each.name.startswith("messages") for each in places)
+    last = {each.name.partition(".")[0]: at for at, each in enumerate(places) if at >= lead}
+    answers = frozenset(at for at, each in enumerate(places) if rules.implicit and _is_answer(turn, each))
+    found = placed(marks, lead, list(last.values()), len(places), rules.most, answers)
+    messages = [_bare_message(message) for message in turn.messages or ()]
+    tools = [_bare(tool) for tool in turn.tools or ()]
+    for at, ttl in found.items():
+        mark: dict[str, str] = {"type": "ephemeral"} if rules.needs_mark else {"mode": "explicit"}
+        if ttl is not None:
+            mark["ttl"] = f"{ttl / 3600:g}h"
+        target: Any = {"tools": tools, **dict(enumerate(messages))}
+        for step in places[at].path:
+            target = target[step]
+        said = target.get("content")
+        if isinstance(said, str) and role_of(target) != "tool":  # only a block of a list takes a mark
+            target["content"] = [{"type": "text", "text": said, _NAMES[rules.needs_mark]: mark}]
+        else:
+            target[_NAMES[rules.needs_mark]] = mark
+    settings = turn.call.settings
+    if settings.cache_ttl is not None or (rules.implicit and settings.cache_mode != "explicit"):
+        mode = "explicit" if rules.implicit else settings.cache_mode
+        call = replace(turn.call, settings=replace(settings, cache_ttl=None, cache_mode=mode))
+        return replace(turn, messages=messages, tools=tools or turn.tools, call=call)
+    if messages == turn.messages and tools == (turn.tools or []):
+        return turn
+    return replace(turn, messages=messages, tools=tools or turn.tools)
+
+
+def _is_answer(turn: Turn, place: BlockPlace) -> bool:
+    number = place.path[0]
+    return isinstance(number, int) and role_of((turn.messages or [])[number]) == "assistant"
+
+
+def _bare(holder: Any) -> Any:
+    """Return a copy of a block without its marks."""
+    found = without_marks(holder)
+    if isinstance(found, dict) and isinstance(inner := found.get("function"), dict):
+        found["function"] = without_marks(inner)
+    return found
+
+
+def _bare_message(message: Message) -> Message:
+    found: Message = _bare(message)
+    for name in ("content", "tool_calls"):
+        if isinstance(blocks := found.get(name), list):
+            found[name] = [_bare(block) for block in blocks]
+    return found

@@ -1,0 +1,184 @@
+"""A log with the fixes made in its records, and the run that proves it: each request as it would have been sent."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from kvtool.errors import KvtoolError
+from kvtool.fixes.edits.body_limits import record_refusals
+from kvtool.fixes.edits.record_edits import NotInRecordError, edited_record, same_prompt
+from kvtool.fixes.fix import Fix, combined
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.run.run_result import RunResult, money_of
+from kvtool.results.documents.optimize import CostBeforeAfter
+from kvtool.results.money import amount_text
+from kvtool.text.files.atomic_file import AtomicFile, as_private_as
+from kvtool.text.files.compressed import open_bytes
+from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse
+from kvtool.text.terminal.progress import Progress
+from kvtool.text.terminal.streams import STDIN
+from kvtool.workload.drive import NO_ANSWER
+from kvtool.workload.logs.files.log_file import read_raw, records_of
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.logs.records.record import Where
+from kvtool.workload.logs.records.usage import record_without_reads
+from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.prices.money_book import MoneyBook
+
+_SHOWN = 2
+"""The edited request that is shown: its first change is seen by what was sent before, so it is not the first one."""
+_SEVERAL = "a record with several requests is not rewritten"
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEdit:
+    """One request before and after: its record's JSON value, both without reported reads, and the turns of both."""
+
+    path: str
+    record: int
+    before: Any
+    after: Any
+    turn: Turn
+    edited: Turn
+
+
+@dataclass(slots=True)
+class OptimizedLog:
+    """The log with fixes: edited records by file and number, and why others were left as they are."""
+
+    values: dict[str, dict[int, Any]]
+    example: RequestEdit | None
+    changed: int
+    left: Counter[str]
+    after: RunResult | None = None
+
+    def cost(self, before: RunResult) -> CostBeforeAfter | None:
+        """Return what all requests cost by the rules, before and after; None where no price is known."""
+        old, new = money_of(before), None if self.after is None else money_of(self.after)
+        if old is None or new is None:
+            return None
+        was, now = (_predicted(book) for book in (old, new))
+        if was is None or now is None:
+            return None
+        currency = next(iter(old.currencies), "USD")
+        return CostBeforeAfter(before=amount_text(was), after=amount_text(now), currency=currency)
+
+
+def edit_log(opened: Opened, fixes: Sequence[Fix], progress: Progress) -> OptimizedLog | None:
+    """Return the log with these fixes made in its records, run again; None where no record changes.
+
+    Each edited record is read again and has to say what the fix made of its request: else it stays as it is. Raises
+    TrialInterruptedError.
+    """
+    source = opened.source
+    if not isinstance(source, LogSource) or not fixes or STDIN in source.files.paths:
+        return None
+    log = OptimizedLog({}, None, 0, Counter())
+    changed = _changed_turns(source, fixes, log)
+    for path in source.files.paths:
+        log.values[path] = dict(_edited_values(path, changed.get(path, {}), log))
+    if not log.changed:
+        return None
+    with TemporaryDirectory(prefix="kvtool-") as folder:
+        paths = []
+        for number, path in enumerate(source.files.paths):
+            target = Path(folder, str(number), Path(path).name.removesuffix(".gz").removesuffix(".zst"))
+            target.parent.mkdir()
+            with target.open("wb") as file:
+                file.writelines(_lines(path, log.values[path]))
+            paths.append(str(target))
+        profiler = opened.profiler(ReportOptions(), progress, source=source.of_files(paths))
+        log.after = profiler.counted()
+    return log
+
+
+def write_log(path: str, log: OptimizedLog, output: str) -> None:
+    """Write a log as JSON lines with its edited records; others as they are, to the byte. A new file is as private as the log."""
+    with AtomicFile(output, mode=as_private_as([path])) as target:
+        for line in _lines(path, log.values.get(path, {})):
+            target.write(line)
+
+
+def _changed_turns(
+    source: LogSource, fixes: Sequence[Fix], log: OptimizedLog
+) -> dict[str, dict[int, tuple[Turn, Turn]]]:
+    """Return the turns that fixes change, before and after, by file and record."""
+    transform = combined(fixes)
+    found: dict[str, dict[int, tuple[Turn, Turn]]] = {}
+    for conversation in source.conversations():
+        turn = conversation.next_turn(None)
+        while turn is not None:
+            after = transform(turn)
+            name = turn.name
+            if after is not turn and name is not None:
+                if name.request:
+                    log.left[_SEVERAL] += 1
+                else:
+                    found.setdefault(name.path, {})[name.record] = (turn, after)
+            turn = conversation.next_turn(NO_ANSWER)
+    return found
+
+
+def _edited_values(path: str, changed: dict[int, tuple[Turn, Turn]], log: OptimizedLog) -> Iterator[tuple[int, Any]]:
+    for number, raw in _records(path):
+        if number not in changed:
+            continue
+        turn, after = changed.pop(number)
+        try:
+            value = parse(raw.data) if raw.value is None and not raw.around else None
+            if value is None:
+                raise NotInRecordError("the file is no list of JSON records")
+            edited = record_without_reads(edited_record(value, turn, after))
+            again = _turn_of(edited, raw, path, number)
+            if again is None or not same_prompt(again, after):
+                raise NotInRecordError("its record does not contain what the fix made")
+            if refused := record_refusals(value, edited):
+                raise NotInRecordError(f"its provider would refuse it: {refused[0]}")
+        except (NotInRecordError, NotJSONError) as error:
+            log.left[str(error)] += 1
+            continue
+        log.changed += 1
+        if log.example is None or log.changed == _SHOWN:
+            log.example = RequestEdit(path, number, record_without_reads(value), edited, turn, after)
+        yield number, edited
+
+
+def _turn_of(value: Any, raw: RawRecord, path: str, number: int) -> Turn | None:
+    """Return the request that a record holds."""
+    data = json.dumps(value, ensure_ascii=False).encode()
+    where = Where(path, raw.line, raw.column, str(number), number, number=number)
+    read = read_raw(raw._replace(data=data), where, None, 0, {})
+    if isinstance(read, KvtoolError) or len(read.items) != 1:
+        return None
+    turns = read.turns()
+    return turns[0] if len(turns) == 1 else None
+
+
+def _records(path: str) -> Iterator[tuple[int, RawRecord]]:
+    with open_bytes(path, path) as reader:
+        yield from enumerate(records_of(reader, path, path), 1)
+
+
+def _lines(path: str, values: Mapping[int, Any]) -> Iterator[bytes]:
+    """Yield the records of a file as lines, the edited ones in place of those that they were made of."""
+    for number, raw in _records(path):
+        if number in values:
+            yield json.dumps(values[number], ensure_ascii=False).encode() + b"\n"
+        else:
+            yield raw.data.replace(b"\n", b" ").strip() + b"\n"
+
+
+def _predicted(book: MoneyBook) -> Decimal | None:
+    """Return what all requests cost by the rules; None where no price is known."""
+    sides = [side for side in book.total.values() if side.costs.requests]
+    return sum((side.costs.predicted.total for side in sides), Decimal(0)) if sides else None

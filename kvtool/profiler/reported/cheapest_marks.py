@@ -1,0 +1,179 @@
+"""The cheapest marks of a run's requests, with their cost from another run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from functools import cached_property
+
+from kvtool.accounting.caches.mark_plan import MarkPlan, MarkSet, PlacedMark, set_of
+from kvtool.accounting.caches.request_layout import PromptLayout
+from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.prices.bill import shown_money
+from kvtool.accounting.prices.mark_compiler import MarkedKind, compile_marks, plan_sets
+from kvtool.accounting.prices.money_book import MoneyBook
+from kvtool.accounting.prices.price_row import Rates
+from kvtool.diagnose.run_findings import KEEP_LONGER, MARK_THE_END
+from kvtool.fixes.fix import Fix, Transform
+from kvtool.fixes.fix_thresholds import THRESHOLDS
+from kvtool.fixes.marked_turn import marked_turn
+from kvtool.profiler.run.run_result import RunResult, money_of
+from kvtool.results.finding import Finding
+from kvtool.results.money import MarkAdvice, MarkPosition, marks_in_words
+
+KEY = "run:marks"
+
+Again = Callable[[Sequence[Fix]], RunResult]
+
+
+@dataclass(frozen=True, slots=True)
+class CheaperMarks:
+    """Marks that cost less than those of a run, and the cost of all requests with them: from a run."""
+
+    before: Decimal
+    cost: Decimal
+    marks: list[MarkAdvice]
+    fix: Fix
+    """Puts the marks into the requests."""
+    plan_fix: Fix
+    """The same for runs of the same requests, which need not be read again."""
+
+
+class MarkTrial:
+    """The cheapest marks of a run's requests; a run that was interrupted counts as none."""
+
+    def __init__(self, result: RunResult, book: MoneyBook, again: Again | None, fixes: Sequence[Fix] = ()) -> None:
+        """Create the trial. `again` runs with fixes (None: no trial); `fixes` are those of the run itself."""
+        self._result, self._book, self._again, self._fixes = result, book, again, list(fixes)
+
+    @property
+    def tries(self) -> bool:
+        """Return whether anything is run again."""
+        return self._again is not None
+
+    @property
+    def refused(self) -> bool:
+        """Return whether the provider refuses requests for the number of their marks."""
+        hosted = self._result.counts.hosted
+        return hosted is not None and bool(hosted.too_many_marks)
+
+    @cached_property
+    def cheaper(self) -> CheaperMarks | None:
+        """Marks that cost less than those that were sent, by another run; None where none do, or the saving is too small."""
+        hosted = self._result.counts.hosted
+        if self._again is None or hosted is None or not hosted.layouts:
+            return None
+        epoch = hosted.rules.epoch
+
+        def rates_of(layout: PromptLayout) -> Rates | None:
+            return self._book.rates_of(layout.call, layout.prompt, moment_of(epoch, layout.use.now))
+
+        kinds = compile_marks(hosted.layouts, rates_of)
+        if not kinds:
+            return None
+        fix = marks_fix(plan_sets(kinds))
+        run = self._again([*self._fixes, fix])
+        if run.partial:
+            self._result.partial = True
+            return None
+        again = money_of(run)
+        if again is None:
+            return None
+        before, after = (money.total[money.told].costs for money in (self._book, again))
+        if before.requests != after.requests:
+            return None
+        if not (self.refused or saves_enough(before.predicted.total, after.predicted.total)):
+            return None
+        sent = replace(fix, make=lambda: _marking(hosted.layouts or [], plan_sets(kinds)), plan=None)
+        return CheaperMarks(before.predicted.total, after.predicted.total, _advice(kinds), sent, fix)
+
+    def proven(self, finding: Finding) -> Finding:
+        """Return a finding about prefixes that are not stored, or not for long enough, with the cheapest marks as its fix."""
+        hosted = self._result.counts.hosted
+        if (
+            finding.fix not in (MARK_THE_END, KEEP_LONGER)
+            or self._again is None
+            or hosted is None
+            or not hosted.layouts
+        ):
+            return finding
+        if (cheaper := self.cheaper) is None:
+            return finding.model_copy(update={"fix": "keep the marks: kvtool found none that cost less"})
+        fix = marks_in_words(cheaper.marks)
+        saved = shown_money(cheaper.before - cheaper.cost)
+        told = f"{fix}: {shown_money(cheaper.before)} -> {shown_money(cheaper.cost)}, {saved} saved (verified)"
+        return finding.model_copy(update={"fix": told, "tier": cheaper.fix.tier, "fix_key": cheaper.fix.name})
+
+
+def saves_enough(before: Decimal, after: Decimal) -> bool:
+    """Return whether other marks are worth a change."""
+    return after <= before * (1 - Decimal(str(THRESHOLDS.mark_saving)))
+
+
+def marks_fix(sets: Mapping[str, Mapping[int, MarkSet]]) -> Fix:
+    """Return the fix that sends these marks in place of those of the log."""
+    marks = MarkPlan(sets)
+
+    def with_marks(plan: Plan) -> Plan:
+        return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, marks=marks))
+
+    return Fix(KEY, "", "P0", None, "cheapest breakpoints", plan=with_marks)
+
+
+def _marking(layouts: Sequence[PromptLayout], sets: Mapping[str, Mapping[int, MarkSet]]) -> Transform:
+    """Return what puts the marks into the requests of the run, by their names."""
+    marks = {
+        each.name: (set_of(sets[each.scope], each.keys[: each.lead]), each.rules)
+        for each in layouts
+        if each.scope in sets and each.name is not None
+    }
+    return lambda turn: marked_turn(turn, *marks[turn.name]) if turn.name in marks else turn
+
+
+def _advice(kinds: Sequence[MarkedKind]) -> list[MarkAdvice]:
+    """Return the marks, kinds of one model with the same ones together, most requests first."""
+    told: dict[tuple[str, tuple[MarkPosition, ...]], list[MarkedKind]] = {}
+    for kind in kinds:
+        if kind.requests:
+            positions = sorted((_position(mark, kind.example) for mark in kind.marks), key=lambda one: one.tokens)
+            told.setdefault((kind.example.call.model or "", tuple(positions)), []).append(kind)
+    advice = [
+        MarkAdvice(
+            model=model,
+            groups=list(dict.fromkeys(group for kind in of for group in kind.groups)),
+            requests=sum(kind.requests for kind in of),
+            marks=list(positions),
+            explicit=of[0].example.rules.implicit,
+        )
+        for (model, positions), of in told.items()
+    ]
+    return sorted(advice, key=lambda one: -one.requests)
+
+
+def _position(mark: PlacedMark, example: PromptLayout) -> MarkPosition:
+    at = mark.place.of(example.lead, example.messages, len(example.keys))
+    tokens = 0 if at is None else example.ends[at]
+    return MarkPosition(place=place_name(mark, example), ttl=_shown_ttl(example.kept[mark.ttl]), tokens=tokens)
+
+
+def _shown_ttl(seconds: float | None) -> str:
+    """Return a time to live as requests have it: `5m`, `1h`."""
+    if seconds is None:
+        return ""
+    return f"{seconds / 3600:g}h" if seconds >= 3600 else f"{seconds / 60:g}m"
+
+
+def place_name(mark: PlacedMark, example: PromptLayout) -> str:
+    """Return where a mark is in the body of a request like this one: `system[-1]`, `messages[-1]`, `tools[0]`."""
+    kind, number = mark.place
+    match kind:
+        case "message":
+            return f"messages[{-1 - number}]"
+        case "late_block":
+            return f"block[{-1 - number}]"
+        case "lead":
+            return "system[-1]" if example.lead > example.tools else "tools[-1]"
+        case "block":
+            return example.block_name(number)

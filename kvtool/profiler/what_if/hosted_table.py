@@ -1,0 +1,209 @@
+"""The table of `kvtool what-if` for a log of hosted models: other marks, times to live, cache keys and models, each from a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from kvtool.accounting.caches.timed_tree import LONG
+from kvtool.accounting.hosted_models import hosted_model
+from kvtool.accounting.misses.miss_book import MissBook
+from kvtool.accounting.plan import Plan
+from kvtool.accounting.prices.bill import shown_money
+from kvtool.accounting.prices.money_book import MoneyBook
+from kvtool.config.command_line import flags
+from kvtool.engine.config import EngineConfig
+from kvtool.errors import KvtoolError
+from kvtool.fixes.fix import Fix
+from kvtool.profiler.opening import Opened
+from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
+from kvtool.profiler.reported.one_key import one_key_fix
+from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
+from kvtool.profiler.run.run_result import RunResult, money_of
+from kvtool.profiler.run.workload_runs import WorkloadRuns
+from kvtool.results.choices import ChangeKind
+from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
+from kvtool.results.money import amount_text, marks_in_words
+from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.progress import Progress
+from kvtool.workload.call import Call
+from kvtool.workload.drive import NO_ANSWER
+
+_WORTH = Decimal("0.01")
+"""Part of today's cost that a change must save to be named first."""
+_MOST_MODELS = 4
+"""Models with rows of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    kind: ChangeKind
+    name: str
+    does: str
+    fix: Fix
+
+
+def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
+    """Return today's cost and that of each change, the cheapest first; KvtoolError where no price is known."""
+    runs = opened.profiler(ReportOptions(), progress).runs
+    today = runs.reported(relaxed=[], per_request=False, by=None, views=False, beside=None, events=None, sample=None)
+    book = _book(today)
+    if book is None:
+        own = " ".join(flags(block_size=EngineConfig.block_size))
+        raise KvtoolError(
+            f"{opened.name}: no price is known for its models",
+            hint=f"kvtool profile shows what was reused; {own} plans a server of your own",
+        )
+    table = _HostedTable(runs, today, book)
+    rows = table.rows()
+    first, side = rows[0], book.total[book.told]
+    misses = today.find(MissBook)
+    differs = misses is not None and not misses.advisable
+    notes = ["Reads differ from the published rules: find the cause with kvtool profile first."] if differs else []
+    return WhatIfDocument(
+        schema="kvtool.what-if/1",
+        input=opened.name,
+        rules=HOSTED_RULES,
+        block_size=1,
+        requests=side.predicted.requests,
+        references=side.predicted.prompt,
+        distinct_blocks=max(side.predicted.prompt - side.reachable, 0),
+        reachable_blocks=min(side.reachable, side.predicted.prompt),
+        reachable_hit_rate=min(side.reachable / max(side.predicted.prompt, 1), 1.0),
+        sampled=1.0,
+        notes=notes,
+        answer=[_answer(rows)],
+        rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
+        missing=table.missing,
+    )
+
+
+class _HostedTable:
+    """Makes the rows of one log."""
+
+    def __init__(self, runs: WorkloadRuns, today: RunResult, book: MoneyBook) -> None:
+        self._runs, self._today, self._book = runs, today, book
+        self.missing: list[MissingRow] = []
+
+    def rows(self) -> list[SweepRow]:
+        """Return today's row, and one for each change that is one."""
+        rows = [_row("today", "today", "", self._book)]
+        for change in self._changes():
+            book = _book(self._runs.priced(f"trying {change.name}", [change.fix]))
+            if book is not None and book.total[book.told].costs.requests == self._costs_requests:
+                row = _row(change.kind, change.name, change.does, book)
+                if (row.cost, row.hit_blocks) != (rows[0].cost, rows[0].hit_blocks):
+                    rows.append(row)
+        return rows
+
+    @property
+    def _costs_requests(self) -> int:
+        return self._book.total[self._book.told].costs.requests
+
+    def _changes(self) -> Iterator[_Change]:
+        hosted = self._today.counts.hosted
+        assert hosted is not None, "the run of a provider's rules"
+        layouts = hosted.layouts or []
+        calls = self._calls()
+        if layouts:
+            trial = MarkTrial(self._today, self._book, lambda fixes: self._runs.priced("trying marks", fixes))
+            if (cheaper := trial.cheaper) is not None and any(advice.marks for advice in cheaper.marks):
+                does = marks_in_words(cheaper.marks)
+                yield _Change("marks", "cheapest marks", _told(does), cheaper.plan_fix)
+            else:
+                self._lack("other marks", "Those of the log are the cheapest that kvtool found")
+            if all(each.rules.needs_mark for each in layouts):
+                sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
+                yield _Change("marks", "no marks", "send no cache_control", marks_fix(sets))
+            if all(LONG in each.rules.tiers for each in layouts):
+                for seconds, ttl in ((300.0, "5m"), (LONG, "1h")):
+                    yield _Change("ttl", f"all marks {ttl}", f'set "ttl": "{ttl}" in every mark', _with_ttl(seconds))
+        for name in sorted({name for call in calls for name in offered_retentions(call)}):
+            fix = retention_fix(name)
+            yield _Change("ttl", f"retention {name}", fix.what, fix)
+        keys = {call.scope.key for call in calls}
+        if len(keys) > 1:
+            fix = one_key_fix()
+            yield _Change("cache-key", "one cache key", fix.what, fix)
+        yield from self._models(calls)
+
+    def _models(self, calls: list[Call]) -> Iterator[_Change]:
+        """Yield a row for each model of the log, with all requests of its provider sent to it."""
+        models = list(dict.fromkeys((call.model, call.provider) for call in calls if call.model is not None))
+        if len(models) < 2:
+            self._lack("another model", "The log names only one: kvtool does not guess what another one would answer")
+            return
+        for model, provider in models[:_MOST_MODELS]:
+            own = hosted_model(model, provider).provider
+
+            def sent(call: Call, model: str = model, own: str = own) -> Call:
+                same = call.model is not None and hosted_model(call.model, call.provider).provider == own
+                return replace(call, model=model) if same else call
+
+            what = f"send all requests to {model}"
+            yield _Change("model", f"all to {model}", what, fix_of_calls(f"model-{model}", "", what, sent))
+
+    def _calls(self) -> list[Call]:
+        """Return the calls of the log, one of each model and cache key."""
+        calls: dict[object, Call] = {}
+        for conversation in self._runs.source.conversations():
+            turn = conversation.next_turn(None)
+            while turn is not None:
+                calls.setdefault((turn.call.model, turn.call.provider, turn.call.scope.key), turn.call)
+                turn = conversation.next_turn(NO_ANSWER)
+        return list(calls.values())
+
+    def _lack(self, change: str, why: str) -> None:
+        self.missing.append(MissingRow(change=change, why=why))
+
+
+def _book(result: RunResult) -> MoneyBook | None:
+    """Return the costs of a run; None where it was interrupted or nothing is priced."""
+    book = money_of(result)
+    if result.partial:
+        raise KeyboardInterrupt
+    return book if book is not None and book.total[book.told].costs.requests else None
+
+
+def _row(kind: ChangeKind, name: str, does: str, book: MoneyBook) -> SweepRow:
+    side = book.total[book.told]
+    read = side.predicted
+    return SweepRow(
+        kind=kind,
+        change=name,
+        does=does,
+        more_hardware=False,
+        block_size=1,
+        hit_blocks=read.cached,
+        references=read.prompt,
+        hit_rate=min(read.rate, 1.0),
+        computed_tokens=max(read.prompt - read.cached, 0),
+        cost=amount_text(side.costs.predicted.total),
+        sure="rules",
+    )
+
+
+def _answer(rows: list[SweepRow]) -> str:
+    today, *others = rows
+    before = Decimal(today.cost or 0)
+    best = min((row for row in others if row.kind != "model"), key=lambda row: Decimal(row.cost or 0), default=None)
+    if best is None or Decimal(best.cost or 0) > before * (1 - _WORTH):
+        return f"No change saves 1% of the cost. Cost today: {shown_money(before)}."
+    rates = f"hit rate {percent(today.hit_rate)} -> {percent(best.hit_rate)}"
+    return (
+        f"Change first: {best.does}. Result: {shown_money(before)} -> {shown_money(Decimal(best.cost or 0))}, {rates}."
+    )
+
+
+def _told(words: str) -> str:
+    """Return the words for a place without the table of `kvtool profile`."""
+    return "mark the places that kvtool profile names" if words.endswith("below") else words
+
+
+def _with_ttl(seconds: float) -> Fix:
+    def kept(plan: Plan) -> Plan:
+        return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, ttl=seconds))
+
+    return Fix(f"run:ttl-{seconds:g}", "", "P0", None, "another time to live", plan=kept)

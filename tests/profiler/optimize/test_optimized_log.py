@@ -1,0 +1,130 @@
+"""Logs with the fixes in their records: what is promised is what a run of the written log reaches."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Command
+from tests.profiler.optimize.hosted_logs import HostedLog, Place
+
+ONE = HostedLog("anthropic", 1, ("system",), {"time": 0}, sessions=20, gap=60)
+SYSTEM_LAST = HostedLog("openai-5.6", 12, (), {"time": 10}, turns=5)
+SEVERAL = HostedLog("anthropic", 2, ("system", "last"), {"time": 0}, sessions=3, turns=4, tools=2)
+
+
+def written(bodies: list[dict[str, Any]], path: str) -> str:
+    Path(path).write_text("".join(json.dumps(body) + "\n" for body in bodies))
+    return path
+
+
+def document(in_folder: Command, *words: str) -> dict[str, Any]:
+    _, out, _ = in_folder(*words, "--json")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def cost_of(in_folder: Command, path: str) -> tuple[float, Decimal]:
+    """The hit rate and the cost of a log as it is."""
+    found = document(in_folder, "profile", path, "--no-advice")
+    return found["totals"]["hit_rate"], Decimal(found["money"]["predicted"])
+
+
+@pytest.mark.parametrize(("log", "least"), [(ONE, 0.93), (SEVERAL, 0.85)], ids=["one", "several"])
+def test_a_clock_before_a_mark_moves_behind_it(in_folder: Command, log: HostedLog, least: float) -> None:
+    path = written(log.bodies(), "log.jsonl")
+    found = document(in_folder, "optimize", path, "--allow", "P2", "-o", "better.jsonl")
+    rate, cost = cost_of(in_folder, "better.jsonl")
+    edited = found["edited_log"]
+    assert edited["hit_rate"]["after"] == pytest.approx(rate)
+    assert rate > least
+    assert Decimal(edited["cost"]["after"]) == cost < Decimal(edited["cost"]["before"]) / 4
+    profiled = document(in_folder, "profile", path)
+    assert Decimal(profiled["money"]["with_marks"] or profiled["money"]["with_fixes"]) == cost
+    assert max(each["rerun"]["total_after"] for each in profiled["findings"] if each["rerun"]) == pytest.approx(rate)
+    assert len(Path("better.jsonl").read_text().splitlines()) == len(log.bodies())
+
+
+@pytest.mark.parametrize("seed", [101, 102, 103, 104, 105, 106])
+def test_no_other_place_is_much_cheaper(in_folder: Command, seed: int) -> None:
+    """Brute force over the places that a person would try; and the figures beside the fix are those of the written log."""
+    log = HostedLog.at_random(seed)
+    path = written(log.bodies(), "log.jsonl")
+    found = document(in_folder, "optimize", path, "--allow", "P2", "-o", "better.jsonl")
+    places: list[Place] = ["system", "last", *(("after",) if log.provider != "anthropic" else ())]
+    _, now = cost_of(in_folder, path)
+    least = min([now, *(cost_of(in_folder, written(log.bodies(place), "by_hand.jsonl"))[1] for place in places)])
+    edited = found["edited_log"]
+    after = now if edited is None else Decimal(edited["cost"]["after"])
+    assert now - after >= (now - least) * Decimal("0.95") - now / 100
+    if edited is not None:
+        rate, cost = cost_of(in_folder, "better.jsonl")
+        assert (edited["hit_rate"]["after"], Decimal(edited["cost"]["after"])) == (pytest.approx(rate), cost)
+
+
+def test_a_provider_that_marks_the_last_question_gets_the_line_after_it(in_folder: Command) -> None:
+    """GPT-5.6 stores what ends at the last question: a line in it would be new with each turn, a message after it is not stored."""
+    path = written(SYSTEM_LAST.bodies(), "log.jsonl")
+    found = document(in_folder, "optimize", path, "--allow", "P2", "-o", "better.jsonl")
+    messages = [json.loads(line)["messages"] for line in Path("better.jsonl").read_text().splitlines()]
+    assert all(each[-1]["role"] == "system" and "Current time" in each[-1]["content"] for each in messages)
+    assert found["edited_log"]["hit_rate"]["after"] == pytest.approx(cost_of(in_folder, "better.jsonl")[0])
+    assert (
+        Decimal(found["edited_log"]["cost"]["after"])
+        == cost_of(in_folder, written(SYSTEM_LAST.bodies("after"), "b.jsonl"))[1]
+    )
+
+
+def test_a_request_is_shown_before_and_after_with_its_places(in_folder: Command) -> None:
+    _, out, _ = in_folder("optimize", written(SEVERAL.bodies(), "log.jsonl"), "--allow", "P2")
+    assert "@@ system[0].text, line 2 @@\n You are a support agent.\n-Current time: " in out
+    assert "@@ messages[0].content[1] @@\n+{" in out
+    assert '"cache_control": {"type": "ephemeral"}},\n' in out
+    assert "-o log.optimized.jsonl" in out
+
+
+def test_no_text_of_a_prompt_is_in_the_document(in_folder: Command) -> None:
+    _, out, _ = in_folder("optimize", written(ONE.bodies(), "log.jsonl"), "--allow", "P2", "--json")
+    assert json.loads(out)["edited_log"]["places"] == ["system[0].text", "system[1]"]
+    assert "Current time" not in out
+    assert "You are" not in out
+
+
+def test_without_consent_the_edit_is_shown_and_nothing_is_written(in_folder: Command) -> None:
+    _, out, err = in_folder("optimize", written(ONE.bodies(), "log.jsonl"), "-o", "better.jsonl")
+    assert "Nothing was written: these edits need your consent." in out
+    assert "$0." in out
+    assert "@@ system[1] @@" in out
+    assert "consent" in err
+    assert not Path("better.jsonl").exists()
+
+
+def test_reads_that_were_reported_are_not_in_the_written_log(in_folder: Command) -> None:
+    """What a provider read of requests that were sent says nothing of those that were not."""
+    usage = {"input_tokens": 20, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 4000, "output_tokens": 9}
+    bodies = [
+        {"request": body, "timestamp": body.pop("timestamp"), "response": {"usage": usage}} for body in ONE.bodies()
+    ]
+    in_folder("optimize", written(bodies, "log.jsonl"), "--allow", "P2", "-o", "better.jsonl")
+    for line in Path("better.jsonl").read_text().splitlines()[1:]:
+        assert json.loads(line)["response"]["usage"] == {"input_tokens": 4020, "output_tokens": 9}
+
+
+@pytest.mark.parametrize(
+    ("change", "sdk", "said"),
+    [
+        ({}, "Anthropic", "client.messages.create("),
+        ({"model": "anthropic/claude-sonnet-5"}, "LiteLLM", "litellm.completion("),
+        ({"metadata": {"lc": 1}}, "LangChain", "SystemMessage(content=["),
+        ({"metadata": {"ai.operationId": "ai.generateText"}}, "AI SDK", 'cacheControl: { type: "ephemeral" }'),
+    ],
+)
+def test_the_code_is_of_the_library_in_use(in_folder: Command, change: dict[str, Any], sdk: str, said: str) -> None:
+    path = written([{**body, **change} for body in ONE.bodies()], "log.jsonl")
+    _, out, _ = in_folder("optimize", path, "--allow", "P2")
+    assert f"Send it like this ({sdk}):" in out
+    assert said in out

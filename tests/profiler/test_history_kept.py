@@ -1,0 +1,94 @@
+"""Old outputs of tools, cut or kept: what each costs by a provider's prices, and the break-even beside the fix."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from kvtool.accounting.prices.bill import shown_money
+from kvtool.fixes.history_kept import HistoryKept
+from kvtool.workload.turn import Turn
+from tests.conftest import Command
+
+START = datetime(2026, 11, 20, 9, tzinfo=UTC)
+MARK = {"cache_control": {"type": "ephemeral"}}
+SYSTEM = [{"type": "text", "text": "You check pages.\n" + "Look at each part.\n" * 250, **MARK}]
+
+
+def bodies(turns: int, *, pruned: bool, output: int = 6000, later: int | None = None) -> list[dict[str, Any]]:
+    """A session of Claude with marks at its ends, in which long outputs before the last turn are left out, or none.
+
+    Outputs after the first one have `later` characters, or as many.
+    """
+    found = []
+    for now in range(turns):
+        messages: list[dict[str, Any]] = []
+        for n in range(now + 1):
+            size = output if n == 0 or later is None else later
+            page = f"page {n} " * (size // 7)
+            text = page if n >= now - 1 or not pruned or size < 1000 else f"[removed {n}]"
+            messages += [
+                {"role": "user", "content": f"Go on with page {n}. " + "It is long. " * 10},
+                {
+                    "role": "assistant",
+                    "content": [{"type": "tool_use", "id": f"t{n}", "name": "get", "input": {"n": n}}],
+                },
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": text}]},
+                {"role": "assistant", "content": f"Page {n} is fine."},
+            ]
+        messages[-2]["content"][0] |= MARK
+        at = (START + timedelta(seconds=30 * now)).isoformat()
+        body = {"model": "claude-sonnet-5", "max_tokens": 9, "system": SYSTEM, "messages": messages[:-1]}
+        found.append({**body, "timestamp": at, "session_id": "s"})
+    return found
+
+
+def written(records: list[dict[str, Any]], path: str = "log.jsonl") -> str:
+    Path(path).write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def cost(in_folder: Command, path: str) -> Decimal:
+    _, out, _ = in_folder("profile", path, "--no-advice", "--json")
+    return Decimal(json.loads(out)["money"]["predicted"])
+
+
+def test_keeping_the_history_is_told_with_both_costs(in_folder: Command) -> None:
+    whole, pruned = (cost(in_folder, written(bodies(14, pruned=each))) for each in (False, True))
+    assert whole < pruned
+    _, out, _ = in_folder("optimize", "log.jsonl", "--allow", "P3", "-o", "whole.jsonl", "--json")
+    found = json.loads(out)
+    assert [step["code"] for step in found["steps"]] == ["KV143"]
+    assert Decimal(found["edited_log"]["cost"]["after"]) == whole == cost(in_folder, "whole.jsonl")
+    _, out, _ = in_folder("profile", "log.jsonl", "--json")
+    fix = next(each["fix"] for each in json.loads(out)["findings"] if each["code"] == "KV143")
+    said = re.search(r"\(pruning costs (\$[\d.]+), keeping everything (\$[\d.]+)\)", fix)
+    assert said is not None
+    # outputs cost the same both ways, and are not of the prompts
+    assert (said[1], said[2]) == (shown_money(pruned), shown_money(whole))
+
+
+def test_keeping_is_not_advised_where_it_costs_more(in_folder: Command) -> None:
+    """One huge output that is cut once costs more to read with each turn than the short history to store anew."""
+    path = written(bodies(16, pruned=True, output=60_000, later=300))
+    whole = cost(in_folder, written(bodies(16, pruned=False, output=60_000, later=300), "whole.jsonl"))
+    assert whole > cost(in_folder, path)
+    _, out, _ = in_folder("optimize", path, "--allow", "P3", "--json")
+    assert json.loads(out)["steps"] == []
+
+
+def test_only_what_was_cut_comes_back() -> None:
+    keep = HistoryKept()
+    page = "a page " * 40
+    first = [{"role": "user", "content": "Go."}, {"role": "tool", "content": page}]
+    turn = Turn("g", messages=first, session="s")
+    assert keep(turn) is turn
+    later = [first[0], {"role": "tool", "content": "[removed]"}, {"role": "user", "content": "And?"}]
+    assert keep(Turn("g", messages=later, session="s")).messages == [*first, later[-1]]
+    edited = [{"role": "user", "content": "Stop."}, {"role": "tool", "content": "[removed]"}]
+    other = Turn("g", messages=edited, session="s")
+    assert keep(other) is other, "after an edit it is another conversation"

@@ -1,0 +1,26 @@
+"""Fields of requests that decide about the cache of OpenAI: tried by another run, and named where they win."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.conftest import Command
+from tests.profiler.test_money import Sent, profiled
+
+
+def finding(report: dict[str, Any], code: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in report["findings"] if one["code"] == code)
+    return found
+
+
+def test_a_longer_retention_keeps_prefixes(in_folder: Command) -> None:
+    sent = [Sent("gpt-5.2", 1200.0 * n, cached=None, body={"prompt_cache_retention": "in_memory"}) for n in range(6)]
+    expired = finding(profiled(in_folder, sent), "KV305")
+    assert expired["fix"].startswith('set "prompt_cache_retention": "24h"')
+    assert expired["tried"]["group_after"] > 0.7 > 0.0 == expired["tried"]["group_before"]
+
+
+def test_a_model_without_retentions_is_offered_none(in_folder: Command) -> None:
+    mark = {"type": "ephemeral"}
+    sent = [Sent("claude-sonnet-4-5", 7200.0 * n, 5100, None, system=5000, mark=mark) for n in range(4)]
+    assert "retention" not in str(profiled(in_folder, sent)["findings"])

@@ -1,0 +1,75 @@
+"""The table of a log of hosted models: every row costs what a log with that change costs."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.conftest import Command
+from tests.profiler.test_money import HEAD, Sent, profiled, written
+
+CLAUDE = "claude-sonnet-4-5"
+
+
+def table(in_folder: Command, requests: list[Sent]) -> dict[str, dict[str, Any]]:
+    code, out, err = in_folder("what-if", written(requests), "--json")
+    assert code == 0, err
+    return {row["change"]: row for row in json.loads(out)["rows"]}
+
+
+def cost(in_folder: Command, requests: list[Sent]) -> Decimal:
+    return Decimal(profiled(in_folder, requests, "--no-advice")["money"]["predicted"])
+
+
+def test_marks_and_times_to_live(in_folder: Command) -> None:
+    def sent(mark: dict[str, str] | None) -> list[Sent]:
+        return [Sent(CLAUDE, 1200.0 * n, 5100, None, system=5000 - HEAD, output=10, mark=mark) for n in range(5)]
+
+    five, hour = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
+    rows = table(in_folder, sent(five))
+    assert list(rows) == ["today", "cheapest marks", "all marks 1h", "no marks"]
+    for name, mark in (("today", five), ("cheapest marks", hour), ("all marks 1h", hour), ("no marks", None)):
+        assert Decimal(rows[name]["cost"]) == cost(in_folder, sent(mark))
+
+
+def test_one_cache_key(in_folder: Command) -> None:
+    def sent(keyed: bool) -> list[Sent]:
+        bodies = [{"prompt_cache_key": f"k{n}"} if keyed else {} for n in range(6)]
+        return [Sent("gpt-5.2", 10.0 * n, cached=None, body=bodies[n]) for n in range(6)]
+
+    rows = table(in_folder, sent(True))
+    assert rows["today"]["hit_blocks"] == 0
+    assert Decimal(rows["one cache key"]["cost"]) == cost(in_folder, sent(False)) < Decimal(rows["today"]["cost"])
+
+
+def test_another_model_of_the_log(in_folder: Command) -> None:
+    models = ["claude-sonnet-4-5", "claude-haiku-4-5"]
+    mark = {"type": "ephemeral"}
+
+    def sent(*models: str) -> list[Sent]:
+        return [
+            Sent(models[n % len(models)], 10.0 * n, 5100, None, system=5000 - HEAD, output=0, mark=mark)
+            for n in range(6)
+        ]
+
+    rows = table(in_folder, sent(*models))
+    for model in models:
+        assert Decimal(rows[f"all to {model}"]["cost"]) == cost(in_folder, sent(model))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_screen(in_folder: Command, width: int) -> None:
+    requests = [Sent(CLAUDE, 10.0 * n, 5100, None, system=5000 - HEAD, output=0) for n in range(4)]
+    code, out, _ = in_folder("what-if", written(requests), "--width", str(width))
+    assert code == 0
+    assert "Change first: mark system[-1] for 5 minutes." in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= width
+
+
+def test_a_log_without_prices_names_another_way(in_folder: Command) -> None:
+    requests = [Sent("gpt-7.3", 10.0 * n, cached=None) for n in range(2)]
+    code, _, err = in_folder("what-if", written(requests))
+    assert (code, "no price is known for its models" in err) == (2, True)
