@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kvtool.diagnose.findings import place_of
 from kvtool.fixes.fix import Fix, Tier
@@ -13,11 +14,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
-from kvtool.profiler.optimize.optimized_log import OptimizedLog, edit_log
 from kvtool.profiler.optimize.optimizer import EditedRuns, needing_consent, optimize
-from kvtool.profiler.optimize.request_diff import changed_places
-from kvtool.profiler.optimize.sdk_snippet import Sdk, sdk_of
-from kvtool.profiler.reported.rule_agreement import rule_differences
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.optimize import (
@@ -34,6 +31,10 @@ from kvtool.results.documents.optimize import (
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.logs.logs import LogSource, locate
+
+if TYPE_CHECKING:
+    from kvtool.profiler.optimize.optimized_log import OptimizedLog
+    from kvtool.profiler.optimize.sdk_snippet import Sdk
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +66,13 @@ def optimized(
     found = optimize(runs, tiers)
     forbidden, left = needing_consent(runs, tiers)
     order = request_order(opened, progress, found.before)
-    log = edit_log(opened, _fixes(each.step for each in found.done), progress)
-    allowed = log is not None
-    if log is None and isinstance(opened.source, LogSource):
-        log = edit_log(opened, _fixes(forbidden), progress)
+    log, allowed = None, False
+    if isinstance(opened.source, LogSource):
+        from kvtool.profiler.optimize.optimized_log import edit_log
+
+        log = edit_log(opened, _fixes(each.step for each in found.done), progress)
+        allowed = log is not None
+        log = log or edit_log(opened, _fixes(forbidden), progress)
     if log is not None and log.after is not None and allowed:
         found = replace(found, after=log.after)
     groups = _groups(found)
@@ -104,10 +108,15 @@ def _fixes(steps: Iterable[KeptFix]) -> list[Fix]:
 def _sdk(opened: Opened, log: OptimizedLog | None) -> Sdk | None:
     if log is None or log.example is None or not isinstance(opened.source, LogSource):
         return None
+    from kvtool.profiler.optimize.sdk_snippet import sdk_of
+
     return sdk_of(log.example, opened.source.format_names)
 
 
 def _edited_log(log: OptimizedLog, before: RunResult, sdk: Sdk | None, *, allowed: bool) -> EditedLog:
+    from kvtool.profiler.optimize.request_diff import changed_places
+    from kvtool.profiler.reported.rule_agreement import rule_differences
+
     return EditedLog(
         allowed=allowed,
         requests=log.changed,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from difflib import SequenceMatcher
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvtool.profiler.optimize.optimized_log import RequestEdit
+if TYPE_CHECKING:
+    from kvtool.profiler.optimize.optimized_log import RequestEdit
+
 
 _Line = tuple[str, str]
 _CONTEXT = 1
