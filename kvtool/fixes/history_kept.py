@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import replace
 
 from kvtool.diagnose.codes.structure.kv143 import is_cut_short
 from kvtool.text.message import Message, role_of
-from kvtool.workload.call import Usage
 from kvtool.workload.turn import Turn
 
 HISTORY_KEPT = "history-kept"
@@ -38,9 +36,7 @@ class HistoryKept:
         if all(one is other for one, other in zip(messages, turn.messages, strict=True)):
             return turn
         after = turn.with_messages(messages)
-        usage = turn.call.usage
-        if usage is not None:  # the reported prompt is the shorter one
-            after.call = replace(turn.call, usage=Usage(output=usage.output, reasoning=usage.reasoning))
+        after.call = turn.call.of_another_prompt
         return after
 
 

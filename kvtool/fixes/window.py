@@ -51,7 +51,9 @@ class StrideWindow:
         self._sessions[key] = _History(back, tail)
         if len(self._sessions) > _MOST_SESSIONS:
             self._sessions.popitem(last=False)
-        return replace(turn, messages=[*turn.messages[:head], *back, *tail]) if back else turn
+        if not back:
+            return turn
+        return replace(turn, messages=[*turn.messages[:head], *back, *tail], call=turn.call.of_another_prompt)
 
 
 def _dropped(before: Sequence[Message], after: Sequence[Message]) -> int | None:

@@ -7,7 +7,7 @@ it read from its cache and what it wrote to it are parts of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Literal, NamedTuple
 
@@ -148,6 +148,12 @@ class Call:
     """Whether the record is a request of OpenAI's Responses API, which goes to a page of its own."""
     fields: tuple[tuple[str, str], ...] = ()
     """Scalar fields of its record beside prompt and answer, by path, each with a word or a digest of its value."""
+
+    @property
+    def of_another_prompt(self) -> Call:
+        """The call with a prompt of another length: what its server counted of the one that was sent says nothing of it."""
+        usage = self.usage
+        return self if usage is None else replace(self, usage=Usage(output=usage.output, reasoning=usage.reasoning))
 
     @property
     def has_failed(self) -> bool:

@@ -92,3 +92,23 @@ def test_only_what_was_cut_comes_back() -> None:
     edited = [{"role": "user", "content": "Stop."}, {"role": "tool", "content": "[removed]"}]
     other = Turn("g", messages=edited, session="s")
     assert keep(other) is other, "after an edit it is another conversation"
+
+
+def test_a_longer_prompt_has_no_reported_length(in_folder: Command) -> None:
+    """A server counted the prompt that was sent; what a longer one costs is computed of its own tokens."""
+    usage = {"input_tokens": 40, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 5000, "output_tokens": 9}
+
+    def logged(pruned: bool) -> str:
+        records = [
+            {"timestamp": body.pop("timestamp"), "session_id": body.pop("session_id"), "request": body}
+            for body in bodies(12, pruned=pruned)
+        ]
+        answered = [{**record, "response": {"usage": usage}} for record in records] if pruned else records
+        return written(answered, f"{pruned}.jsonl")
+
+    _, out, _ = in_folder("optimize", logged(pruned=True), "--allow", "P3", "-o", "whole.jsonl", "--json")
+    steps, edited = json.loads(out)["steps"], json.loads(out)["edited_log"]
+    assert [step["code"] for step in steps] == ["KV143"]
+    assert Decimal(edited["cost"]["after"]) == cost(in_folder, "whole.jsonl")
+    last = json.loads(Path("whole.jsonl").read_text().splitlines()[-1])
+    assert last["response"]["usage"] == {"output_tokens": 9}

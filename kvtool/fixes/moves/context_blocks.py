@@ -131,7 +131,9 @@ class ContextKept:
         if asked < 0 or (not new and all(a is b for a, b in zip(messages, turn.messages or (), strict=True))):
             return turn
         after = turn.with_messages(messages)
-        return append_units(after, new) if new else after
+        after = append_units(after, new) if new else after
+        after.call = turn.call.of_another_prompt
+        return after
 
     def _own(self, message: Message) -> tuple[str, list[MovedText]]:
         """Return what a message says without blocks of context, and these."""

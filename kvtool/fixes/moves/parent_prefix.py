@@ -70,7 +70,9 @@ class ParentPrefix:
             self._tasks.popitem(last=False)
         if task[0] < len(messages) and _said(messages[task[0]]) == task[1]:
             at = task[0]
-        return append_units(turn.with_messages(messages), [MovedText(Traced(prompt.text), apart=True)], at=at)
+        after = append_units(turn.with_messages(messages), [MovedText(Traced(prompt.text), apart=True)], at=at)
+        after.call = turn.call.of_another_prompt
+        return after
 
 
 def _said(message: Message) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.accounting.prices.bill import shown_money
 from kvtool.diagnose.causes import Slot, SlotCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.layout.kv201 import KV201
@@ -240,6 +239,8 @@ def break_even(step: KeptFix) -> str:
     """Say what shortening the history costs, and what keeping it costs; empty for other fixes, and without prices."""
     if step.fix.kind != HISTORY_KEPT or step.costs is None:
         return ""
+    from kvtool.accounting.prices.bill import shown_money
+
     pruned, kept = (shown_money(cost) for cost in step.costs)
     return f" (pruning costs {pruned}, keeping everything {kept})"
 

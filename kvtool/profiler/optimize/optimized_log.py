@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _SHOWN = 2
 """The edited request that is shown: its first change is seen by what was sent before, so it is not the first one."""
+_COUNTED = (b'"usage', b'"meta_info"')
+"""What a record with reported tokens contains."""
 _SEVERAL = "a record with several requests is not rewritten"
 
 
@@ -103,7 +106,9 @@ def edit_log(opened: Opened, fixes: Sequence[Fix], progress: Progress) -> Optimi
 
 
 def write_log(path: str, log: OptimizedLog, output: str) -> None:
-    """Write a log as JSON lines with its edited records; others as they are, to the byte. A new file is as private as the log."""
+    """Write a log as JSON lines with its edited records; others as they are, but without reported reads, as these would count for
+    all of it. A new file is as private as the log.
+    """
     with AtomicFile(output, mode=as_private_as([path])) as target:
         for line in _lines(path, log.values.get(path, {})):
             target.write(line)
@@ -138,7 +143,8 @@ def _edited_values(path: str, changed: dict[int, tuple[Turn, Turn]], log: Optimi
             value = parse(raw.data) if raw.value is None and not raw.around else None
             if value is None:
                 raise NotInRecordError("the file is no list of JSON records")
-            edited = record_without_reads(edited_record(value, turn, after))
+            same = after.call is turn.call
+            edited = record_without_reads(edited_record(value, turn, after), same_prompt=same)
             again = _turn_of(edited, raw, path, number)
             if again is None or not same_prompt(again, after):
                 raise NotInRecordError("its record does not contain what the fix made")
@@ -149,7 +155,7 @@ def _edited_values(path: str, changed: dict[int, tuple[Turn, Turn]], log: Optimi
             continue
         log.changed += 1
         if log.example is None or log.changed == _SHOWN:
-            log.example = RequestEdit(path, number, record_without_reads(value), edited, turn, after)
+            log.example = RequestEdit(path, number, record_without_reads(value, same_prompt=same), edited, turn, after)
         yield number, edited
 
 
@@ -174,8 +180,12 @@ def _lines(path: str, values: Mapping[int, Any]) -> Iterator[bytes]:
     for number, raw in _records(path):
         if number in values:
             yield json.dumps(values[number], ensure_ascii=False).encode() + b"\n"
-        else:
-            yield raw.data.replace(b"\n", b" ").strip() + b"\n"
+            continue
+        line = raw.data.replace(b"\n", b" ").strip()
+        if any(name in line for name in _COUNTED):
+            with contextlib.suppress(NotJSONError):
+                line = json.dumps(record_without_reads(parse(line)), ensure_ascii=False).encode()
+        yield line + b"\n"
 
 
 def _predicted(book: MoneyBook) -> Decimal | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from kvtool.diagnose.findings import place_of
 from kvtool.fixes.fix import Fix, Tier
@@ -12,14 +13,8 @@ from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
-from kvtool.profiler.optimize.log_marks import cheaper_marks
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
-from kvtool.profiler.optimize.optimized_log import OptimizedLog, edit_log
 from kvtool.profiler.optimize.optimizer import EditedRuns, needing_consent, optimize
-from kvtool.profiler.optimize.request_diff import changed_places
-from kvtool.profiler.optimize.sdk_snippet import Sdk, sdk_of
-from kvtool.profiler.reported.cheapest_marks import CheaperMarks
-from kvtool.profiler.reported.rule_agreement import rule_differences
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.optimize import (
@@ -36,6 +31,11 @@ from kvtool.results.documents.optimize import (
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.logs.logs import LogSource, locate
+
+if TYPE_CHECKING:
+    from kvtool.profiler.optimize.optimized_log import OptimizedLog
+    from kvtool.profiler.optimize.sdk_snippet import Sdk
+    from kvtool.profiler.reported.cheapest_marks import CheaperMarks
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,9 @@ def _log(
     """Return the log with the steps, else with those that need consent (False), and with the cheapest cache marks on top."""
     if not isinstance(opened.source, LogSource):
         return None, None, True
+    from kvtool.profiler.optimize.log_marks import cheaper_marks
+    from kvtool.profiler.optimize.optimized_log import edit_log
+
     tried = [(fixes, allowed) for fixes, allowed in ((_fixes(steps), True), (_fixes(forbidden), False)) if fixes]
     for fixes, allowed in tried or [([], True)]:
         marks = cheaper_marks(opened, fixes, progress)
@@ -124,10 +127,15 @@ def _fixes(steps: Iterable[KeptFix]) -> list[Fix]:
 def _sdk(opened: Opened, log: OptimizedLog | None) -> Sdk | None:
     if log is None or log.example is None or not isinstance(opened.source, LogSource):
         return None
+    from kvtool.profiler.optimize.sdk_snippet import sdk_of
+
     return sdk_of(log.example, opened.source.format_names)
 
 
 def _edited_log(log: OptimizedLog, before: RunResult, sdk: Sdk | None, *, allowed: bool) -> EditedLog:
+    from kvtool.profiler.optimize.request_diff import changed_places
+    from kvtool.profiler.reported.rule_agreement import rule_differences
+
     return EditedLog(
         allowed=allowed,
         requests=log.changed,

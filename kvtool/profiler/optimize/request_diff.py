@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from difflib import SequenceMatcher
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kvtool.profiler.optimize.optimized_log import RequestEdit
+if TYPE_CHECKING:
+    from kvtool.profiler.optimize.optimized_log import RequestEdit
+
 
 _Line = tuple[str, str]
 _CONTEXT = 1
 _MOST_SHOWN = 8
 """Lines of a stretch that are shown: a block is recognized by its first ones."""
+_LONGEST = 240
+"""Characters of a new block that are shown."""
 _MOST_LINES = 20_000
 """Lines of what differs that are compared; of a longer body its beginning."""
 
@@ -97,4 +101,5 @@ def _lines(value: Any, other: Any, path: str = "") -> Iterator[_Line]:
     elif isinstance(value, str):
         yield from ((path, line) for line in value.split("\n"))
     else:
-        yield path, json.dumps(value, ensure_ascii=False)
+        line = json.dumps(value, ensure_ascii=False)
+        yield path, line if len(line) <= _LONGEST else f"{line[:_LONGEST]}…"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from kvtool.fixes.turn_texts import INSTRUCTIONS
-from kvtool.profiler.optimize.optimized_log import RequestEdit
 from kvtool.text.cache_marks import is_marked, marks_on
 from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.profiler.optimize.optimized_log import RequestEdit
 
 Sdk = Literal["Anthropic", "OpenAI", "LiteLLM", "LangChain", "AI SDK"]
 

@@ -6,11 +6,8 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.prices.bill import shown_money
 from kvtool.fixes.edits.patch import unified_patch
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
-from kvtool.profiler.optimize.request_diff import request_diff
-from kvtool.profiler.optimize.sdk_snippet import snippet
 from kvtool.profiler.optimize.write_edits import undo_command
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.patch import put_patch
@@ -68,6 +65,9 @@ def _request(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     log, edited = outcome.log, outcome.document.edited_log
     if log is None or log.example is None or edited is None:
         return
+    from kvtool.profiler.optimize.request_diff import request_diff
+    from kvtool.profiler.optimize.sdk_snippet import snippet
+
     put(console)
     put(console, f"  One of {plural(edited.requests, 'edited request')}, before and after:", "bold")
     put_patch(console, request_diff(log.example), plain=plain)
@@ -109,6 +109,8 @@ def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
         said = f"by the provider{of}; its published rules predict {percent(each.predicted)}"
         put_field(console, "Reported", f"{percent(each.reported):>6}", said, size=11, hang=2, style="bold")
     if edited is not None and edited.cost is not None:
+        from kvtool.accounting.prices.bill import shown_money
+
         before, after = (Decimal(amount) for amount in (edited.cost.before, edited.cost.after))
         amounts = [shown_money(amount, edited.cost.currency) for amount in (before, after)]
         said = f"{now}, {amounts[1]} with these edits"

@@ -172,8 +172,11 @@ def _count(value: object, name: str, pointer: _Pointer) -> int:
     return number
 
 
-def without_reads(usage: dict[str, Any]) -> dict[str, Any]:
-    """Return a `usage` object without what a cache read and stored, with the whole prompt and the answer as they were."""
+def without_reads(usage: dict[str, Any], *, same_prompt: bool = True) -> dict[str, Any]:
+    """Return a `usage` object without what a cache read and stored, with the whole prompt and the answer as they were.
+
+    Of a prompt that is not the same one its tokens are left out, too.
+    """
     counted = usage_of(usage, ())
     left = {name: value for name, value in usage.items() if name not in (*_READ, *_WRITTEN, *_BESIDE)}
     for name in _DETAILS:
@@ -181,18 +184,22 @@ def without_reads(usage: dict[str, Any]) -> dict[str, Any]:
             dropped = (*_READ_IN_DETAILS, *_WRITTEN_IN_DETAILS, *_BESIDE)
             left[name] = {key: value for key, value in left[name].items() if key not in dropped}
     prompt_name, prompt = _first(usage, (), _PROMPT)
+    if not same_prompt:
+        return {name: value for name, value in left.items() if name not in (*_PROMPT, *_DETAILS, "total_tokens")}
     if counted is not None and prompt is not None and counted.prompt != prompt:
         left[prompt_name] = counted.prompt
     return left
 
 
-def record_without_reads(value: Any) -> Any:
+def record_without_reads(value: Any, *, same_prompt: bool = True) -> Any:
     """Return a record of a log, all of its `usage` objects without reads: of requests that were never sent none is known."""
     if isinstance(value, list):
-        return [record_without_reads(each) for each in value]
+        return [record_without_reads(each, same_prompt=same_prompt) for each in value]
     if not isinstance(value, dict):
         return value
     return {
-        name: without_reads(each) if name in _USAGES and isinstance(each, dict) else record_without_reads(each)
+        name: without_reads(each, same_prompt=same_prompt)
+        if name in _USAGES and isinstance(each, dict)
+        else record_without_reads(each, same_prompt=same_prompt)
         for name, each in value.items()
     }
