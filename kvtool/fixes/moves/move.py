@@ -13,7 +13,7 @@ from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin
 from kvtool.fixes.moves.split_text import contained_units, leads_on, parted, units_last
-from kvtool.fixes.turn_texts import texts_of
+from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.text_unit import UnitKind
@@ -114,7 +114,7 @@ def destination(slot: Slot, *, within: bool = False) -> str:
     """Return in words where `move_targets` brings the slot's line."""
     if within or slot.part.endswith(tuple(f"({role})" for role in _STAYS_THERE)):
         return "the end of the message"
-    in_message = slot.part == "system" or slot.part.endswith(")")
+    in_message = bool(role_of_part(slot.part)) or slot.part.endswith(")")
     return "the end of the last message" if in_message else "the end of the prompt"
 
 
