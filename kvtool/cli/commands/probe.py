@@ -27,7 +27,7 @@ class ProbeCommand(Command):
 
     def run(self) -> int:
         """Probe and print; 0 where each step begins with the step before, 1 where one breaks. KvtoolError for no requests."""
-        from kvtool.profiler.agents.agent_probe import AgentProbeOptions, probe_agent
+        from kvtool.profiler.agents.prefix_stability import AgentProbeOptions, probe_agent
         from kvtool.text.tokens.tokenizer import load_tokenizer
 
         with self.showing.progress("runs") as progress:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from kvtool.config.command_line import flag
+from kvtool.config.options.agent_options import ProbedAgent
 from kvtool.errors import KvtoolError
 from kvtool.profiler.agents.agent_run import SILENCE, AgentFolder, Ended, url_variables
 from kvtool.profiler.agents.stub_server import KeptRequest, StubServer
@@ -39,8 +40,8 @@ class AgentProbeOptions:
 
     agent: str
     resume: str | None = None
-    turns: int = 3
-    timeout: float = 120.0
+    turns: int = ProbedAgent.turns
+    timeout: float = ProbedAgent.timeout
     on_run: Callable[[str], None] | None = None
 
 
