@@ -20,6 +20,9 @@ _MOST_CHARACTERS = 64 << 20
 _MOST_OF_SESSION = 8
 """Requests of one session that may still be gone on with: agents start others and ask for titles beside their own work."""
 
+_MOST_CANDIDATES = 32
+"""Requests without a session that one is compared with: a bound on time, as many may end with the same message."""
+
 
 @dataclass(slots=True)
 class ThreadStep:
@@ -93,10 +96,15 @@ class Threads:
         self._count += 1
         return self._count
 
-    def _candidates(self, session: str | None, messages: Iterable[tuple[str, int]]) -> Iterable[int]:
+    def _candidates(self, session: str | None, messages: Sequence[tuple[str, int]]) -> Iterable[int]:
         if session is not None:
             return list(self._by_session.get(session, ()))
-        return {number for message in messages for number in self._by_message.get(message, ())[-_MOST_OF_SESSION:]}
+        found: dict[int, None] = {}
+        for message in reversed(messages):
+            found |= dict.fromkeys(self._by_message.get(message, ())[-_MOST_OF_SESSION:])
+            if len(found) >= _MOST_CANDIDATES:
+                break
+        return found
 
     def _drop(self, number: int) -> None:
         session, step = self._steps.pop(number)
