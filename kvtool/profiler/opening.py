@@ -95,12 +95,10 @@ class Opened:
             plan_edits=None if isinstance(self.source, LogSource) else partial(self._planned_edits, progress),
         )
 
-    def _planned_edits(
-        self, progress: Progress, profiler: Profiler, result: RunResult, advice: Advice
-    ) -> tuple[Optimized, Advice]:
-        from kvtool.profiler.optimize.optimizer import plan_edits
+    def _planned_edits(self, progress: Progress, profiler: Profiler, result: RunResult) -> tuple[Optimized, Advice]:
+        from kvtool.profiler.optimize.optimizer import EditedRuns, plan_edits
 
-        return plan_edits(self, progress, profiler, result, advice)
+        return plan_edits(EditedRuns(self, progress, known=(profiler, result)))
 
     def _server_events(self) -> EventComparison | None:
         """Return the KV events of a server, if given; read once before any work is done."""

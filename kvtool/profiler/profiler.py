@@ -37,7 +37,7 @@ from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.reported.server_reads import ServerReadBook
 from kvtool.profiler.run.cause_sample import one_in
-from kvtool.profiler.run.purposes import counted_run, explained_run
+from kvtool.profiler.run.purposes import counted_run
 from kvtool.profiler.run.run_books import SaltBook, TimeBook
 from kvtool.profiler.run.run_metrics import run_metrics
 from kvtool.profiler.run.run_result import RunResult, money_of
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.reported.server_reads import ServerReads
 
-    PlanEdits = Callable[["Profiler", RunResult, Advice], tuple[Optimized, Advice]]
+    PlanEdits = Callable[["Profiler", RunResult], tuple[Optimized, Advice]]
     """Apply the advice of a profiler to the files; return with them the advice that was followed. Raises TrialInterruptedError."""
 
 
@@ -115,6 +115,8 @@ class Profiler:
         self._plan_edits = plan_edits
         self._tried: Tried | None = None
         """What was tried on the run that was advised on last."""
+        self._advised: dict[frozenset[Tier], Advice] = {}
+        """The advice on that run, by the tiers that were allowed."""
         self.edits: Optimized | None = None
         """Edits by `kvtool optimize` on the advice of the last run; None if it edits no files."""
         self._gpu_hour = gpu_hour
@@ -322,8 +324,10 @@ class Profiler:
         )
 
     def explained(self) -> RunResult:
-        """Make one pass with causes. Raises TrialInterruptedError if it is interrupted."""
-        result = self.runs.run("accounting", self.plan, explained_run)
+        """Make one pass with causes, for advice. Raises TrialInterruptedError if it is interrupted."""
+        result = self.runs.reported(
+            relaxed=[], per_request=False, by=None, views=False, beside=None, events=None, sample=None
+        )
         if result.partial:
             raise TrialInterruptedError
         return result
@@ -344,8 +348,13 @@ class Profiler:
         if self._tried is None or self._tried.result is not result:
             again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
             self._tried = Tried(result, again, partial(propose, block_size=block_size))
-        capacity = None if blocks is None else (blocks - 1) * block_size
-        return Advisor(self._tried, tiers=tiers, capacity=capacity, lookahead=self._lookahead(result)).advise()
+            self._advised.clear()
+        allowed = frozenset(tiers)
+        if allowed not in self._advised:
+            capacity = None if blocks is None else (blocks - 1) * block_size
+            advisor = Advisor(self._tried, tiers=allowed, capacity=capacity, lookahead=self._lookahead(result))
+            self._advised[allowed] = advisor.advise()
+        return self._advised[allowed]
 
     def _lookahead(self, result: RunResult) -> Lookahead | None:
         """Return a part of a large log if the part represents all of it."""
@@ -399,7 +408,7 @@ class Profiler:
         try:
             advice = self.advised(result)
             if self._plan_edits is not None and advice.kept:
-                self.edits, followed = self._plan_edits(self, result, advice)
+                self.edits, followed = self._plan_edits(self, result)
                 advice = advice.after(followed)
             self.advice = advice
         except TrialInterruptedError:

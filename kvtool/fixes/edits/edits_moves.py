@@ -162,6 +162,8 @@ class _FieldEdits:
         places = [(spot, len(spot.text))] if right is None else []
         places += [(left.spot, left.stop)] if right is not None and left is not None and left.spot is not None else []
         places += [(right.spot, right.start)] if right is not None and right.spot is not None else []
+        home = next((piece.spot for piece in inserted if piece.spot is not None), None)
+        places.sort(key=lambda at: at[0] != home)  # a file that others include stays as it is
         for of_spot, place in places:
             if not self._reader.shape(of_spot).splits(place):
                 self._edit(of_spot, ValueEdit(place, place, self._source(inserted, of_spot)))

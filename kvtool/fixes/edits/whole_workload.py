@@ -66,12 +66,22 @@ class _Recorder:
         return after
 
 
+class _Changed(NamedTuple):
+    """What a group sends with some fixes, and what those did to its turns."""
+
+    fixes: Sequence[Fix]
+    sent: list[Said]
+    recorder: _Recorder
+
+
 class WholeWorkload:
-    """A workload with all its groups, as its files are; what a group sends without fixes is rendered once."""
+    """A workload with all its groups, as its files are; what a group sends, without fixes or with some, is rendered once."""
 
     def __init__(self, source: YamlSource) -> None:
         self.source = source
         self._unchanged: dict[tuple[str, bool], _Unchanged] = {}
+        self._changed: dict[tuple[object, ...], _Changed] = {}
+        """By the identities of the fixes, which it keeps."""
 
     def sampled(self, fixes: Sequence[Fix], texts: Sequence[Fix], *, exact: bool) -> Sample:
         """Return the first requests of each group that the fixes are for and that is written in the workload, with the fixes.
@@ -82,24 +92,38 @@ class WholeWorkload:
         sample = Sample(exact)
         many = False
         for group in self._written():
-            if not any(fix.group in (None, group.name) for fix in fixes):
+            of_group = [fix for fix in fixes if fix.group in (None, group.name)]
+            if not of_group:
                 continue
-            recorder = _Recorder(combined(fixes), combined(texts))
-            sent = sample.sent[group.name] = []
-            characters = 0
-            for turn in _turns(self.source, group.name, recorder):
-                text = _text(turn, exact)
-                characters += len(text)
-                sent.append(_digest(text))
-                enough = len(sent) >= (_LEAST if recorder.changed >= _CHANGED else _MOST)
-                if enough or characters > _MOST_CHARACTERS:
-                    break
+            of_texts = [fix for fix in of_group if any(fix is each for each in texts)]
+            key = group.name, exact, len(of_texts), *map(id, of_group)
+            known = self._changed.get(key)
+            if known is None:
+                made = self._recorded(group.name, of_group, of_texts, exact)
+                known = self._changed[key] = _Changed(of_group, *made)
+            sample.sent[group.name], recorder = known.sent, known.recorder
             sample.pairs[group.name] = recorder.pairs
             sample.changed = sample.changed or recorder.changed > 0
-            many = many or len(sent) == _MOST
+            many = many or len(known.sent) == _MOST
         if many and not sample.changed:
             raise NotEditableError(f"it changes none of the first {_MOST:,} requests")
         return sample
+
+    def _recorded(
+        self, name: str, fixes: Sequence[Fix], texts: Sequence[Fix], exact: bool
+    ) -> tuple[list[Said], _Recorder]:
+        """Return what the first requests of a group say with fixes, and what those did to its turns."""
+        recorder = _Recorder(combined(fixes), combined(texts))
+        sent: list[Said] = []
+        characters = 0
+        for turn in _turns(self.source, name, recorder):
+            text = _text(turn, exact)
+            characters += len(text)
+            sent.append(_digest(text))
+            enough = len(sent) >= (_LEAST if recorder.changed >= _CHANGED else _MOST)
+            if enough or characters > _MOST_CHARACTERS:
+                break
+        return sent, recorder
 
     def differing_group(self, edited: YamlSource, sample: Sample, paths: Collection[str]) -> str | None:
         """Return the first group whose requests are not what they should be in the workload with edited files, `paths`.

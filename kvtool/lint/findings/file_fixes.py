@@ -19,7 +19,7 @@ from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trial_findings import Teller
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.edited_files import Changed
-from kvtool.profiler.optimize.optimizer import optimize
+from kvtool.profiler.optimize.optimizer import EditedRuns, optimize
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.finding import Finding
 from kvtool.text.files.checkout_links import write_target
@@ -72,7 +72,7 @@ def fix_workloads(
     for path in _workloads(sort_inputs(options.inputs, options.alone)):
         opened = open_workload(replace(options, inputs=[path]), load)
         choose = _Choice(opened, wanted)
-        optimized = optimize(opened, tiers, progress, choose=choose, given=fixes.files)
+        optimized = optimize(EditedRuns(opened, progress), tiers, choose=choose, given=fixes.files)
         fixes.take(optimized.files, len(optimized.edited))
     return fixes
 

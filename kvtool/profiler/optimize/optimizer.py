@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from os.path import realpath
 from pathlib import Path
 from typing import Protocol
 
-from kvtool.accounting.ledger.totals import TokenTotals
+from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
@@ -25,12 +26,6 @@ from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.yaml_source import YamlSource
 
-Load = Callable[[Mapping[str, str]], YamlSource]
-"""Reads the workload again with the text of some files, by their real paths, replaced."""
-Account = Callable[[YamlSource | LogSource], RunResult]
-"""Runs a source through the engine. Raises TrialInterruptedError."""
-Advise = Callable[[YamlSource | LogSource, RunResult], Mapping[str, Sequence[KeptFix]]]
-"""The steps that are worth doing in a source that was run, by group. Raises TrialInterruptedError."""
 Choose = Callable[[YamlSource | LogSource, RunResult, Advice], Mapping[str, Sequence[KeptFix]]]
 """Which steps of the advice on a source that was run may be taken, by group."""
 
@@ -65,13 +60,76 @@ class EditableWorkload(Protocol):
         ...
 
 
+class _Runs:
+    """The runs of one source."""
+
+    def __init__(self, source: YamlSource | LogSource, profiler: Profiler, explained: RunResult | None = None) -> None:
+        self.source = source
+        self.profiler = profiler
+        self._explained = explained
+        self._counted = explained
+
+    def counted(self) -> RunResult:
+        """Run for the hits alone. Raises TrialInterruptedError, as all do."""
+        self._counted = self._counted or self.profiler.counted()
+        return self._counted
+
+    def explained(self) -> RunResult:
+        """Run with causes, which advice needs."""
+        self._explained = self._counted = self._explained or self.profiler.explained()
+        return self._explained
+
+    def advised(self, tiers: Collection[Tier]) -> Advice:
+        """Return the fixes of these tiers that win."""
+        return self.profiler.advised(self.explained(), tiers)
+
+
+class EditedRuns:
+    """Runs of a workload with edits in its files, each made once, whichever tiers are allowed."""
+
+    def __init__(
+        self, opened: EditableWorkload, progress: Progress, *, known: tuple[Profiler, RunResult] | None = None
+    ) -> None:
+        """`known` are the profiler of the files as they are, and its run with causes, where there is one."""
+        self._opened = opened
+        self._progress = progress
+        self._of: dict[frozenset[tuple[str, str]], _Runs] = {}
+        source = opened.source
+        self.first = self._of_source(source) if known is None else _Runs(source, *known)
+        if isinstance(source, YamlSource):
+            self._of[frozenset((source.overlay or {}).items())] = self.first
+
+    def with_files(self, overlay: Mapping[str, str]) -> _Runs:
+        """Return the runs with the text of some files, by their real paths, replaced."""
+        key = frozenset(overlay.items())
+        if key not in self._of:
+            self._of[key] = self._of_source(self._opened.reloaded(overlay))
+        return self._of[key]
+
+    def _of_source(self, source: YamlSource | LogSource) -> _Runs:
+        return _Runs(source, self._opened.profiler(ReportOptions(), self._progress, source=source))
+
+
 @dataclass(frozen=True, slots=True)
 class _State:
-    """Files with some edits: their new texts by real path, the workload that they make, and its run."""
+    """Files with some edits: their new texts by real path, the runs of the workload that they make, and its result."""
 
     overlay: Mapping[str, str]
-    source: YamlSource | LogSource
+    runs: _Runs
     result: RunResult
+
+    @property
+    def source(self) -> YamlSource | LogSource:
+        return self.runs.source
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Files with the steps that they hold, and what came of each step that was tried."""
+
+    now: _State
+    steps: Sequence[KeptFix] = ()
+    done: Sequence[Done] = ()
 
 
 class Optimizer:
@@ -79,33 +137,27 @@ class Optimizer:
 
     def __init__(
         self,
-        load: Load,
-        count: Account,
-        explain: Account,
-        advise: Advise,
-        *,
-        originals: dict[str, tuple[str, str]] | None = None,
+        runs: EditedRuns,
+        advise: Callable[[_Runs], Mapping[str, Sequence[KeptFix]]],
+        originals: dict[str, tuple[str, str]],
     ) -> None:
-        """`count` runs a source for its hits alone, `explain` looks for causes, too, which advice needs. `originals` (by real
-        path: a file's name and its text on disk) is shared by those that edit one set of files.
+        """`advise` gives the steps that are worth doing in a source, by group; it may raise TrialInterruptedError. `originals` (by
+        real path: a file's name and its text on disk) is shared by those that edit one set of files.
         """
-        self._load = load
-        self._count = count
-        self._explain = explain
+        self._runs = runs
         self._advise = advise
-        self._originals = {} if originals is None else originals
+        self._originals = originals
         self._best: dict[str, float] = {}
         """The highest hit rate of each group in any state that was kept: no later edit may take it back."""
 
-    def run(
-        self, source: YamlSource | LogSource, before: RunResult, steps: Mapping[str, Sequence[KeptFix]]
-    ) -> Optimized:
-        """Edit what `steps` (the advice on `before`) ask for, and ask for advice on the edited files until it changes nothing more.
+    def run(self, first: _Runs, steps: Mapping[str, Sequence[KeptFix]]) -> Optimized:
+        """Edit what `steps` (the advice on `first`) ask for, and ask for advice on the edited files until it changes nothing more.
 
         So a second run, on the files as they were written, finds nothing to do.
         """
-        given = (source.overlay if isinstance(source, YamlSource) else None) or {}
-        state = _State(given, source, before)
+        before = first.explained()
+        given = (first.source.overlay if isinstance(first.source, YamlSource) else None) or {}
+        state = _State(given, first, before)
         self._keep(state)
         edited: list[Done] = []
         left: list[Done] = []
@@ -117,10 +169,10 @@ class Optimizer:
             left = [each for each in done if each.reason]
             refused |= {each.step.fix.key: each.reason for each in left}
             if state is not last:
-                state = replace(state, result=self._explain(state.source))
+                state = replace(state, result=state.runs.explained())
             if state is last or not rounds_left:
                 break
-            steps = self._advise(state.source, state.result)
+            steps = self._advise(state.runs)
         files = [Changed(*self._originals[real], text) for real, text in state.overlay.items()]
         files = sorted((file for file in files if file.before != file.after), key=lambda file: file.path)
         return Optimized(before, state.result, state.source, [*edited, *left], files, refused)
@@ -128,40 +180,69 @@ class Optimizer:
     def _carried_out(self, state: _State, chains: Mapping[str, Sequence[KeptFix]]) -> tuple[_State, list[Done]]:
         """Return the steps of all groups in the files of `state`; in each group what comes after the last gain is dropped again.
 
-        The edits of several steps come from the prompts that these steps make together, as the trial of the advice does. A step
-        may win nothing until the next one is made: a state is kept when its files hit more than the last that was kept.
+        The edits of several steps come from the prompts that these steps make together, as the trial of the advice does. The first
+        steps of all groups are run together, then the second ones, and so on. A step may win nothing until the next one is made.
         """
         worth = [step for chain in chains.values() for at, step in enumerate(chain) if worth_it(chain, at)]
-        kept, made = state, list[KeptFix]()
-        done: list[Done] = []
-        for chain in chains.values():
-            now, steps = kept, list(made)
-            open_: list[int] = []
-            for step in chain:
-                if step in steps:
-                    continue
-                new, edited = [step], _TOO_LITTLE if step not in worth else self._edited(state, now, [*steps, step])
-                alike = [each for each in worth if each not in steps and _change_of(each) == _change_of(step)]
-                if isinstance(edited, str) and step in worth and len(alike) > 1:
-                    new, edited = alike, self._edited(state, now, [*steps, *alike])
-                if isinstance(edited, str):
-                    done.append(Done(step, edited, step.before, step.after))
-                    continue
-                source = self._load(edited)
-                changed = _State(edited, source, self._count(source))
-                harm = self._harm(changed)
-                done += [Done(each, harm, _rate(now.result, each), _rate(changed.result, each)) for each in new]
-                if harm:
-                    continue
-                now, steps = changed, [*steps, *new]
-                open_ += range(len(done) - len(new), len(done))
-                if _wins(now.result, kept.result):
-                    kept, made = now, steps
-                    open_.clear()
-                    self._keep(kept)
-            for index in open_:
-                done[index] = replace(done[index], reason=_NO_GAIN)
-        return kept, done
+        made = _Made(state)
+        won = _by_name(state.result)
+        open_: dict[str, set[str]] = {}
+        for wanted in zip_longest(*chains.values()):
+            before = made
+            made = self._made(state, made, [step for step in wanted if step is not None], worth)
+            for step in made.steps[len(before.steps) :]:
+                open_.setdefault(step.cause.group, set()).add(step.fix.key)
+            for name, group in _by_name(made.now.result).items():
+                if _wins(group, won[name]):
+                    won[name] = group
+                    open_.pop(name, None)
+        kept = replace(made, steps=[step for step in made.steps if step.fix.key not in open_.get(step.cause.group, ())])
+        if not kept.steps:
+            kept = replace(kept, now=state)
+        elif open_:
+            edited = self._edited(state, state.overlay, kept.steps)
+            changed = None if isinstance(edited, str) else self._state(edited)
+            kept = made if changed is None or self._harm(changed) else replace(kept, now=changed)
+        order = [(step.cause.group, step.fix.key) for chain in chains.values() for step in chain]
+        done = [
+            each if each.reason or each.step in kept.steps else replace(each, reason=_NO_GAIN) for each in made.done
+        ]
+        done.sort(key=lambda each: order.index((each.step.cause.group, each.step.fix.key)))
+        return kept.now, done
+
+    def _made(self, state: _State, made: _Made, wanted: Sequence[KeptFix], worth: Sequence[KeptFix]) -> _Made:
+        """Return `made` with the edits of steps of several groups, run together; one by one where that costs a group hits."""
+        steps, overlay = list(made.steps), made.now.overlay
+        refused: list[Done] = []
+        for step in wanted:
+            if step in steps:
+                continue
+            new, edited = [step], _TOO_LITTLE if step not in worth else self._edited(state, overlay, [*steps, step])
+            alike = [each for each in worth if each not in steps and _change_of(each) == _change_of(step)]
+            if isinstance(edited, str) and step in worth and len(alike) > 1:
+                new, edited = alike, self._edited(state, overlay, [*steps, *alike])
+            if isinstance(edited, str):
+                refused.append(Done(step, edited, step.before, step.after))
+            else:
+                steps, overlay = [*steps, *new], edited
+        added = steps[len(made.steps) :]
+        if not added:
+            return replace(made, done=[*made.done, *refused])
+        changed = self._state(overlay)
+        harm = self._harm(changed)
+        if harm and len(wanted) > 1:
+            for step in wanted:
+                made = self._made(state, made, [step], worth)
+            return made
+        done = [Done(each, harm, _rate(made.now.result, each), _rate(changed.result, each)) for each in added]
+        if harm:
+            return replace(made, done=[*made.done, *refused, *done])
+        self._keep(changed)
+        return _Made(changed, steps, [*made.done, *refused, *done])
+
+    def _state(self, overlay: Mapping[str, str]) -> _State:
+        runs = self._runs.with_files(overlay)
+        return _State(overlay, runs, runs.counted())
 
     def _keep(self, state: _State) -> None:
         for group in state.result.ledger.totals():
@@ -176,9 +257,9 @@ class Optimizer:
                 return f"group `{group.name}` would hit less ({rates}), so kvtool dropped the edit"
         return ""
 
-    def _edited(self, state: _State, now: _State, steps: Sequence[KeptFix]) -> dict[str, str] | str:
-        """Return the new texts of the files of `state` with these steps, by real path, or why there are none; `now` has those
-        before.
+    def _edited(self, state: _State, texts_before: Mapping[str, str], steps: Sequence[KeptFix]) -> dict[str, str] | str:
+        """Return the new texts of the files of `state` with these steps, by real path, or why there are none; `texts_before` are
+        those without the last step.
         """
         if isinstance(state.source, LogSource):
             origin = steps[-1].cause.origin
@@ -197,7 +278,7 @@ class Optimizer:
             texts[path] = state.overlay.get(real, self._originals[real][1])
         changed = {realpath(path): text for path, text in apply_edits(texts, edits).items()}
         overlay = {**state.overlay, **changed}
-        return overlay if overlay != now.overlay else _NOTHING_LEFT
+        return overlay if overlay != texts_before else _NOTHING_LEFT
 
 
 def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
@@ -212,86 +293,66 @@ def _change_of(step: KeptFix) -> tuple[object, ...]:
     return kind, slot.path, slot.line, slot.column, slot.variable, slot.kind, slot.words
 
 
-def _wins(result: RunResult, before: RunResult) -> bool:
-    """Return whether more is hit: not only a larger part, as a prompt that loses text has, but more tokens, too."""
-    now, then = (TokenTotals.of(each.ledger.totals()) for each in (result, before))
+def _wins(now: GroupTotals, then: GroupTotals) -> bool:
+    """Return whether a group hits more: not only a larger part, as a prompt that loses text has, but more tokens, too."""
     return now.hit_rate > then.hit_rate and now.hit_tokens > then.hit_tokens
 
 
+def _by_name(result: RunResult) -> dict[str, GroupTotals]:
+    return {group.name: group for group in result.ledger.totals()}
+
+
 def _rate(result: RunResult, step: KeptFix) -> float:
-    return next(group.hit_rate for group in result.ledger.totals() if group.name == step.cause.group)
+    return _by_name(result)[step.cause.group].hit_rate
 
 
 def optimize(
-    opened: EditableWorkload,
-    tiers: Collection[Tier],
-    progress: Progress,
-    *,
-    choose: Choose | None = None,
-    given: Sequence[Changed] = (),
-    advised: tuple[RunResult, Advice] | None = None,
+    runs: EditedRuns, tiers: Collection[Tier], *, choose: Choose | None = None, given: Sequence[Changed] = ()
 ) -> Optimized:
     """Return the edits that win within the tiers, proven. Raises TrialInterruptedError where Ctrl-C came in between.
 
-    `given` are files that are to be changed already; they are among the files of the result. `advised` is the run of the files as
-    they are, with the advice on it for these tiers, where there is one.
+    `given` are files that are to be changed already; they are among the files of the result.
     """
-    source = opened.source
-    if given:
-        source = opened.reloaded({realpath(file.path): file.after for file in given})
-    originals = {realpath(file.path): (file.path, file.before) for file in given}
     tried: set[Tier] = set()
 
-    def explain(source: YamlSource | LogSource) -> RunResult:
-        return opened.profiler(ReportOptions(), progress, source=source).explained()
-
-    def count(source: YamlSource | LogSource) -> RunResult:
-        return opened.profiler(ReportOptions(), progress, source=source).counted()
-
-    def chosen(source: YamlSource | LogSource, result: RunResult, advice: Advice) -> Mapping[str, Sequence[KeptFix]]:
+    def advise(of: _Runs) -> Mapping[str, Sequence[KeptFix]]:
+        result = of.explained()
+        advice = of.advised(tiers)
         tried.update(advice.tried)
-        return advice.kept if choose is None else choose(source, result, advice)
+        return advice.kept if choose is None else choose(of.source, result, advice)
 
-    def advise(source: YamlSource | LogSource, result: RunResult) -> Mapping[str, Sequence[KeptFix]]:
-        return chosen(source, result, opened.profiler(ReportOptions(), progress, source=source).advised(result, tiers))
-
-    before = explain(source) if advised is None else advised[0]
-    first = advise(source, before) if advised is None else chosen(source, *advised)
-    found = Optimizer(opened.reloaded, count, explain, advise, originals=originals).run(source, before, first)
+    first = runs.with_files({realpath(file.path): file.after for file in given}) if given else runs.first
+    originals = {realpath(file.path): (file.path, file.before) for file in given}
+    found = Optimizer(runs, advise, originals).run(first, advise(first))
     return replace(found, tried=frozenset(tried))
 
 
-def plan_edits(
-    opened: EditableWorkload, progress: Progress, profiler: Profiler, result: RunResult, advice: Advice
-) -> tuple[Optimized, Advice]:
-    """Return what `kvtool optimize` does to the files on this advice, where only those tiers are allowed that it needs.
+def plan_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
+    """Return what `kvtool optimize` does to the files on the advice of all tiers, where only those are allowed that it needs.
 
-    `profiler` gave the advice. The advice that was followed comes with it: another one where a fix that is not made was tried on
-    the way. Raises TrialInterruptedError.
+    The advice that was followed comes with it: another one where a fix that is not made was tried on the way. Raises
+    TrialInterruptedError.
     """
     tiers: Collection[Tier] = ALL_TIERS
     while True:
-        found = optimize(opened, tiers, progress, advised=(result, advice))
+        advice = runs.first.advised(tiers)
+        found = optimize(runs, tiers)
         needed = {*SAFE_TIERS, *(each.step.fix.tier for each in found.edited if each.step in advice.steps)}
         if found.tried <= needed:
             return found, advice
-        tiers, advice = needed, profiler.advised(result, needed)
+        tiers = needed
 
 
-def needing_consent(
-    opened: EditableWorkload, tiers: Collection[Tier], progress: Progress, optimized: Optimized
-) -> tuple[list[KeptFix], list[Done]]:
+def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[KeptFix], list[Done]]:
     """Return what would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
 
     Of logs, which nobody edits, what would win. Raises TrialInterruptedError.
     """
     if set(tiers) >= ALL_TIERS:
         return [], []
-    profiler = opened.profiler(ReportOptions(), progress)
-    advice = profiler.advised(optimized.before)
-    if isinstance(opened.source, LogSource):
-        return [step for step in advice.steps if step.fix.tier not in tiers], []
-    found, _ = plan_edits(opened, progress, profiler, optimized.before, advice)
+    if isinstance(runs.first.source, LogSource):
+        return [step for step in runs.first.advised(ALL_TIERS).steps if step.fix.tier not in tiers], []
+    found, _ = plan_edits(runs)
     asked = [each for each in found.done if each.step.fix.tier not in tiers]
     made = [replace(each.step, before=each.before, after=each.rate) for each in asked if not each.reason]
     return made, [each for each in asked if each.reason]

@@ -12,7 +12,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
-from kvtool.profiler.optimize.optimizer import needing_consent, optimize
+from kvtool.profiler.optimize.optimizer import EditedRuns, needing_consent, optimize
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.optimize import (
@@ -51,8 +51,9 @@ def optimized(
 
     Raises TrialInterruptedError where Ctrl-C came in between.
     """
-    found = optimize(opened, tiers, progress)
-    forbidden, left = needing_consent(opened, tiers, progress, found)
+    runs = EditedRuns(opened, progress)
+    found = optimize(runs, tiers)
+    forbidden, left = needing_consent(runs, tiers)
     order = request_order(opened, progress, found.before)
     groups = _groups(found)
     document = OptimizeDocument(

@@ -46,10 +46,11 @@ def print_findings(
     screen shows already, are not repeated.
     """
     proven = None if header else next((finding for finding in findings if finding.rerun is not None), None)
+    said = set[str]()
     for index, finding in enumerate(findings[:_MOST]):
         if index:
             put(console)
-        _finding(console, finding, plain, show_text, read_files, header, next_command, finding is proven)
+        _finding(console, finding, plain, show_text, read_files, header, next_command, finding is proven, said)
     if len(findings) > _MOST:
         put(console)
         rest = findings[_MOST:]
@@ -67,6 +68,7 @@ def _finding(
     header: Sequence[str],
     next_command: Sequence[str],
     says_verified: bool,
+    said: set[str],
 ) -> None:
     place = place_shown(finding, plain, header)
     group = shorten_middle(sanitize(finding.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
@@ -88,7 +90,10 @@ def _finding(
     if finding.rerun is not None:
         rerun = finding.rerun
         total = _change(rerun.total_before, rerun.total_after)
-        text += f": {f'{group} {_change(rerun.group_before, rerun.group_after)}, all ' if group else ''}{total}"
+        gains = [f"{group} {_change(rerun.group_before, rerun.group_after)}", f"all {total}"] if group else [total]
+        new = [gain for gain in gains if gain not in said]  # fixes that were tried together have one gain
+        said.update(new)
+        text += f": {', '.join(new)}" if new else ""
         if rerun.group_alone is not None and abs(rerun.group_alone - rerun.group_after) >= _TOLD_ALONE:
             text += f"; this fix alone: {percent(rerun.group_alone)}"
         text += " (verified by re-running)" if says_verified else ""

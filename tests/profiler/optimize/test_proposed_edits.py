@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from kvtool.profiler.optimize.optimizer import Optimizer
 from tests.files import write
 from tests.profiler.optimize.conftest import PROMPT, RULES, WORKLOAD, Optimize, contents, document
 
@@ -99,3 +101,28 @@ def test_a_prompt_that_two_groups_read(optimize: Optimize, edited: bool) -> None
     for group in found["groups"]:
         assert (group["hit_rate"]["after"] > group["hit_rate"]["before"]) == edited
     assert contents() == before
+
+
+def test_steps_of_several_groups_run_together(optimize: Optimize, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four prompts that include one file: each line moves within its own prompt, and one run proves all four edits."""
+    states: list[Mapping[str, str]] = []
+    state_of = Optimizer._state
+
+    def counted(self: Optimizer, overlay: Mapping[str, str]) -> object:
+        states.append(overlay)
+        return state_of(self, overlay)
+
+    monkeypatch.setattr(Optimizer, "_state", counted)
+    names = ("desk", "field", "lab", "shop")
+    write("prompts/rules.md", RULES * 6)
+    for name in names:
+        write(f"prompts/{name}.md", f"# {name}\nNow: {{{{ now }}}}\n{{% include 'rules.md' %}}\nBe {name}.\n")
+    group = WORKLOAD[WORKLOAD.index("  - name: desk") :]
+    groups = "".join(group.replace("name: desk", f"name: {name}").replace("/desk", f"/{name}") for name in names)
+    write("w.yaml", WORKLOAD.replace(group, groups))
+    found = document(optimize, "w.yaml", "--allow", "P2")
+    first = [step for step in found["steps"] if step["edited"]][: len(names)]
+    assert [(step["group"], step["path"]) for step in first] == [(name, f"prompts/{name}.md") for name in names]
+    assert "prompts/rules.md" not in found["files"]
+    assert all(group["hit_rate"]["after"] > 0.5 > group["hit_rate"]["before"] for group in found["groups"])
+    assert {f"prompts/{name}.md" for name in names} <= {os.path.relpath(path) for path in states[0]}

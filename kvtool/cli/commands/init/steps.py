@@ -243,6 +243,11 @@ def report_written(
         return
     flag = " --allow-outside" if outside else ""
     into = "" if os.path.normpath(folder) == "." else f"cd {sanitize(shlex.quote(folder), ascii_only=plain)} && "
-    put(console, "Next:")
+    lossy = min((name for name in measured.losses), key=lambda name: measured.rates[name], default=None)
+    if lossy is not None:
+        path = sanitize(shlex.quote(os.path.normpath(lossy)), ascii_only=plain)
+        put(console, "Next: see each line that loses reuse, and the verified fix:")
+        put(console, f"  {into}kvtool profile {path}{flag}")
+    put(console, f"{'Then' if lossy is not None else 'Next'}: check the hit rate and the prompts, here and in CI:")
     put(console, f"  {into}kvtool check{flag}")
     put(console, f"  {into}kvtool lint{flag}")

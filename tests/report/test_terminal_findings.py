@@ -1,0 +1,40 @@
+"""Findings in the terminal: what several of them share is said once."""
+
+from __future__ import annotations
+
+import io
+
+from rich.console import Console
+
+from kvtool.report.terminal.findings import print_findings
+from kvtool.results.finding import Finding, Rerun
+
+
+def test_the_gain_of_fixes_that_were_tried_together_is_said_once() -> None:
+    def finding(group: str, line: int, *, gain: float, alone: float) -> Finding:
+        rerun = Rerun(
+            group_before=0.1,
+            group_after=gain,
+            total_before=0.2,
+            total_after=0.7,
+            group_alone=alone,
+            group_predicted=None,
+        )
+        fix = f"move line {line} to the end"
+        return Finding.of("KV101", "error", group, "a.md", line, 1, "It changes", 9, fix).model_copy(
+            update={"rerun": rerun}
+        )
+
+    findings = [
+        finding("desk", 1, gain=0.9, alone=0.3),
+        finding("desk", 2, gain=0.9, alone=0.4),
+        finding("shop", 3, gain=0.8, alone=0.8),
+    ]
+    out = io.StringIO()
+    print_findings(Console(file=out, width=200), findings, plain=False, show_text="none", header=("w.yaml",))
+    helps = [line.strip() for line in out.getvalue().splitlines() if "help:" in line]
+    assert helps == [
+        "help: move line 1 to the end: desk 10.0% -> 90.0%, all 20.0% -> 70.0%; this fix alone: 30.0%",
+        "help: move line 2 to the end; this fix alone: 40.0%",
+        "help: move line 3 to the end: shop 10.0% -> 80.0%",
+    ]
