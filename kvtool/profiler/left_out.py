@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from kvtool.config.command_line import flag
 from kvtool.profiler.run.run_result import RunResult, UnservedRequests
+from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
+from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.numbers import plural
+from kvtool.workload.turn import Turn
 
 _MOST = 5
 """Items that a sentence names; the rest is counted."""
@@ -27,6 +33,17 @@ def _counted(counts: dict[int, int] | dict[str, int], before: str) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], str(item[0])))
     shown = [f"{before}{name} ({count:,})" for name, count in ordered[:_MOST]]
     return ", ".join([*shown, *([f"{len(ordered) - _MOST:,} more"] if len(ordered) > _MOST else [])])
+
+
+def reasoning_left_out(template: ChatTemplate, turns: Sequence[Turn]) -> list[str]:
+    """Return a note if earlier answers have reasoning and kvtool's own chat template, which leaves it out, renders the prompts."""
+    if not template.name.startswith(BUILT_IN_TEMPLATES) or template.name == HOSTED_TEMPLATE:
+        return []
+    names = ("reasoning_content", "reasoning")
+    if not any(message.get(name) for turn in turns for message in turn.messages or [] for name in names):
+        return []
+    own = "kvtool's own chat template leaves out the reasoning of earlier answers"
+    return [f"{own}: give the model's template with {flag('chat_template')}"]
 
 
 def refused_marks(result: RunResult) -> list[str]:

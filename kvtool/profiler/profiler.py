@@ -30,7 +30,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
-from kvtool.profiler.left_out import left_out, refused_marks
+from kvtool.profiler.left_out import left_out, reasoning_left_out, refused_marks
 from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
@@ -241,6 +241,15 @@ class Profiler:
             result.partial = without.partial
         groups = list(result.ledger.totals())
         findings = self._run_findings(result, groups)
+        if (
+            self.wanted.advice
+            and not result.partial
+            and (keys := result.find(MissBook)) is not None
+            and keys.cache_keys > 1
+        ):
+            from kvtool.profiler.reported.one_key import with_key_gain
+
+            findings = with_key_gain(findings, result, partial(self.runs.priced, "trying one cache key"))
         findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
         misses = result.find(MissBook)
         self._check_by(misses)
@@ -396,9 +405,12 @@ class Profiler:
         from kvtool.profiler.advice.trials import RunTrials
 
         trials = RunTrials(result, self.runs.tried)
+        sample = sample_turns(self.source)
+        if any(turn.messages for turn in sample):
+            self.told += reasoning_left_out(self.renderer.chat_template, sample)
         try:
             found = trials.proven(found, run_fixes(groups, plan, keyed=result.counts.keyless < result.counts.routed))
-            found += trials.checked(check_chat_template(self.renderer, sample_turns(self.source)))
+            found += trials.checked(check_chat_template(self.renderer, sample))
         except TrialInterruptedError:
             result.partial = True
         return found + shared

@@ -26,10 +26,12 @@ _CHANGES: dict[MissCause, str] = {
     "model_changed": "Keep one model for a session, or start a new session with the other model",
     "key_changed": "Use one cache key for all prompts that share a prefix",
     "host_changed": "Send a session to one host (OpenRouter: provider.order)",
+    "host_uncached": "Send no request to a host that does not cache (OpenRouter: provider.ignore)",
     "below_minimum": "Put more stable text at the front, until it is long enough to be cached",
     "lookback": "Set a mark at most 20 blocks after the one before",
     "marks_limit": "Set at most 4 marks",
     "not_marked": "Mark the end of the shared text with cache_control",
+    "reasoning_dropped": "Keep earlier reasoning in the prompt (chat_template_kwargs of the model), or send it again",
     "replicas": "Send what shares a prefix to one replica",
 }
 """What to change, by cause; without an entry nothing in the requests is to blame."""
@@ -74,7 +76,7 @@ def advised_change(misses: CacheMisses, currency: str = "USD") -> str:
                 name, saved = found
                 field = '"ttl": "1h"' if name == "1 hour" else "no ttl"
                 amount = shown_money(saved, currency)
-                return f"Cache for {name} (Anthropic: {field} in cache_control): saves {amount} by a replay of the gaps"
+                return f"Cache for {name} (Anthropic: {field} in cache_control): saves {amount} with the same gaps"
             if event is not None and event.gap is not None and event.gap <= _LONGEST_TTL:
                 return 'Cache for an hour (Anthropic: "ttl": "1h" in cache_control), or send the next request sooner'
             return "Send the next request sooner: the gap is longer than a mark can cover"

@@ -26,17 +26,22 @@ MissCause = Literal[
     "model_changed",
     "key_changed",
     "host_changed",
+    "host_uncached",
     "below_minimum",
     "lookback",
     "marks_limit",
     "not_marked",
     "replicas",
     "answer_not_kept",
+    "reasoning_dropped",
     "provider",
     "unknown",
 ]
 Certainty = Literal["proven", "consistent", "simulated", "excluded", "unknown"]
 """How a cause is known: by a fact of the log, by facts that fit, by a run that gives the same reads, by exclusion, or not."""
+
+DroppedReasoning = Literal["client", "question", "always"]
+"""What leaves earlier reasoning out: the client, or a chat template after the next question or always."""
 
 MISS_CAUSES: dict[MissCause, str] = {
     "first_use": "sent before the answer that stores it",
@@ -52,12 +57,14 @@ MISS_CAUSES: dict[MissCause, str] = {
     "model_changed": "model changed",
     "key_changed": "cache key changed",
     "host_changed": "host changed",
+    "host_uncached": "sent to a host without a cache",
     "below_minimum": "below the provider's minimum",
     "lookback": "beyond the look-back of the marks",
     "marks_limit": "too many marks",
     "not_marked": "no mark stores it",
     "replicas": "sent to another replica",
     "answer_not_kept": "answers are not cached",
+    "reasoning_dropped": "earlier reasoning left out",
     "provider": "lost by the provider",
     "unknown": "unknown: the log does not hold the cause",
 }
@@ -110,15 +117,25 @@ class ReportAgreement(Model):
     advises: bool
 
 
+class ProviderDiagnosis(Model):
+    """Misses whose cause the provider itself reports. For `agree` of them kvtool's own evidence gives the same cause."""
+
+    misses: Count
+    agree: Count
+
+
 class Hypothesis(Model):
     """What a rerun of all requests shows: under it `agree` of the `requests` read what was reported.
 
-    Of the `misses` it gives `explained`. `routing` is None where no rule of the router is known.
+    Of the `misses` it gives `explained`. `routing` is None where no rule of the router is known. `dropped`: what leaves earlier
+    reasoning out. `silent_hosts` are those that read nothing from a cache.
     """
 
     cause: MissCause
     replicas: Count
     routing: str | None
+    dropped: DroppedReasoning | None = None
+    silent_hosts: list[str] = Field(default_factory=list)
     explained: Count
     misses: Count
     agree: Count
@@ -214,6 +231,29 @@ class Compaction(Model):
     break_even: Count | None
 
 
+class TimelineRequest(Model):
+    """A request of a session: its prompt, what it read of it, what it missed, and the cause of most of that.
+
+    `time` is in seconds since the log began.
+    """
+
+    request: str
+    time: float
+    prompt: Count
+    read: Count
+    missed: Count
+    cause: MissCause | None
+
+
+class SessionTimeline(Model):
+    """The first requests of a session that missed much; `left_out` counts the later ones."""
+
+    session: str
+    missed: Count
+    left_out: Count
+    requests: list[TimelineRequest]
+
+
 class CacheMisses(Model):
     """All misses of the `requests` with reported reads, which have `prompt_tokens`.
 
@@ -235,6 +275,8 @@ class CacheMisses(Model):
     calibration: ReportAgreement
     unknown_fields: list[str]
     """Parts of requests that this log does not hold: what they were is unknown, not absent."""
+    diagnosis: ProviderDiagnosis | None = None
+    """What the provider reports of its misses, compared with kvtool's own evidence; None: it reports nothing."""
     separation: FieldSeparation | None = None
     """The field that separates misses without a known cause best; None: no field does so better than chance."""
     hypothesis: Hypothesis | None = None
@@ -246,6 +288,8 @@ class CacheMisses(Model):
     ttl: TtlCosts | None = None
     """Where the provider sells both times to live."""
     compactions: list[Compaction] = Field(default_factory=list)
+    timelines: list[SessionTimeline] = Field(default_factory=list)
+    """Of the sessions that missed most, where the log has times."""
 
 
 def amount(values: Iterable[str | None]) -> str | None:
@@ -297,8 +341,20 @@ def sum_rows(key: str, rows: Sequence[MissRow]) -> MissRow:
     )
 
 
+_DROPPED: dict[DroppedReasoning, str] = {
+    "client": "without the reasoning that the client does not send again",
+    "question": "with a chat template that drops reasoning after the next question",
+    "always": "with a chat template that drops all earlier reasoning",
+}
+
+
 def hypothesis_in_words(found: Hypothesis) -> str:
     """Name a hypothesis: `with 3 replicas in turn`, `without answers in the cache`."""
+    if found.dropped is not None:
+        return _DROPPED[found.dropped]
+    if found.cause == "host_changed":
+        silent = f" and none on {', '.join(found.silent_hosts)}" if found.silent_hosts else ""
+        return f"with a separate cache on each host{silent}"
     if found.cause == "answer_not_kept":
         return "without answers in the cache"
     turns = " in turn" if found.routing == "round-robin" else ""

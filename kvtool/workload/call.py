@@ -125,6 +125,8 @@ class Call:
     """The miss that its provider itself reports."""
     began: Literal["resumed", "compacted"] | None = None
     """What the transcript of its session records between the call before and this one."""
+    reasoned: bool = False
+    """Whether its answer has reasoning."""
     finish: str | None = None
     """Why the answer ended, in the server's word: `stop`, `length`, `tool_calls`, `end_turn`, `max_tokens` …"""
     cost: Decimal | None = None

@@ -192,3 +192,36 @@ def test_the_refusal_of_too_many_marks_is_told_without_its_text(tmp_path: Path, 
         kvtool.profile(str(path), tokenizer=bytes_json)
     assert raised.value.hint == "the provider refused a request: 6 marks (cache_control), 4 are allowed"
     assert "SECRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("reason", "cause"),
+    [
+        ("tools_changed", "tools_changed"),
+        ("input_changed", "prompt_changed"),
+        ("prompt_cache_key_changed", "key_changed"),
+        ("service_tier_changed", "setting_changed"),
+        ("context_compacted", "compaction"),
+        ("a_new_word", "provider"),
+    ],
+)
+def test_the_diagnosis_of_openai_is_read(reason: str, cause: str, tmp_path: Path, bytes_json: str) -> None:
+    lines = []
+    for number in range(2):
+        diagnosis = {"type": "cache_miss", "reason": reason, "cache_missed_tokens": 1_900}
+        usage = {
+            "input_tokens": 2_000,
+            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 2_000},
+            "output_tokens": 1,
+        }
+        response = {"id": f"resp_{number}", "object": "response", "usage": usage, "output": []}
+        if number:
+            response["prompt_cache_diagnostics"] = diagnosis
+        body = {"model": "gpt-5.6-sol", "instructions": "abcdefgh " * 220, "input": "Is it open?"}
+        time = DAY.format(number, 0)
+        lines.append({"timestamp": time, "session_id": "s", "request": body, "response": response})
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    misses = misses_of(str(path), bytes_json)
+    assert [event.cause for event in misses.events] == [cause]
+    assert (misses.diagnosis is not None) == (cause != "provider")

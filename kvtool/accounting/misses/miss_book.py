@@ -12,17 +12,37 @@ from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
+from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, Explained, HypothesisTrials
+from kvtool.accounting.misses.miss_causes import cause_of_report
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
 from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, MissesByKey, MissTotals
-from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, Earlier, PromptStates, message_forms, tool_forms
-from kvtool.accounting.misses.replica_trials import ReplicaTrials
+from kvtool.accounting.misses.prompt_states import (
+    CHUNK,
+    CacheKey,
+    Earlier,
+    PromptState,
+    PromptStates,
+    message_forms,
+    tool_forms,
+)
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest
+from kvtool.accounting.misses.sent_reasoning import ReasoningCuts, follow_reasoning
+from kvtool.accounting.misses.session_timelines import SessionTimelines
 from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
-from kvtool.results.misses import CacheMisses, Hypothesis, MissCause, MissEvent, ReportAgreement, hypothesis_in_words
+from kvtool.results.misses import (
+    CacheMisses,
+    Hypothesis,
+    MissCause,
+    MissEvent,
+    ProviderDiagnosis,
+    ReportAgreement,
+    hypothesis_in_words,
+)
 from kvtool.results.money import known_amount_text
 from kvtool.text.terminal.numbers import plural
+from kvtool.workload.call import FEWER
 from kvtool.workload.jobs import Job
 
 if TYPE_CHECKING:
@@ -53,6 +73,9 @@ class MissBook(Book):
     takes_batches = False
     total: MissTotals = field(default_factory=MissTotals)
     unknown: dict[str, int] = field(default_factory=dict)
+    unreported: int = 0
+    """Requests without a reported read; the text of `short` is too short for their reported tokens."""
+    short: int = 0
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
     contradicted: int = 0
@@ -62,6 +85,9 @@ class MissBook(Book):
     expired: int = 0
     """Misses that expired; for `too_long` the gap is longer than any time to live that the provider offers."""
     too_long: int = 0
+    diagnosed: int = 0
+    """Misses whose cause the provider reports; for `same_diagnosis` kvtool's own evidence gives the same cause."""
+    same_diagnosis: int = 0
     marked: int = 0
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
     _states: PromptStates = field(default_factory=PromptStates)
@@ -70,14 +96,15 @@ class MissBook(Book):
     _count: int = 0
     _keys: set[CacheKey] = field(default_factory=set)
     _search: FieldSearch = field(default_factory=FieldSearch)
-    _trials: ReplicaTrials = field(default_factory=ReplicaTrials)
-    _unknown: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
-    """By number, misses of the user's own server that have no cause yet, and the row that has them."""
+    _trials: HypothesisTrials = field(default_factory=HypothesisTrials)
+    _rerun: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
+    """By number, misses that a rerun may explain, and the row that has them."""
     _by_key: MissesByKey | None = field(init=False)
     _replay: TtlReplay = field(default_factory=TtlReplay)
     _compactions: Compactions = field(default_factory=Compactions)
-    _tested: tuple[Hypothesis | None, frozenset[int]] | None = None
-    """The hypothesis that explains misses of the user's own server, with their numbers; None: not tested yet."""
+    _timelines: SessionTimelines = field(default_factory=SessionTimelines)
+    _tested: tuple[Hypothesis | None, Explained] | None = None
+    """The hypothesis that explains misses, and which ones; None: not tested yet."""
 
     def __post_init__(self) -> None:
         self._by_key = None if self.by is None else MissesByKey(self.by)
@@ -92,6 +119,8 @@ class MissBook(Book):
     def _add(self, job: Job, entry: LedgerEntry | None, served: ServedRequest | None) -> None:
         request = ReportedRequest.of(job, entry, served)
         if request is None:
+            self.unreported += 1
+            self.short += job.turn.call.incomplete == FEWER
             return
         if self.epoch is None:
             self.epoch = job.turn.epoch
@@ -108,12 +137,23 @@ class MissBook(Book):
             tool_forms(turn.tools, () if like is None else like.tools),
             self.hosted,
         )
+        cuts, begins = follow_reasoning(compared.before, compared.forms)
+        compared = replace(compared, reasons=begins is not None)
         parts = compared.parts()
-        self._enter(request, earlier, parts)
+        state = request.state_after(compared.before, self.epoch, compared.forms, compared.tools, begins)
+        self._enter(request, earlier, parts, state, cuts)
+        self._compare_diagnosis(compared)
         self._search_fields(compared, parts)
-        self._states.add(request.state_after(compared.before, self.epoch, compared.forms, compared.tools))
+        self._states.add(state)
 
-    def _enter(self, request: ReportedRequest, earlier: Earlier, parts: list[MissPart]) -> None:
+    def _enter(
+        self,
+        request: ReportedRequest,
+        earlier: Earlier,
+        parts: list[MissPart],
+        state: PromptState,
+        cuts: ReasoningCuts,
+    ) -> None:
         """Enter a request and its misses in the sums, the events and the replays."""
         turn, usage, rates = request.job.turn, request.usage, self._rates(request)
         missed = [_priced(part, request, rates) for part in parts]
@@ -122,6 +162,7 @@ class MissBook(Book):
         self.total.add(whole)
         row = None if self._by_key is None else self._by_key.add(turn, whole, self.epoch)
         first = self._count
+        self._timelines.add(turn.session, request.job.request.id, whole, first + 1)
         shared = max(earlier.shared_session, earlier.shared_same_cache) // CHUNK
         prefix = f"{request.names[shared - 1]:016x}" if shared else None
         for part, each in zip(parts, missed, strict=True):
@@ -129,13 +170,28 @@ class MissBook(Book):
             if each.cause == "expired" and part.gap is not None and request.rules is not None:
                 self.expired += 1
                 self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
-            if each.cause == "unknown" and not self.hosted:
-                self._unknown[self._count] = CauseSum(1, each.tokens, whole.written, each.cost), row
-        if not self.hosted and request.whole:
-            unexplained = [number for number, each in enumerate(missed, first + 1) if each.cause == "unknown"]
-            unkept = any(each.cause == "answer_not_kept" for each in missed)
-            self._trials.add(request.kept_read(tuple(unexplained), unkept=unkept))
+            if each.cause in RERUN_CAUSES and self._reruns(request):
+                self._rerun[self._count] = CauseSum(1, each.tokens, whole.written, each.cost), row
+        if self._reruns(request):
+            numbers: dict[MissCause, tuple[int, ...]] = {}
+            for number, each in enumerate(missed, first + 1):
+                numbers[each.cause] = (*numbers.get(each.cause, ()), number)
+            self._trials.add(request.kept_read(numbers, state, cuts))
+            if self._trials.has_given_up:
+                self._rerun.clear()
         self._follow(request, earlier, rates, sum(each.tokens for each in missed if each.cause == "expired"))
+
+    def _reruns(self, request: ReportedRequest) -> bool:
+        """Return whether hypotheses are tested on a request: its prompt is whole, and the log is not too long for them."""
+        return request.whole and not self._trials.has_given_up
+
+    def _compare_diagnosis(self, compared: ComparedRequest) -> None:
+        """Count whether kvtool's own evidence gives the cause that the provider reports."""
+        missed = compared.request.call.missed
+        reported = None if missed is None else cause_of_report(missed)
+        if reported is not None:
+            self.diagnosed += 1
+            self.same_diagnosis += reported.cause in compared.own_causes()
 
     def _search_fields(self, compared: ComparedRequest, parts: list[MissPart]) -> None:
         """Enter the fields of a record as those of a miss without a known cause, or of a hit."""
@@ -207,15 +263,14 @@ class MissBook(Book):
         moment = None if request.now is None else moment_of(self.epoch, request.now)
         return self.money.rates_of(request.call, request.prompt, moment)
 
-    def _explain_unknown(self) -> tuple[Hypothesis | None, frozenset[int]]:
+    def _explain(self) -> tuple[Hypothesis | None, Explained]:
         """Test hypotheses by reruns, once, and give the misses that one explains their cause."""
         if self._tested is None:
-            found = None if self.hosted else self._trials.found()
-            self._tested = (None, frozenset()) if found is None else found
-            for number in self._tested[1]:
-                misses, row = self._unknown[number]
+            self._tested = self._trials.found(hosted=self.hosted) or (None, {})
+            for number, (was, cause) in self._tested[1].items():
+                misses, row = self._rerun[number]
                 for totals in (self.total, *([] if row is None else [row])):
-                    totals.explain(misses, "replicas")
+                    totals.explain(misses, was, cause)
         return self._tested
 
     @property
@@ -232,7 +287,7 @@ class MissBook(Book):
     @property
     def knows_prompts(self) -> bool:
         """Whether the log holds most prompts whole: else what the rules give is no prediction of theirs."""
-        return 2 * sum(self.unknown.values()) <= self.total.requests
+        return 2 * (sum(self.unknown.values()) + self.short) <= self.total.requests + self.unreported
 
     @property
     def rules_hold(self) -> bool:
@@ -259,9 +314,11 @@ class MissBook(Book):
         total = self.total
         if not total.requests:
             return None
-        hypothesis, explained = self._explain_unknown()
+        hypothesis, explained = self._explain()
         events = [
-            _simulated(event, hypothesis, known=-number in explained)
+            event
+            if hypothesis is None or -number not in explained
+            else _simulated(event, explained[-number][1], hypothesis)
             for _, number, event in sorted(self._events, key=lambda kept: -kept[1])
         ]
         by_cause = total.by_cause()
@@ -277,6 +334,7 @@ class MissBook(Book):
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
             calibration=ReportAgreement(requests=self.calibrated, agree=self.agreeing, advises=self.advisable),
+            diagnosis=ProviderDiagnosis(misses=self.diagnosed, agree=self.same_diagnosis) if self.diagnosed else None,
             separation=self._search.separation(),
             hypothesis=hypothesis,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
@@ -284,6 +342,7 @@ class MissBook(Book):
             rows=None if self._by_key is None else self._by_key.rows(total, self.epoch),
             ttl=self._replay.result(),
             compactions=self._compactions.results(),
+            timelines=self._timelines.results(explained),
         )
 
 
@@ -307,12 +366,12 @@ def _paid(request: ReportedRequest, rates: Rates) -> Decimal:
     return reported_bill(request.usage, request.prompt, request.answer, rates).total
 
 
-def _simulated(event: MissEvent, hypothesis: Hypothesis | None, *, known: bool) -> MissEvent:
+def _simulated(event: MissEvent, cause: MissCause, hypothesis: Hypothesis) -> MissEvent:
     """Return a miss with what a rerun shows of it."""
-    if hypothesis is None or (event.cause != hypothesis.cause and not known):
-        return event
+    if cause == event.cause:
+        return event.model_copy(update={"certainty": "simulated"})
     words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"
-    return event.model_copy(update={"cause": hypothesis.cause, "certainty": "simulated", "detail": words})
+    return event.model_copy(update={"cause": cause, "certainty": "simulated", "detail": words})
 
 
 def _contradiction(contradicted: int, compared: int) -> str:

@@ -65,18 +65,30 @@ _REPORTED: dict[str, MissCause] = {
     "system_changed": "system_changed",
     "messages_changed": "history_edited",
     "model_changed": "model_changed",
+    "input_changed": "prompt_changed",
+    "prompt_cache_key_changed": "key_changed",
+    "context_compacted": "compaction",
 }
-"""Causes by the words of Anthropic's diagnostics."""
+"""Causes by the words of Anthropic's and OpenAI's diagnostics."""
+_REPORTED_SETTINGS = {
+    "text_format_changed": "text.format",
+    "reasoning_effort_changed": "reasoning.effort",
+    "verbosity_changed": "text.verbosity",
+    "service_tier_changed": "service_tier",
+}
+"""Settings by the words of OpenAI's diagnostics."""
 
 
 def reported_by_provider(evidence: MissEvidence) -> MissReason | None:
-    """Anthropic's diagnostics name the part of the request that differs."""
+    """Anthropic's and OpenAI's diagnostics name the part of the request that differs."""
     missed = evidence.request.call.missed
     return None if missed is None else cause_of_report(missed)
 
 
 def cause_of_report(missed: ReportedMiss) -> MissReason | None:
     """Return the cause of a miss in the provider's word; None for a word that kvtool does not know."""
+    if (setting := _REPORTED_SETTINGS.get(missed.reason)) is not None:
+        return MissReason("setting_changed", "proven", f"changed: {setting} (reported by the provider)")
     cause = _REPORTED.get(missed.reason)
     return None if cause is None else MissReason(cause, "proven", "reported by the provider")
 

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvtool.accounting.misses.changed_part import find_changed_part, place_in_record, place_of_token
-from kvtool.accounting.misses.miss_causes import MissEvidence, MissReason, cause_of_report, find_cause, find_unstored
+from kvtool.accounting.misses.miss_causes import (
+    MissEvidence,
+    MissReason,
+    cause_of_report,
+    find_cause,
+    find_unstored,
+    reported_by_provider,
+)
 from kvtool.accounting.misses.prompt_states import Earlier, MessageForm, PromptState, ToolForm
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest
+from kvtool.results.misses import MissCause
 
 _HOUR = 3600.0
 
@@ -30,6 +38,8 @@ class ComparedRequest:
     forms: tuple[MessageForm, ...]
     tools: tuple[ToolForm, ...]
     hosted: bool
+    reasons: bool = False
+    """Whether a template may write reasoning into it, which our count leaves out: then what follows its reads is not exact."""
 
     @property
     def before(self) -> PromptState | None:
@@ -52,6 +62,12 @@ class ComparedRequest:
             return self._unread(before, min(before.stored, request.prompt), self._evidence(before))
         return self._whole(before)
 
+    def own_causes(self) -> list[MissCause]:
+        """Return the causes of its misses by kvtool's own evidence, without the provider's diagnosis."""
+        turn = self.request.job.turn
+        job = replace(self.request.job, turn=replace(turn, call=replace(turn.call, missed=None)))
+        return [part.found.cause for part in replace(self, request=replace(self.request, job=job)).parts()]
+
     def _whole(self, before: PromptState) -> list[MissPart]:
         """Return the misses of a prompt whose text the log holds."""
         request, evidence = self.request, self._evidence(before)
@@ -62,7 +78,9 @@ class ComparedRequest:
         rows = self._unread(before, stored, evidence)
         if (unstored := shared - max(stored, read)) > least and before.stored < shared:
             after = before.stored >= before.prompt - least
-            found = find_unstored(request.prediction, before, after_prompt=after)
+            found = reported_by_provider(evidence)
+            if found is None and not (after and self.reasons):
+                found = find_unstored(request.prediction, before, after_prompt=after)
             rows += [] if found is None else [MissPart(unstored, found, evidence.gap)]
         runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
         repeated = request.theirs_of(min(runs, request.own_tokens - known))

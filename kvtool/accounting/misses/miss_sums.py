@@ -85,11 +85,11 @@ class MissTotals:
         for each in request.missed:
             self.causes.setdefault(each.cause, CauseSum()).add(CauseSum(1, each.tokens, request.written, each.cost))
 
-    def explain(self, misses: CauseSum, cause: MissCause) -> None:
-        """Give misses whose cause was unknown their cause."""
-        self.causes["unknown"].add(misses, -1)
-        if not self.causes["unknown"].events:
-            del self.causes["unknown"]
+    def explain(self, misses: CauseSum, was: MissCause, cause: MissCause) -> None:
+        """Give misses another cause than they had."""
+        self.causes[was].add(misses, -1)
+        if not self.causes[was].events:
+            del self.causes[was]
         self.causes.setdefault(cause, CauseSum()).add(misses)
 
     @property

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import xxhash
 
@@ -38,6 +38,8 @@ class MessageForm(NamedTuple):
     parts: int | None
     marks: int
     text: int
+    reasoning: bool = False
+    """Whether it has reasoning beside its text."""
 
 
 class ToolForm(NamedTuple):
@@ -70,6 +72,10 @@ class PromptState:
     tools: tuple[ToolForm, ...]
     marks: int
     """Marks that it set, those included that are too many."""
+    reasoned: bool = False
+    """Whether its answer has reasoning."""
+    reasoning_begins: int | None = None
+    """Our tokens before the first reasoning that it sends again since its last question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +90,81 @@ class Earlier:
     shared: int
 
 
+class _Line:
+    """Requests each of which begins with the whole prompt of the one before; `latest` is the last one."""
+
+    __slots__ = ("latest",)
+
+    def __init__(self, latest: PromptState) -> None:
+        self.latest = latest
+
+
+class _Beginnings:
+    """Find the latest request with a beginning, among those with the same `apart`. A request costs what is new in its prompt.
+
+    Each name leads to the line whose request used it last: of a line's names, only those at the front are of later lines.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[Hashable, int], _Line] = {}
+        self._recent: dict[_Line, Hashable] = {}
+        """Lines with their `apart`, the least recently used first."""
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def find(self, apart: Hashable, names: tuple[int, ...]) -> tuple[PromptState | None, int]:
+        """Return the latest request with the longest beginning that is known, and how many pieces that has."""
+        line, known = self._longest(apart, names)
+        return None if line is None else line.latest, known
+
+    def add(self, apart: Hashable, state: PromptState) -> None:
+        """Enter a request as the latest user of all its beginnings."""
+        names = state.names
+        line, known = self._longest(apart, names)
+        if line is None or len(line.latest.names) != known:
+            line = _Line(state)  # it begins, or leaves another one before its end
+        line.latest = state
+        for name in names[:known]:
+            if self._lines[apart, name] is line:
+                break
+            self._lines[apart, name] = line
+        self._lines |= dict.fromkeys(((apart, name) for name in names[known:]), line)
+        self._recent.pop(line, None)
+        self._recent[line] = apart
+        while len(self._lines) > _MOST_NAMES and len(self._recent) > 1:
+            self._forget(next(iter(self._recent)))
+
+    def _forget(self, line: _Line) -> None:
+        apart = self._recent.pop(line)
+        for name in line.latest.names:
+            if self._lines.get((apart, name)) is line:
+                del self._lines[apart, name]
+
+    def _longest(self, apart: Hashable, names: tuple[int, ...]) -> tuple[_Line | None, int]:
+        low, high, found = 0, len(names), None
+        while low < high:
+            middle = (low + high + 1) // 2
+            line = self._lines.get((apart, names[middle - 1]))
+            if line is None:
+                high = middle - 1
+            else:
+                low, found = middle, line
+        return found, low
+
+
 class PromptStates:
     """Find earlier requests by session and by the longest common beginning; keep a bounded number."""
 
     def __init__(self) -> None:
         self._sessions: dict[str, PromptState] = {}
-        self._any: dict[int, PromptState] = {}
-        self._same: dict[tuple[CacheKey, int], PromptState] = {}
+        self._any = _Beginnings()
+        self._same = _Beginnings()
 
     def find(self, names: tuple[int, ...], key: CacheKey, session: str | None) -> Earlier:
         """Return the latest request of the session, and those with the longest common beginning in this cache and in any."""
         before = None if session is None else self._sessions.get(session)
-        same = _longest(names, lambda name: self._same.get((key, name)))
-        any_ = _longest(names, self._any.get)
+        same, any_ = self._same.find(key, names), self._any.find(None, names)
         shared = 0 if before is None else _common(before.names, names)
         return Earlier(before, shared * CHUNK, same[0], same[1] * CHUNK, any_[0], any_[1] * CHUNK)
 
@@ -105,14 +173,10 @@ class PromptStates:
         if state.session is not None:
             self._sessions.pop(state.session, None)
             self._sessions[state.session] = state
-        for name in state.names:
-            self._any.pop(name, None)
-            self._any[name] = state
-            self._same.pop((state.key, name), None)
-            self._same[state.key, name] = state
-        _forget(self._sessions, _MOST_SESSIONS)
-        _forget(self._any, _MOST_NAMES)
-        _forget(self._same, _MOST_NAMES)
+            if len(self._sessions) > _MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+        self._any.add(None, state)
+        self._same.add(state.key, state)
 
 
 def message_forms(messages: Sequence[Message] | None, before: tuple[MessageForm, ...] = ()) -> tuple[MessageForm, ...]:
@@ -125,7 +189,8 @@ def message_forms(messages: Sequence[Message] | None, before: tuple[MessageForm,
         texts = [part_text(part) for part in parts] if parts is not None else [content] if content is not None else []
         calls = message.get("tool_calls")
         text = digest_of(texts if not calls else [*texts, calls])
-        form = MessageForm(str(message.get("role")), None if parts is None else len(parts), marks, text)
+        reasoning = bool(message.get("reasoning_content") or message.get("reasoning"))
+        form = MessageForm(str(message.get("role")), None if parts is None else len(parts), marks, text, reasoning)
         found.append(before[number] if number < len(before) and before[number] == form else form)
     return tuple(found)
 
@@ -165,19 +230,6 @@ def chunk_names(ids: Ids) -> tuple[int, ...]:
     return tuple(names)
 
 
-def _longest(names: tuple[int, ...], find: Callable[[int], PromptState | None]) -> tuple[PromptState | None, int]:
-    """Return the state of the longest beginning that has one, and how many pieces it has."""
-    low, high, found = 0, len(names), None
-    while low < high:
-        middle = (low + high + 1) // 2
-        state = find(names[middle - 1])
-        if state is None:
-            high = middle - 1
-        else:
-            low, found = middle, state
-    return found, low
-
-
 def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:
     low, high = 0, min(len(first), len(second))
     while low < high:
@@ -187,9 +239,3 @@ def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:
         else:
             high = middle - 1
     return low
-
-
-def _forget(entries: dict[Any, PromptState], most: int) -> None:
-    """Drop the oldest entries where an eighth more than allowed are kept."""
-    for key in list(entries)[: len(entries) - most] if len(entries) > most + most // 8 else ():
-        del entries[key]

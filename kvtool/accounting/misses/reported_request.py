@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,11 @@ import numpy as np
 
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.ledger.ledger import LedgerEntry
-from kvtool.accounting.misses.prompt_states import CacheKey, MessageForm, PromptState, ToolForm, chunk_names
-from kvtool.accounting.misses.replica_trials import KeptRead
+from kvtool.accounting.misses.hypothesis_trials import JUDGED_CAUSES, KeptRead
+from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, MessageForm, PromptState, ToolForm, chunk_names
+from kvtool.accounting.misses.sent_reasoning import ReasoningCuts
 from kvtool.accounting.servers.server import ServedRequest
+from kvtool.results.misses import MissCause
 from kvtool.workload.call import FEWER, Call, Usage
 from kvtool.workload.jobs import Job
 
@@ -108,13 +111,33 @@ class ReportedRequest:
         """Marks that it sets; 0 also where the log does not hold them."""
         return 0 if self.prediction is None else self.prediction.marks
 
-    def kept_read(self, numbers: tuple[int, ...], *, unkept: bool) -> KeptRead:
-        """Return what a rerun under a hypothesis needs; `numbers` are its misses without a cause, see `KeptRead`."""
+    def kept_read(
+        self,
+        numbers: Mapping[MissCause, tuple[int, ...]],
+        state: PromptState,
+        cuts: ReasoningCuts,
+    ) -> KeptRead:
+        """Return what a rerun under a hypothesis needs. `numbers`: its misses by cause; `state`: what it left in the cache."""
         ours = self.own_tokens / max(self.prompt, 1)
+        rules = self.rules
         all_names = chunk_names(np.concatenate([self.job.ids, self.job.computed_output()]))
-        answer = all_names[len(self.names) :]
+        marked = rules is not None and rules.keeps == "breakpoints"
         return KeptRead(
-            self.job.turn.session, self.names, answer, self.read * ours, self.least * ours, numbers, unkept=unkept
+            self.key,
+            self.job.turn.session,
+            self.names,
+            all_names[len(self.names) :],
+            self.read * ours,
+            self.least * ours,
+            numbers,
+            minimum=0.0 if rules is None else rules.minimum * ours,
+            stored=int(state.stored * ours) // CHUNK if marked else None,
+            cuts=cuts,
+            prompt=(self.own_tokens, self.prompt),
+            unread=self.prompt - self.read,
+            answered=self.job.logged_output,
+            reasons=state.reasoning_begins is not None,
+            judged=JUDGED_CAUSES.issuperset(numbers),
         )
 
     def theirs_of(self, own: int) -> int:
@@ -127,6 +150,7 @@ class ReportedRequest:
         epoch: float | None,
         forms: tuple[MessageForm, ...],
         tools: tuple[ToolForm, ...],
+        reasoning_begins: int | None,
     ) -> PromptState:
         """Return what it left in the cache: what it read and wrote or, where writes are free, all of it in whole steps.
 
@@ -161,6 +185,8 @@ class ReportedRequest:
             forms,
             tools,
             self.marks,
+            self.call.reasoned,
+            reasoning_begins,
         )
 
     def _ttl(self, stored: int, hour: int) -> float | None:

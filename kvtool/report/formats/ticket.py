@@ -64,7 +64,7 @@ def write(result: CheckResult, options: WriteOptions) -> str:
         [
             *lines,
             "",
-            "Prefix: a hash of the tokens at the front that are the same as before, by kvtool's tokenizer.",
+            "Gap: the time since the earlier request. Prefix: a hash of the shared tokens, by kvtool's tokenizer.",
             "",
         ]
     )
@@ -80,7 +80,7 @@ def _table(misses: Sequence[TicketMiss]) -> Table:
         TableColumn("Time (UTC)"),
         TableColumn("Request", "code"),
         TableColumn("Model", "code"),
-        TableColumn("After", "number"),
+        TableColumn("Gap", "number"),
         TableColumn("Tokens", "number"),
         TableColumn("Extra cost", "number"),
         TableColumn("Prefix", "code"),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kvtool.report.answer import Answer, fixed_rate
 from kvtool.report.views.facts import rate_kind, rules_fact
+from kvtool.report.views.groups import is_predictable
 from kvtool.report.views.memory import blocks_and_memory
 from kvtool.report.views.page_commands import shown_command
 from kvtool.results.report import Report
@@ -41,14 +42,22 @@ def answer_lines(answer: Answer) -> list[AnswerLine]:
 
 def tiles(report: Report) -> list[HeadlineTile]:
     """Return hit rates that differ, and times to the first token."""
+    found = []
+    if report.misses is not None:
+        read, prompt = report.misses.read, report.misses.prompt_tokens
+        share = min(read / max(prompt, 1), 1.0)
+        text = f"{read:,} of {plural(prompt, 'prompt token')}"
+        found.append(HeadlineTile("Hit rate, reported", percent(share), text, True, rate_kind(share)))
+        if not is_predictable(report):
+            return found
     totals = report.totals
     rate = percent(totals.hit_rate)
-    found = [
+    found += [
         HeadlineTile(
-            "Hit rate",
+            "Hit rate" if not found else "Hit rate, simulated",
             rate,
             f"{totals.hit_tokens:,} of {plural(totals.prompt_tokens, 'prompt token')}",
-            True,
+            not found,
             rate_kind(totals.hit_rate),
         )
     ]

@@ -14,6 +14,7 @@ from kvtool.report.html.charts.block_sizes import boundaries_section
 from kvtool.report.html.charts.icicle import icicle_section
 from kvtool.report.html.charts.reuse import capacity_section, distance_section
 from kvtool.report.html.charts.rulers import rulers_section
+from kvtool.report.html.charts.session_timeline import session_timeline_section
 from kvtool.report.html.charts.timeline import timeline_section
 from kvtool.report.html.charts.waterfall import token_strip, waterfall
 from kvtool.report.html.fates import paints
@@ -24,6 +25,7 @@ from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.report.html.template_environment import template_environment
 from kvtool.report.views.checks import checks_table
 from kvtool.report.views.facts import cautions
+from kvtool.report.views.groups import is_predictable
 from kvtool.report.views.page_commands import missing_views
 from kvtool.report.views.report_blocks import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS, ReportBlock, sections
 from kvtool.report.views.section import Missing, Section, StatusWord
@@ -125,17 +127,19 @@ def _all_checks(result: CheckResult) -> list[Check]:
 
 
 def _part(report: Report, result: CheckResult, prefix: str, options: WriteOptions) -> ReportPart:
-    strip, keys = token_strip(report, prefix)
+    simulates = is_predictable(report)  # else what the rules give is no prediction of these requests
+    strip, keys = token_strip(report, prefix) if simulates else (None, [])
     after = [
-        waterfall(report, prefix),
+        waterfall(report, prefix) if simulates else None,
         *page_sections(report, (*COST, *TOKENS), prefix),
         groups_section(report, result, prefix),
         icicle_section(report, prefix),
-        timeline_section(report, prefix),
-        capacity_section(report, prefix),
-        distance_section(report, prefix),
+        timeline_section(report, prefix) if simulates else None,
+        session_timeline_section(report, prefix),
+        capacity_section(report, prefix) if simulates else None,
+        distance_section(report, prefix) if simulates else None,
         rulers_section(report, prefix),
-        *page_sections(report, (CAUSES, TURNS), prefix),
+        *page_sections(report, (CAUSES, TURNS) if simulates else (CAUSES,), prefix),
     ]
     details = [
         *page_sections(report, (*ENGINE, LOGITS), prefix),

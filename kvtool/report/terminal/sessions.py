@@ -130,16 +130,16 @@ def _notes(document: SessionsDocument) -> list[str]:
     if document.partial:
         notes.append("Interrupted: only the newest transcripts were read.")
     if document.known_files:
-        notes.append(f"Sums of {plural(document.known_files, 'unchanged transcript')} are from an earlier run.")
+        notes.append(f"An earlier run read {plural(document.known_files, 'transcript')}, unchanged since.")
     if document.files_without_usage:
-        notes.append(f"{plural(document.files_without_usage, 'transcript')} without reported reads.")
+        notes.append(f"No reads are reported in {plural(document.files_without_usage, 'transcript')}.")
     if document.copied_calls:
-        notes.append(f"{plural(document.copied_calls, 'call')} in several transcripts, counted once.")
+        notes.append(f"Several transcripts contain the same {plural(document.copied_calls, 'call')}: each counts once.")
     if document.left_out:
         kinds = ", ".join(f"{kind} {count:,}" for kind, count in list(document.left_out.items())[:6])
-        notes.append(f"Records that are no requests: {kinds}.")
+        notes.append(f"kvtool left out records that are no requests: {kinds}.")
     if document.skipped:
-        notes.append(f"{plural(document.skipped, 'record')} skipped: damaged, or of an unknown type.")
+        notes.append(f"kvtool skipped {plural(document.skipped, 'record')}: damaged, or of an unknown type.")
     failed = list(document.failed.items())
     notes += [f"Not read: {path}: {reason}" for path, reason in failed[:_MOST_FAILED]]
     if len(failed) > _MOST_FAILED:

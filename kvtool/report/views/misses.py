@@ -52,6 +52,11 @@ def view(report: Report) -> Section | None:
             f"A rerun {hypothesis_in_words(found)} explains {found.explained:,} of {found.misses:,} misses: "
             f"it gives the reported read of {found.agree:,} of {plural(found.requests, 'request')}."
         )
+    if (told := misses.diagnosis) is not None:
+        notes.append(
+            f"The provider reports a cause for {plural(told.misses, 'request')}; "
+            f"kvtool's own evidence gives the same cause for {f'{told.agree:,}' if told.agree else 'none'}."
+        )
     notes += [] if misses.separation is None else [f"{separation_in_words(misses.separation)}. This is no proof."]
     sentences = (ttl_sentence(misses.ttl, currency), compaction_sentence(misses.compactions, currency))
     notes += [text for text in sentences if text]

@@ -16,8 +16,8 @@ def ttl_sentence(ttl: TtlCosts | None, currency: str = "USD") -> str:
         return ""
     paid, minutes, hour = Decimal(ttl.paid), Decimal(ttl.five_minutes), Decimal(ttl.one_hour)
     text = (
-        f"A replay with the same gaps costs {shown_money(minutes, currency)} with 5-minute caching and "
-        f"{shown_money(hour, currency)} with 1-hour caching (paid {shown_money(paid, currency)})."
+        f"You paid {shown_money(paid, currency)}. With the same gaps between requests, 5-minute caching costs "
+        f"{shown_money(minutes, currency)} and 1-hour caching {shown_money(hour, currency)}."
     )
     found = cheaper_ttl(ttl)
     return text if found is None else f"{text} Caching for {found[0]} saves {shown_money(found[1], currency)}."
@@ -50,5 +50,5 @@ def compaction_sentence(compactions: Sequence[Compaction], currency: str = "USD"
     many = most if turns[0] == turns[-1] else f"{turns[0]:,} to {most}"
     return (
         f"{plural(len(priced), 'compaction')} cost {shown_money(cost, currency)} and {verb}. "
-        f"{'It pays' if len(priced) == 1 else 'They pay'} after {many}, without the price of the summary."
+        f"{'It pays' if len(priced) == 1 else 'They pay'} after {many}. The log does not have the price of the summary."
     )

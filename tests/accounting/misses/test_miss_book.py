@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from kvtool.accounting.misses import miss_book, prompt_states
+from kvtool.accounting.misses import hypothesis_trials, miss_book, prompt_states
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.misses.prompt_states import CacheKey, PromptStates, chunk_names
 from kvtool.accounting.prices.money_book import MoneyBook
@@ -256,3 +256,43 @@ def test_the_providers_own_diagnosis_is_a_fact() -> None:
         ("r1", "tools_changed", "proven", 3_000),
         ("r2", "provider", "excluded", 3_000),
     ]
+
+
+def test_a_log_too_long_to_be_rerun_keeps_no_miss_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hypothesis_trials, "_MOST_NAMES", 200)
+    for tokens in (200, 8):
+        book = MissBook(None, CLOCK, hosted=False)
+        ids = np.arange(tokens, dtype=np.int32)
+        for number in range(300):
+            call = Call(usage=Usage(tokens, 0, output=1))
+            enter(book, Turn("g", session="s", arrival=float(number), call=call), ids, f"r{number}")
+            assert max(len(book._rerun), len(book._trials._kept)) <= 200
+        assert (len(book._rerun), len(book._trials._kept)) == (0, 0)
+        misses = book.misses()
+        assert misses is not None
+        assert (misses.hypothesis, misses.by_cause.get("unknown") is not None) == (None, tokens == 200)
+
+
+def test_the_providers_diagnosis_is_compared_with_ours() -> None:
+    """Of four diagnoses, kvtool sees the model and the key change itself; the log shows no other text, nor a setting."""
+    book = MissBook(None, CLOCK, True)
+    said = ("", "model_changed", "input_changed", "prompt_cache_key_changed", "verbosity_changed")
+    for number, reason in enumerate(said):
+        call = Call(
+            model="gpt-5.6-sol" if number in (0, 2, 3, 4) else "gpt-5.6-other",
+            usage=Usage(3_020, 0, output=5),
+            scope=CacheScope(key="b" if number >= 3 else "a"),
+            missed=ReportedMiss(reason, 3_000) if reason else None,
+        )
+        ids = np.arange(3_020, dtype=np.int32)
+        enter(book, Turn("g", session="s", arrival=30.0 * number, call=call), ids, f"r{number}")
+    misses = book.misses()
+    assert misses is not None
+    assert misses.diagnosis is not None
+    assert [(event.cause, event.certainty) for event in misses.events] == [
+        ("model_changed", "proven"),
+        ("prompt_changed", "proven"),
+        ("key_changed", "proven"),
+        ("setting_changed", "proven"),
+    ]
+    assert (misses.diagnosis.misses, misses.diagnosis.agree) == (4, 2)

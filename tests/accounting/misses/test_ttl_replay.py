@@ -81,7 +81,8 @@ def test_a_compaction_has_its_price_and_its_gain() -> None:
     assert Decimal(found.saved or 0) == 2 * per_turn - Decimal(found.cost or 0)
     assert found.break_even == 4
     assert compaction_sentence([found]) == (
-        "1 compaction cost $0.01 and lost $0.005500 so far. It pays after 4 requests, without the price of the summary."
+        "1 compaction cost $0.01 and lost $0.005500 so far. It pays after 4 requests. "
+        "The log does not have the price of the summary."
     )
     assert compaction_sentence([]) == ""
 

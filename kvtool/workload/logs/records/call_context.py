@@ -72,6 +72,11 @@ class FieldsAround:
         if self.time is not None and (alone or not turn.index):
             turn.arrival = self.time
         turn.call = self._call(turn.call, alone=alone)
+        if alone and self.usage is not None and turn.call.incomplete is None:
+            texts = texts_of(turn.messages or []) if turn.text is None else [turn.text]
+            texts += [str(turn.tools)] if turn.tools else []
+            why = why_incomplete(texts, self.usage.prompt, uncounted=bool(turn.call.uncounted))
+            turn.call = turn.call if why is None else replace(turn.call, incomplete=why)
         if alone:
             turn.output_text = turn.output_text if self.output_text is None else self.output_text
         return turn
@@ -185,7 +190,7 @@ def found_at(
                 record, messages_of(within, parsed, "messages"), around=around, tools=tools, answer=answer
             )
         text = record.text(prompt, *path, part="".join(str(each) for each in path[-1:]) or "prompt")
-        incomplete = why_incomplete([text], _prompt_tokens(around), uncounted=False)
+        incomplete = why_incomplete([text], None, uncounted=False)
         turn = record.turn(call=Call(incomplete=incomplete), text=text, output_text=answer)
         return _call_around(turn, around)
     if not isinstance(prompt, list) or not prompt:
@@ -199,17 +204,10 @@ def found_call(
     """Return the call of messages that were read."""
     made = tools_of(replace(record, fields={"tools": tools})) if isinstance(tools, list) and tools else None
     parts = parts_not_counted(messages)
-    texts = texts_of(messages)
-    if made:
-        texts.append(str(made))
-    incomplete = why_incomplete(texts, _prompt_tokens(around), uncounted=bool(parts))
+    incomplete = why_incomplete(texts_of(messages), None, uncounted=bool(parts))
     settings = replace(NO_SETTINGS, images=parts["image"]) if parts["image"] else NO_SETTINGS
     call = Call(uncounted=tuple(sorted(parts.items())), settings=settings, incomplete=incomplete)
     return _call_around(record.turn(call=call, messages=messages, tools=made, output_text=answer), around)
-
-
-def _prompt_tokens(around: FieldsAround) -> int | None:
-    return None if around.usage is None else around.usage.prompt
 
 
 def _call_around(turn: Turn, around: FieldsAround) -> FoundCall:

@@ -142,6 +142,7 @@ def call_of(
         first_answer=_time(said, _FIRST_ANSWERS),
         status=http_status(status),
         missed=_missed(response),
+        reasoned=bool(usage is not None and usage.reasoning) or _has_reasoning(response),
         finish=_finish(response),
         cost=_cost(said, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
@@ -152,10 +153,22 @@ def call_of(
     )
 
 
+def _has_reasoning(response: Mapping[str, Any]) -> bool:
+    """Return whether an answer has reasoning beside its text, as a field of its message or as a block."""
+    choices, blocks = response.get("choices"), response.get("content")
+    choice = object_of(choices[0]) if isinstance(choices, list) and choices else {}
+    message = object_of(choice.get("message"))
+    kinds = [object_of(block).get("type") for block in blocks] if isinstance(blocks, list) else []
+    return bool(message.get("reasoning_content") or message.get("reasoning") or "thinking" in kinds)
+
+
 def _missed(response: Mapping[str, Any]) -> ReportedMiss | None:
-    """Return the miss that Anthropic's `diagnostics` report."""
+    """Return the miss that Anthropic's `diagnostics` report, or OpenAI's `prompt_cache_diagnostics`."""
     reported = object_of(object_of(response.get("diagnostics")).get("cache_miss_reason"))
     reason, tokens = _word(reported.get("type")), reported.get("cache_missed_input_tokens")
+    openai = object_of(response.get("prompt_cache_diagnostics"))
+    if reason is None and openai.get("type") == "cache_miss":
+        reason, tokens = _word(openai.get("reason")), openai.get("cache_missed_tokens")
     return None if reason is None else ReportedMiss(reason, tokens if type(tokens) is int and tokens >= 0 else None)
 
 

@@ -16,7 +16,16 @@ _WORD = re.compile(r"[a-z][a-z_-]{1,19}")
 """Values that are shown: words like those of an enumeration. Others may be secrets or text of prompts."""
 _CONSEQUENCES = frozenset(
     (
-        *("usage", "usageMetadata", "usage_metadata", "usage_object", "diagnostics", "timings", "costDetails"),
+        *(
+            "usage",
+            "usageMetadata",
+            "usage_metadata",
+            "usage_object",
+            "diagnostics",
+            "prompt_cache_diagnostics",
+            "timings",
+            "costDetails",
+        ),
         *("prompt_tokens", "input_tokens", "cached_tokens", "output_tokens", "completion_tokens", "total_tokens"),
         *("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost"),
     )

@@ -8,15 +8,16 @@ from typing import NamedTuple
 
 import pytest
 
-from kvtool.accounting.misses.prompt_states import CHUNK
-from kvtool.accounting.misses.replica_trials import KeptRead, ReplicaTrials
-from kvtool.results.misses import Hypothesis
+from kvtool.accounting.misses.hypothesis_trials import HypothesisTrials, KeptRead
+from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey
+from kvtool.results.misses import Hypothesis, MissCause
 
 LEAST = CHUNK * 2
+KEY = CacheKey("m", None, None, (None, None, None))
 
 
 class Made(NamedTuple):
-    trials: ReplicaTrials
+    trials: HypothesisTrials
     misses: set[int]
 
 
@@ -33,7 +34,7 @@ def made_log(
     sessions = [list(front) for _ in range(source.randrange(3, 7))]
     latest: list[tuple[int, ...]] = [()] * len(sessions)
     caches: list[set[int]] = [set() for _ in range(replicas)]
-    made = Made(ReplicaTrials(), set())
+    made = Made(HypothesisTrials(), set())
     for number in range(120):
         who = source.randrange(len(sessions))
         sessions[who] += [source.getrandbits(60) for _ in range(source.randrange(4, 9))]
@@ -49,8 +50,10 @@ def made_log(
         if missed:
             made.misses.add(number)
         latest[who] = (*names, *(answer if keeps else ()))
-        numbers = (number,) if missed else ()
-        made.trials.add(KeptRead(f"s{who}", names, answer, read * CHUNK, LEAST, numbers, unkept=unkept))
+        numbers: dict[MissCause, tuple[int, ...]] = {"unknown": (number,)} if missed else {}
+        if unkept:
+            numbers["answer_not_kept"] = (1_000 + number,)
+        made.trials.add(KeptRead(KEY, f"s{who}", names, answer, read * CHUNK, LEAST, numbers))
     return made
 
 
@@ -59,7 +62,7 @@ def test_replicas_in_turn_are_found(seed: int) -> None:
     source = random.Random(seed)
     replicas = source.randrange(2, 9)
     made = made_log(source, replicas, lambda number: number % replicas)
-    assert made.trials.found() == (
+    assert made.trials.found(hosted=False) == (
         Hypothesis(
             cause="replicas",
             replicas=replicas,
@@ -69,7 +72,7 @@ def test_replicas_in_turn_are_found(seed: int) -> None:
             agree=120,
             requests=120,
         ),
-        frozenset(made.misses),
+        dict.fromkeys(made.misses, ("unknown", "replicas")),
     )
 
 
@@ -78,7 +81,7 @@ def test_replicas_without_a_rule_are_found(seed: int) -> None:
     source = random.Random(100 + seed)
     replicas = source.randrange(2, 5)
     made = made_log(source, replicas, lambda _: source.randrange(replicas))
-    found = made.trials.found()
+    found = made.trials.found(hosted=False)
     assert found is not None
     assert (found[0].cause, found[0].routing) == ("replicas", None)
     assert 2 <= found[0].replicas <= replicas
@@ -87,9 +90,10 @@ def test_replicas_without_a_rule_are_found(seed: int) -> None:
 
 def test_answers_that_are_not_kept_are_found() -> None:
     for seed in range(8):
-        found = made_log(random.Random(seed), 1, lambda _: 0, keeps=False).trials.found()
+        found = made_log(random.Random(seed), 1, lambda _: 0, keeps=False).trials.found(hosted=False)
         assert found is not None
-        assert (found[0].cause, found[0].agree, found[1]) == ("answer_not_kept", 120, frozenset())
+        assert (found[0].cause, found[0].agree) == ("answer_not_kept", 120)
+        assert set(found[1].values()) == {("answer_not_kept", "answer_not_kept")}
 
 
 @pytest.mark.parametrize("kind", ["all", "tail", "any"])
@@ -105,4 +109,4 @@ def test_random_losses_are_no_replicas(kind: str) -> None:
             return {"all": 0, "tail": min(read, front), "any": source.randrange(read + 1)}[kind]
 
         made = made_log(source, 1, lambda _: 0, lost=lost)
-        assert made.trials.found() is None, (seed, len(made.misses))
+        assert made.trials.found(hosted=False) is None, (seed, len(made.misses))

@@ -1,0 +1,67 @@
+"""Beginnings of prompts: an index by lines finds what a search through all earlier prompts finds."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kvtool.accounting.misses import prompt_states
+from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, PromptState, PromptStates
+from kvtool.workload.call import CallSettings
+
+
+def made_state(names: tuple[int, ...], key: CacheKey, number: int) -> PromptState:
+    return PromptState(
+        key, None, float(number), None, CallSettings(), 0, 0, 0, len(names) * CHUNK, None, names, (), (), 0
+    )
+
+
+def latest_with(states: list[PromptState], names: tuple[int, ...]) -> tuple[PromptState | None, int]:
+    """Return the latest state with the longest common beginning, found by looking at all of them."""
+    best: tuple[PromptState | None, int] = None, 0
+    for state in states:
+        shared = 0
+        while shared < min(len(names), len(state.names)) and names[shared] == state.names[shared]:
+            shared += 1
+        if shared and shared >= best[1]:
+            best = state, shared
+    return best
+
+
+def next_prompt(source: random.Random, prompts: list[tuple[int, ...]]) -> tuple[int, ...]:
+    """Go on with an earlier prompt, fork it, repeat it, or begin anew."""
+    kept = source.choice(prompts) if prompts and source.random() < 0.9 else ()
+    if source.random() < 0.4:
+        kept = kept[: source.randrange(len(kept) + 1)]
+    return (*kept, *(source.getrandbits(60) for _ in range(source.randrange(6))))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_index_finds_what_a_search_finds(seed: int) -> None:
+    source = random.Random(seed)
+    keys = [CacheKey(name, None, None, (None, None, None)) for name in "abc"[: 1 + seed % 3]]
+    index, states = PromptStates(), list[PromptState]()
+    for number in range(80):
+        names, key = next_prompt(source, [state.names for state in states]), source.choice(keys)
+        earlier = index.find(names, key, None)
+        assert (earlier.any, earlier.shared // CHUNK) == latest_with(states, names)
+        same = [state for state in states if state.key == key]
+        assert (earlier.same_cache, earlier.shared_same_cache // CHUNK) == latest_with(same, names)
+        states.append(made_state(names, key, number))
+        index.add(states[-1])
+
+
+def test_lines_not_used_for_longest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt_states, "_MOST_NAMES", 60)
+    source = random.Random(5)
+    key = CacheKey(None, None, None, (None, None, None))
+    index, states = PromptStates(), list[PromptState]()
+    for number in range(400):
+        names = next_prompt(source, [state.names for state in states[-8:]])[:40]
+        states.append(made_state(names, key, number))
+        index.add(states[-1])
+        assert len(index._any) <= 60
+        earlier = index.find(names, key, None)
+        assert (earlier.any is states[-1]) == (earlier.shared == len(names) * CHUNK > 0)
+        assert earlier.shared == len(names) * CHUNK

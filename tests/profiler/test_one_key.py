@@ -1,0 +1,47 @@
+"""The gain of one cache key is that of the same log with one key."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import kvtool
+from kvtool.accounting.prices.bill import shown_money
+from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import percent
+
+
+def profiled(path: Path, keys: Sequence[str], texts: Sequence[str], system: str, tokenizer: str) -> Report:
+    lines = []
+    for number, (key, text) in enumerate(zip(keys, texts, strict=True)):
+        body = {"model": "gpt-5.1", "prompt_cache_key": key, "instructions": system, "input": text}
+        read = (len(system) - len(system) % 128) * (key in keys[:number])
+        usage = {"input_tokens": len(system) + len(text), "input_tokens_details": {"cached_tokens": read}}
+        response = {"object": "response", "output": [], "usage": usage}
+        time = f"2026-11-20T09:00:{number:02}Z"
+        lines.append({"timestamp": time, "request": body, "response": response})
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return kvtool.profile(str(path), tokenizer=tokenizer)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_gain_is_that_of_the_log_with_one_key(seed: int, tmp_path: Path, bytes_json: str) -> None:
+    source = random.Random(seed)
+    system = "".join(source.choice("abcdefgh ") for _ in range(source.randrange(2_000, 4_000)))
+    texts = ["".join(source.choice("ijklmnop ") for _ in range(60)) for _ in range(12)]
+    keys = [f"user-{source.randrange(6)}" for _ in texts]
+    split = profiled(tmp_path / "split.jsonl", keys, texts, system, bytes_json)
+    one = profiled(tmp_path / "one.jsonl", ["k"] * 12, texts, system, bytes_json)
+    assert split.money is not None
+    assert one.money is not None
+    assert one.predicted is not None
+    (found,) = [each for each in split.findings if each.code == "KV302"]
+    costs = [shown_money(Decimal(each.money.predicted or "0"), "USD") for each in (one, split) if each.money]
+    assert found.fix.endswith(f"costs {costs[0]} instead of {costs[1]}")
+    assert f"a hit rate of {percent(one.predicted.hit_rate)} instead of" in found.fix
+    assert not [each for each in one.findings if each.code == "KV302"]
