@@ -96,6 +96,13 @@ COMMANDS = (
     ),
     Listed(
         "Gate",
+        "probe",
+        "Check that an agent's requests begin with the one before.",
+        "kvtool.cli.commands.probe",
+        "ProbeCommand",
+    ),
+    Listed(
+        "Gate",
         "check",
         "Check hit rates against limits and a baseline, for CI.",
         "kvtool.cli.commands.check",

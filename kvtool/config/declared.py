@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from kvtool.config.option import Option, OptionField, Table, Value, keyed
+from kvtool.config.options.agent_options import ProbedAgent
 from kvtool.config.options.bench_options import Benching
 from kvtool.config.options.clock_options import Clocking
 from kvtool.config.options.edit_options import Editing
@@ -31,7 +32,7 @@ T = TypeVar("T")
 CONCERNS = (
     *(Predicting, Rendering, Serving, Mirroring, Caching, Tracing, RuleFlags, Pricing, Reading, Measuring),
     *(Judging, Selecting, Walking, Probing, Editing, Benching, Writing, Configured, Showing),
-    *(Sweeping, Fixing, Routed, Clocking, Tiering, Splitting),
+    *(Sweeping, Fixing, Routed, Clocking, Tiering, Splitting, ProbedAgent),
 )
 """All options but those of single commands; a name has the same flag in each."""
 

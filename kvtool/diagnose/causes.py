@@ -16,6 +16,7 @@ from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.differing_ranges import LineExcerpt, RequestPair, example_pair_of
 from kvtool.diagnose.gap_names import Named, Namer
 from kvtool.diagnose.slots import Slot, SlotSet, SlotSets, content_part
+from kvtool.diagnose.tool_places import in_tools
 from kvtool.diagnose.values.log_slots import KnownPlaces
 from kvtool.diagnose.values.slot_values import Resolved, SlotValues
 from kvtool.diagnose.visible_characters import visible_text
@@ -232,7 +233,7 @@ class CauseBook:
             slots.append(causes)
             tails.append(found[-1].tail if found else 0)
         rest, last = len(alignment.gaps) - len(rungs), alignment.gaps[-1]
-        if rungs[-1] == "cosmetic" and not rest and slots[-1] and slots[-1][0].slot.part == "tools":
+        if rungs[-1] == "cosmetic" and not rest and slots[-1] and in_tools(slots[-1][0].slot.part):
             tails[-1] -= namer.rest_of_tools(last.stop + last.run)  # they are in another order there, too
         rungs += rungs[-1:] * rest
         slots += slots[-1:] * rest

@@ -43,6 +43,7 @@ from kvtool.diagnose.differing_ranges import (
 from kvtool.diagnose.invisible_differences import cosmetic, first_word
 from kvtool.diagnose.prompt_layout import Layout
 from kvtool.diagnose.slots import Slot, source_slot, structural_slot, value_slot, words_around, words_before
+from kvtool.diagnose.tool_places import TOOLS, tool_place
 from kvtool.diagnose.values.classify import classify, classify_in
 from kvtool.diagnose.values.labels import kind_by_label, kind_of_label, label_before, shared_label
 from kvtool.diagnose.values.value_shapes import in_file_list, lists_files
@@ -368,7 +369,9 @@ class Namer:
 
     def _changed(self, change: Change, own: PromptSide, theirs: PromptSide | None) -> Named:
         """Return the slot of a change of structure. Where only the donor has a section, its place in the source is the donor's."""
-        part = "history" if change.kind.code in _IN_SESSIONS else "tools" if change.part.kind == "tools" else ""
+        part = "history" if change.kind.code in _IN_SESSIONS else TOOLS if change.part.kind == "tools" else ""
+        if change.kind is TOOL_REDEFINED:
+            part = self._tool_place(own)
         if change.kind is ROLE_CHANGED:
             part = f"messages[{change.part.index}]" if change.part.index == 0 else "history"
         value = str(own) if change.kind.code in _IN_SESSIONS else change.after
@@ -414,6 +417,10 @@ class Namer:
             return False
         in_message = self._layout.message_part(side.start, side.stop) is not None
         return not in_message and self._layout.holds_tools(side.start, side.stop)
+
+    def _tool_place(self, side: PromptSide) -> str:
+        tools = self._turn.tools if side.text is self._text else None
+        return tool_place(tools, str.__str__(side.text), side.start) or TOOLS
 
     @cached_property
     def _history(self) -> int:
@@ -511,7 +518,7 @@ class Namer:
             grown = low
             kind, low, label = _by_words(self._text, low, own.start)
             offset += low - grown
-        shifting = "tools" if self._redefines(own) else self._shifting(own)
+        shifting = self._tool_place(own) if self._redefines(own) else self._shifting(own)
         slot = value_slot(self._text, origin, offset, low, high, kind, shifting=shifting)
         value = str.__getitem__(self._text, slice(low, high))
         absent = theirs is not None and is_whole(theirs, own)

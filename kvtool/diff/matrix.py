@@ -11,7 +11,7 @@ import numpy as np
 
 from kvtool.accounting.prefix_tree import RadixTree
 from kvtool.diff.prompts import first_difference, reusable
-from kvtool.diff.sides import Rendered, named_changes, named_difference
+from kvtool.diff.sides import Rendered, named_changes, named_difference, with_tool_places
 from kvtool.results.documents.diff import Branch, BranchDifference, ManyDiff, SideBlocks
 from kvtool.results.documents.parts import Blocks
 from kvtool.text.align import common_prefix
@@ -94,7 +94,9 @@ def _difference(beginning: Beginning, sides: Sequence[Rendered], block_size: int
         return None
     a, b = (sides[at] for at in beginning.between)
     found = first_difference(a.prompt, b.prompt, block_size, (a.side.name, b.side.name), common=beginning.tokens)
-    return None if found is None else BranchDifference.taken_from(named_difference(found, named_changes(a, b), b))
+    if found is None:
+        return None
+    return BranchDifference.taken_from(named_difference(with_tool_places(found, a, b), named_changes(a, b), b))
 
 
 def _matrix(ids: Sequence[Ids], block_size: int) -> list[list[int]]:

@@ -12,6 +12,7 @@ from kvtool.diagnose.codes.structure.kv122 import KV122
 from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.diagnose.compare.passages import value_around
 from kvtool.diagnose.invisible_differences import cosmetic
+from kvtool.diagnose.tool_places import TOOLS
 from kvtool.diff.diff_texts import DiffTexts, Range, Region, excerpts
 from kvtool.results.documents.diff import FirstDifference, Lost, NamedDifference, Side, SideBlocks, Spot, Trial, TwoDiff
 from kvtool.results.documents.parts import Blocks
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 ONE_SIDED = DifferenceKind("one_sided", "lines in one prompt only", KV107.code)
 SEAM = DifferenceKind("seam", "one text continues here", KV122.code)
-TOOLS = "tools"
 CHAT_TEMPLATE = "chat template"
 Relation = Literal["identical", "same_tokens", "a_begins_b", "b_begins_a", "different"]
 

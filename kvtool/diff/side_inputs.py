@@ -6,9 +6,10 @@ import codecs
 import io
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from kvtool.errors import KvtoolError, Place
@@ -18,6 +19,7 @@ from kvtool.text.files.json_stream import RawRecord, parse, read_records
 from kvtool.text.files.text_files import check_file, decode, read_text
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.traced import Origin, Traced
+from kvtool.workload.logs.files.file_kinds import has_text_records, kind_of
 from kvtool.workload.logs.files.input_files import find_inputs, is_folder
 from kvtool.workload.logs.files.log_file import read_raw, records_of
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FORMAT
@@ -32,6 +34,8 @@ _NUMBERED = re.compile(r"(.+?):(\d{1,9})(?::(\d{1,9}))?", re.DOTALL)
 _MOST_FOUND = 200
 """Prompts that folders and patterns may stand for: each is compared with each."""
 _SKIP_HINT = "--on-bad-line skip"
+_HEAD = 4096
+"""Bytes of a file in which its first character is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +76,8 @@ def read_sides(names: Sequence[str], *, log_format: str | None = None) -> list[I
 
     A name is a path, or `-` for standard input (once). A `.json` or `.jsonl` file holds records: `log.jsonl:12` is record 12,
     `log.jsonl:12:3` the third request of it (the last one is meant otherwise, as it holds the others), and no number the only
-    record. Everything else is text, unless `log_format` names the format of its records (`text`: all files are text); what comes
-    through a pipe is a record where it reads as a chat. Raises KvtoolError for what cannot be read or has no text.
+    record. Everything else is text, unless it reads as a chat, also through a pipe, or `log_format` names the format of its records
+    (`text`: all files are text). Raises KvtoolError for what cannot be read or has no text.
     """
     wanted = [_parse(name) for name in names]
     if sum(one.path == STDIN for one in wanted) > 1:
@@ -95,6 +99,23 @@ def read_prompt(path: str) -> Traced:
     text = read_text(Path(path), shown=path, may_be_empty=True)
     with Path(path).open("rb") as file:
         return _text(path, file.read(len(codecs.BOM_UTF8)), text)
+
+
+def first_turns(paths: Iterable[str], most: int) -> list[Turn]:
+    """Return the first request of each of the first records of files, as far as they can be read; none of texts and pipes."""
+    found: list[Turn] = []
+    for path in dict.fromkeys(paths):
+        if path == STDIN or not Path(path).is_file():
+            continue
+        try:
+            with open_bytes(path) as reader:
+                for at, raw in enumerate(islice(records_of(reader, path, path), most)):
+                    entry = read_raw(raw, Where(path, raw.line, raw.column), None, at)
+                    turns: Turns = [] if isinstance(entry, KvtoolError) else entry.turns()
+                    found += [turns[0]] if len(turns) else []
+        except KvtoolError:  # a text
+            continue
+    return found
 
 
 def side_of(name: str, data: bytes) -> InputSide:
@@ -159,7 +180,8 @@ def _read_file(path: str, wanted: list[_Wanted], log_format: str | None) -> dict
     numbered = next((one for one in wanted if one.record is not None), None)
     suffix = _plain_suffix(path)
     format_ = requested_format(log_format)
-    if log_format == TEXT_FORMAT or (log_format is None and suffix in PLAIN_SUFFIXES):
+    by_suffix = log_format is None and suffix in PLAIN_SUFFIXES
+    if log_format == TEXT_FORMAT or (by_suffix and not has_text_records(path)):
         if numbered is not None:
             raise KvtoolError(f"`{numbered.name}`: `{path}` is a text, which has no records")
         return _text_side(wanted, read_prompt(path))
@@ -168,9 +190,9 @@ def _read_file(path: str, wanted: list[_Wanted], log_format: str | None) -> dict
         if log_format is None and numbered is None and not _reads_as_chat(data, path):
             return _text_side(wanted, _text(path, data, decode(data, shown=_shown(path), may_be_empty=True)))
         return _records(path, lambda: io.BufferedReader(io.BytesIO(data)), wanted, format_)
-    if log_format is None and numbered is None and suffix not in RECORD_SUFFIXES:
-        return _text_side(wanted, read_prompt(path))
     check_file(Path(path), shown=path)
+    if log_format is None and numbered is None and suffix not in RECORD_SUFFIXES and not _is_chat_file(path):
+        return _text_side(wanted, read_prompt(path))
     return _records(path, lambda: open_bytes(path), wanted, format_)
 
 
@@ -180,9 +202,22 @@ def _text_side(wanted: list[_Wanted], text: Traced) -> dict[_Wanted, InputSide]:
 
 def _reads_as_chat(data: bytes, path: str) -> bool:
     """Return whether the first record of a pipe is a request with messages; anything else is taken for the prompt itself."""
-    if data.lstrip()[:1] not in (b"{", b"["):
+    return data.lstrip()[:1] in (b"{", b"[") and _begins_with_chat(io.BufferedReader(io.BytesIO(data)), path)
+
+
+def _is_chat_file(path: str) -> bool:
+    """Return whether a file whose name does not say it contains records, as the body of a request that a proxy saved does."""
+    try:
+        with open_bytes(path) as reader:
+            if kind_of(reader, path) is not None:
+                return True
+            return reader.peek(_HEAD)[:_HEAD].lstrip()[:1] in (b"{", b"[") and _begins_with_chat(reader, path)
+    except KvtoolError:  # it is read as a text, and what is wrong with that is reported
         return False
-    raw = next(read_records(io.BufferedReader(io.BytesIO(data))), None)
+
+
+def _begins_with_chat(reader: io.BufferedReader, path: str) -> bool:
+    raw = next(read_records(reader), None)
     found = None if raw is None else read_raw(raw, Where(path, raw.line, raw.column), None, 0)
     turns = [] if found is None or isinstance(found, KvtoolError) else found.turns()
     return len(turns) > 0 and turns[0].messages is not None

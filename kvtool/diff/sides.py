@@ -9,10 +9,12 @@ from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.messages import compare_turns, content_text
-from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff, diff_prompts
+from kvtool.diagnose.tool_places import TOOLS, in_tools, tool_place
+from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff, diff_prompts
 from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.side_trials import trials_of
 from kvtool.fixes.turn_texts import INSTRUCTIONS
+from kvtool.results.documents.diff import Spot
 from kvtool.text.align import EqualRun
 from kvtool.text.message import role_of
 from kvtool.text.tokens.prompt import Prompt
@@ -52,7 +54,8 @@ def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) ->
     diff = replace(diff, named_lines=tuple(_line_of(change, b) for change in named))
     if diff.first is None:
         return replace(diff, named=named)
-    diff = replace(diff, named=named, first=named_difference(diff.first, named, b))
+    first = with_tool_places(diff.first, a, b)
+    diff = replace(diff, named=named, first=named_difference(first, named, b))
     if a.prompt.text is None or b.prompt.text is None or a.is_chat != b.is_chat:  # a text has no messages to move to
         return diff
     pair = a.side.turn, b.side.turn
@@ -60,6 +63,18 @@ def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) ->
         trials = trials_of(pair, named, diff, renderer.prompt)
         return replace(diff, changes=trials, at_end=not trials and not _shared_later(b.prompt, diff.runs, diff.common))
     return diff if diff.at_end else replace(diff, changes=trials_of(pair, named, diff, renderer.prompt))
+
+
+def with_tool_places(first: Difference, a: Rendered, b: Rendered) -> Difference:
+    """Return the first difference with the tool and the field of either side, where it is in the tools."""
+    return replace(first, a=_in_tools(first.a, a), b=_in_tools(first.b, b))
+
+
+def _in_tools(spot: Spot | None, side: Rendered) -> Spot | None:
+    if spot is None or spot.part not in (TOOLS, CHAT_TEMPLATE) or side.prompt.text is None:
+        return spot
+    place = tool_place(side.side.turn.tools, str.__str__(side.prompt.text), spot.start)
+    return spot if place is None else spot.model_copy(update={"part": place})
 
 
 def named_changes(a: Rendered, b: Rendered) -> list[Change]:
@@ -96,7 +111,7 @@ def _owner(first: Difference, named: Sequence[Change], b: Rendered) -> Change | 
         return None
     if not b.is_chat:
         return next((one for one in named if one.part.kind == "text" and one.start <= spot.start <= one.stop), None)
-    if spot.part == TOOLS:
+    if in_tools(spot.part):
         return next((one for one in named if one.part.kind == "tools"), None)
     if spot.part == CHAT_TEMPLATE:  # the marks around messages: another role stands there, or nothing
         return next((one for one in named if one.part.kind in ("history", "tools")), None)

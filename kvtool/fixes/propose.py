@@ -27,6 +27,7 @@ from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.findings import is_declared_stable
 from kvtool.diagnose.invisible_differences import NORMALIZERS
+from kvtool.diagnose.tool_places import in_tools
 from kvtool.diagnose.values.detectors import AGE_KEY, PART
 from kvtool.fixes.changed_turns import ChangedTurns
 from kvtool.fixes.fix import Fix, Tier, Transform
@@ -36,7 +37,6 @@ from kvtool.fixes.forms.stable_delimiter import (
     DELIMITER,
     IT_IS_KNOWN,
     ONE_DELIMITER,
-    TOOLS_PART,
     FirstDefinitions,
     SingleDelimiter,
     SingleRole,
@@ -109,7 +109,7 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hoste
     """
     if changed_for_good(cause, samples):
         return [_advice(cause, NEW_VERSION, "P3", COSTS_ONCE)]
-    in_definition = cause.slot.part == TOOLS_PART and not cause.structural
+    in_definition = in_tools(cause.slot.part) and not cause.structural
     fixes = _definition(cause) if in_definition else _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
     if cause.slot.logged and role_of_part(cause.slot.part) in ("system", "developer") and ParentPrefix.helps(samples):
         shared = "parent"

@@ -52,12 +52,13 @@ def marks_in(turn: Turn) -> int:
 
 
 def role_of_part(part: str) -> str:
-    """Return the role in the name that origins and slots give a part: `messages[3] (user)`, `system`; "" for a prompt or a
+    """Return the role in the name that origins and slots give a part: `messages[3] (user)`, `system[2]`; "" for a prompt or a
     segment.
     """
     if found := _ROLE.search(part):
         return found[1]
-    return part if part in _ROLES else ""
+    name = part.partition("[")[0]
+    return name if name in _ROLES else ""
 
 
 def with_texts(turn: Turn, texts: Mapping[tuple[int | None, int | None], str]) -> Turn:

@@ -13,11 +13,13 @@ from kvtool.accounting.plan import Plan
 from kvtool.accounting.quantiles import quantiles
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.profiler.fix_gains import GroupCauses
+from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.quotes import quoted
 from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.run.run_books import CounterBook, DecodeBook, RowBook, TimeBook
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run_model import ModelSizes
+from kvtool.profiler.steps.step_book import StepBook
 from kvtool.results.choices import TokensBy
 from kvtool.results.finding import Finding
 from kvtool.results.report import (
@@ -62,13 +64,14 @@ def made_report(
     editable: bool,
     by: TokensBy | None,
     told: MoneySections,
+    pair: PairCommand | None = None,
 ) -> Report:
     """Return the report of a run, before anything is measured or judged, and without its configuration.
 
     Its findings have their lines as they were sent.
     """
     total, counts, left_out = TokenTotals.of(groups), result.counts, result.left_out
-    misses = result.find(MissBook)
+    misses, steps = result.find(MissBook), result.find(StepBook)
     times, counters, rows = result.book(TimeBook), result.book(CounterBook), result.find(RowBook)
     decode = result.find(DecodeBook)
     sizes = ModelSizes.of(times.models, plan)
@@ -119,6 +122,7 @@ def made_report(
         difference=told.difference,
         money=told.money,
         misses=None if misses is None else misses.misses(),
+        steps=None if steps is None else steps.steps(pair),
     )
 
 

@@ -121,11 +121,14 @@ class Opened:
 
     def _pair_command(self) -> PairCommand:
         """Return the command that shows two requests of its logs side by side: read and rendered as here."""
-        size = self.planned.plan.engine.block_size
+        planned = self.planned
+        size, hosted = planned.plan.engine.block_size, planned.plan.hosted
+        in_engine = self.chat_template is None and planned.has_hosted_models
         options = flags(
             tokenizer=self.tokenizer,
             chat_template=self.chat_template,
-            block_size=size if size != EngineConfig.block_size else None,
+            block_size=size if not hosted and (in_engine or size != EngineConfig.block_size) else None,
+            provider=self.options.caching.provider if hosted and not planned.has_hosted_models else None,
         )
         return PairCommand(options, self.options.reading.log_format)
 

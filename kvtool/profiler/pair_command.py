@@ -29,17 +29,25 @@ class PairCommand:
     def example(self, cause: SlotCause) -> ExamplePair | None:
         """Return two requests that show a cause; None if there are none, or if they cannot be read again."""
         pair = cause.pair
-        if pair is None or not (_can_be_read(pair.earlier.path) and _can_be_read(pair.later.path)):
+        was, now, command = (None, None, None) if pair is None else self.shown(pair.earlier, pair.later)
+        if pair is None or was is None or now is None or command is None:
             return None
-        was, now = name_of(pair.earlier), name_of(pair.later)
-        command = ["kvtool", "diff-prompts", *self.flags, *self._format(pair.earlier, pair.later), was, now]
         return ExamplePair(
             was=was,
             now=now,
-            command=shlex.join(command),
+            command=command,
             was_line=Snippet(text=pair.was.text, start=pair.was.start, stop=pair.was.stop),
             now_line=Snippet(text=pair.now.text, start=pair.now.start, stop=pair.now.stop),
         )
+
+    def shown(
+        self, earlier: RequestName | None, later: RequestName | None
+    ) -> tuple[str | None, str | None, str | None]:
+        """Return the names of two requests and the command that shows them; None for each that cannot be read again."""
+        if earlier is None or later is None or not (_can_be_read(earlier.path) and _can_be_read(later.path)):
+            return None, None, None
+        was, now = name_of(earlier), name_of(later)
+        return was, now, shlex.join(["kvtool", "diff-prompts", *self.flags, *self._format(earlier, later), was, now])
 
     def _format(self, *names: RequestName) -> tuple[str, ...]:
         if self.log_format is not None:

@@ -54,8 +54,6 @@ _NAME_A_MODEL = (
     "or `model` among the engine's options in a file"
 )
 _DEFAULTS = ("one request at a time", "unlimited cache")
-_LOOKED_AT = 32
-"""Requests at the front of a log that say whose models these are."""
 _MOST_BLOCKS = 10_000_000
 """Bound against mistakes: the cache's tables would take gigabytes of memory."""
 
@@ -83,6 +81,7 @@ class PlannedRun:
         if rules is not None and rules.hosted:
             first = _first_turn(source)
             rules = replace(rules, epoch=None if first is None else first.epoch)
+        self._turns = turns
         self.model = self.run_model.name
         if options.measuring.load_format == "dummy" and self.run_model.given is None:
             raise KvtoolError("--load-format dummy needs a --model")
@@ -146,6 +145,13 @@ class PlannedRun:
             model_from=model_from,
             models=self.run_model.models if model_from in ("log", "unknown") and not provided else None,
         )
+
+    @property
+    def has_hosted_models(self) -> bool:
+        """Return whether a provider's models answered the log, whichever cache is simulated."""
+        from kvtool.profiler.reported.hosted_log import are_hosted
+
+        return are_hosted(self._turns, self.run_model.models)
 
     def _served(self, engine: EngineConfig, kv_dtype: str, *, alone: bool) -> ServedCache | None:
         """Return the KV cache of the model that is named, as vLLM plans it; None where none is, or where other rules are followed.
@@ -555,7 +561,9 @@ def _trace_block_size(source: YamlSource | LogSource) -> int | None:
 
 def _first_turns(source: LogSource) -> list[Turn]:
     """Return the first request of each of the first conversations."""
-    found = (conversation.next_turn(None) for conversation in islice(source.conversations(), _LOOKED_AT))
+    from kvtool.profiler.reported.hosted_log import LOOKED_AT
+
+    found = (conversation.next_turn(None) for conversation in islice(source.conversations(), LOOKED_AT))
     return [turn for turn in found if turn is not None]
 
 

@@ -292,6 +292,7 @@ class Profiler:
             editable=self.edits is not None and bool(self.edits.files),
             by=tokens_by(self.wanted.by),
             told=self._money_sections(result, off),
+            pair=self.pair_command,
         )
         apart = plan.cache is None or plan.cache.engine is None or plan.cache.engine.rules.scopes
         if self.wanted.advice and apart and not result.partial and len(result.book(ObservableBook).tenants) > 1:

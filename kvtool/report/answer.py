@@ -8,12 +8,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report, lost_tokens
+from kvtool.results.steps import Steps
 from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
@@ -21,6 +22,8 @@ _NOTICEABLE = 0.0005
 _HEALTHY = "nothing that is known to have been cached"
 _SEVERAL = 2
 _FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
+_NO_LOSS = ("hit", "first_use", "unique", "displaced", "partial_block", "last_token")
+"""Fates of text that is sent for the first time, or that no prefix contains."""
 _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
 """The settings that a fix of the run was tried with, in the words of the fix."""
 _NO_GAIN = "(tested: "
@@ -40,16 +43,27 @@ class Answer:
     todo: str = ""
     command: tuple[str, ...] = ()
     change: str = ""
+    steps: str = ""
+    """Whether requests of sessions begin with the request before them."""
+    broken: bool = False
 
     @property
     def lines(self) -> list[tuple[str, str]]:
         """Return each line that has text, with its label."""
-        lines = [("Hit rate", self.rate), ("Not reused", self.lost), ("Next", self.todo)]
+        steps = "Breaks" if self.broken else "Stable"
+        lines = [("Hit rate", self.rate), (steps, self.steps), ("Not reused", self.lost), ("Next", self.todo)]
         return [(label, text) for label, text in lines if text]
 
 
 def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence[str] = ()) -> Answer:
-    """Return the three lines of a report. `command` made it, `optimize` edits its workload; the default is made of its name."""
+    """Return the lines of a report. `command` made it, `optimize` edits its workload; the default is made of its name."""
+    answer = _answer(report, command=command, optimize=optimize)
+    if report.steps is None:
+        return answer
+    return replace(answer, steps=steps_told(report.steps), broken=report.steps.broken > 0)
+
+
+def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) -> Answer:
     finding = worst_finding(report)
     rate, lost = _rate(report), _lost(report, finding)
     misses = report.misses
@@ -120,7 +134,35 @@ def _rate(report: Report) -> str:
         return f"{percent(now)} now, {percent(reachable)} with {_unlimited(report)}"
     if any(finding.tokens_lost and finding.fix for finding in report.findings):
         return f"{percent(now)} now; a larger cache hits no more"
+    if report.steps is not None and report.steps.broken:
+        return f"{percent(now)}; sessions break their own prefix"
     return f"{percent(now)}, the maximum for these prompts as written"
+
+
+def steps_told(steps: Steps) -> str:
+    """Say whether each request of a session begins with the one before it, or which do not."""
+    if not steps.broken:
+        begin = "begins" if steps.steps == 1 else "begin"
+        return f"{steps.steps:,} of {plural(steps.steps, 'step')} {begin} with the step before"
+    begin = "does not begin" if steps.broken == 1 else "do not begin"
+    text = f"{steps.broken:,} of {plural(steps.steps, 'step')} {begin} with the step before"
+    text += f" ({plural(steps.lost_tokens, 'token')} computed again)"
+    if not steps.breaks:
+        return text
+    first = steps.breaks[0]
+    costliest = "the costliest is" if steps.broken > 1 else "it is"
+    where = first.now or f"request {first.request}"
+    return f"{text}; {costliest} {where}, which differs in {first.place}"
+
+
+def _is_stable(report: Report) -> bool:
+    """Return whether all requests of sessions begin with the one before them."""
+    return report.steps is not None and not report.steps.broken
+
+
+def _broken_pair(report: Report) -> str | None:
+    """Return the command that shows the costliest step that breaks."""
+    return next((each.command for each in report.steps.breaks if each.command), None) if report.steps else None
 
 
 def _unlimited(report: Report) -> str:
@@ -139,7 +181,7 @@ def _lost(report: Report, finding: Finding | None) -> str:
         part = percent(finding.tokens_lost / max(totals.prompt_tokens, 1))
         return f"{plural(finding.tokens_lost, 'token')} ({part}){group}{line}: {claim}"
     lost = lost_tokens(totals)
-    if not lost:
+    if not lost or (_is_stable(report) and all(not count or fate in _NO_LOSS for fate, count in report.fates.items())):
         return ""
     fates = [(fate, count) for fate, count, _ in fate_shares(report.fates) if count and fate != "hit"]
     fate, count = fates[0]
@@ -175,6 +217,8 @@ def _next(
         return "Run again with the setting that helped", tried, setting[1]
     if finding is not None and finding.fix and finding.tried is None and _NO_GAIN not in finding.fix:
         return f"{finding.fix[:1].upper()}{finding.fix[1:]}. Then run again", command, ""
+    if (pair := _broken_pair(report)) is not None:
+        return "Compare the two requests of this step", shlex.split(pair)[1:], ""
     floor = int(report.totals.hit_rate * 100) / 100
     if not report.gates and floor > 0:
         return "Fail the build if the hit rate drops below today's", *_flagged(command, min_hit_rate=f"{floor:.2f}")

@@ -18,6 +18,7 @@ from kvtool.results.isolation import Isolation
 from kvtool.results.misses import CacheMisses
 from kvtool.results.money import Money, Predicted, Reported
 from kvtool.results.run_times import Decode, Quantiles, Ttft
+from kvtool.results.steps import Steps
 from kvtool.results.verdict import Check
 from kvtool.results.views import Views
 
@@ -267,6 +268,8 @@ class Report(Document):
     misses: CacheMisses | None = None
     """Where the log reports usage: what was cached and not read, by cause."""
     isolation: Isolation | None = None
+    steps: Steps | None = None
+    """Requests of sessions, where any goes on with another one."""
     kv_events: EventReads | None = None
     """What the KV events of a server say of these requests."""
 

@@ -56,6 +56,7 @@ SCHEMAS = {
         Schema("prices", "kvtool prices --json", "kvtool.results.documents.prices", "PricesDocument"),
         Schema("logs", "kvtool logs --json", "kvtool.results.documents.log_contents", "LogsDocument"),
         Schema("sessions", "kvtool sessions --json", "kvtool.results.documents.agent_sessions", "SessionsDocument"),
+        Schema("agent-probe", "kvtool probe --json", "kvtool.results.documents.agent_probe", "AgentProbe"),
         Schema("replay", "kvtool replay --json", "kvtool.results.documents.reconciliation", "ReplayDocument"),
         Schema("what-if", "kvtool what-if --json", "kvtool.results.documents.what_if", "WhatIfDocument"),
         Schema("trace", "kvtool trace --json", "kvtool.results.documents.traced_logs", "TraceDocument"),

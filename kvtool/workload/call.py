@@ -146,6 +146,8 @@ class Call:
     """Whether its call has other prompts, too: then its server reports the tokens of all together, and the cached ones of one."""
     responses: bool = False
     """Whether the record is a request of OpenAI's Responses API, which goes to a page of its own."""
+    retried: bool | None = None
+    """Whether its headers say that it was sent before; None where they say nothing of it."""
     fields: tuple[tuple[str, str], ...] = ()
     """Scalar fields of its record beside prompt and answer, by path, each with a word or a digest of its value."""
 

@@ -20,8 +20,9 @@ from kvtool.errors import KvtoolError
 from kvtool.profiler.run.run_books import RowBook
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced
+from kvtool.workload.call import NO_CALL, CallSettings
 from kvtool.workload.render import Renderer
-from kvtool.workload.turn import HashedPrompt, Turn
+from kvtool.workload.turn import HashedPrompt, RequestName, Turn
 from tests.accounting.rule_runs import account, numbers, turn
 
 OPENAI = find_provider("openai")
@@ -143,6 +144,24 @@ def test_a_request_without_marks_has_one_at_its_last_block(byte_renderer: Render
     known = len("system:You are a helpful thing.\nuser:First question?")
     assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, known, 0]
     assert result.ledger.fates()["unmarked"] == len("\n") + len("system:You are a helpful thing.\nuser:")
+
+
+@pytest.mark.parametrize("explicit", [(), (0,)])
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_mark_of_the_whole_request_is_one_at_its_last_block(
+    explicit: tuple[int, ...], whole: bool, byte_renderer: Renderer
+) -> None:
+    """Anthropic's automatic caching uses one of the four breakpoints, beside those of blocks."""
+    system, ask = message("system", "You are a helpful thing.", marks=explicit), message("user", "First question?")
+    answer, again = message("assistant", "An answer."), message("user", "And the second?")
+    call = replace(NO_CALL, settings=CallSettings(cache_ttl="5m" if whole else None))
+    turns = [chat(system, ask, call=call), chat(system, ask, answer, again, call=call)]
+    for [sent] in turns:
+        sent.name = RequestName("log.jsonl", 1)
+    result = account(byte_renderer, CacheRules(provider=SMALL_MARKS), *turns)
+    lead, both = len("system:You are a helpful thing."), len("system:You are a helpful thing.\nuser:First question?")
+    expected = both if whole else lead if explicit else 0
+    assert [row.hit_tokens for row in result.book(RowBook).rows] == [0, expected]
 
 
 def test_below_the_minimum_nothing_is_stored(byte_renderer: Renderer) -> None:

@@ -136,3 +136,17 @@ def test_what_a_program_gives(folder):
     assert side_of_value("p", json.dumps(body("Be kind.", "x")["messages"]).encode()).turn.messages[1]["content"] == "x"
     with pytest.raises(KvtoolError, match="no prompt found"):
         side_of_value("p", b'{"answer": 42}')
+
+
+@pytest.mark.parametrize("name", ["b.body", "saved", "0001.req", "b.body.gz"])
+def test_a_body_is_a_chat_whatever_its_file_is_called(name, folder):
+    data = json.dumps(body("Be kind.", "hi")).encode()
+    (folder / name).write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    assert said(name) == ["Be kind.", "hi"]
+
+
+@pytest.mark.parametrize("text", ["{{ name }} asks.", '{"a": 1}', "[1, 2]", "{broken", "Be kind."])
+def test_what_is_no_chat_stays_a_text(text, folder):
+    (folder / "prompt.j2").write_text(text)
+    (side,) = read_sides(["prompt.j2"])
+    assert str(side.turn.text) == text

@@ -49,7 +49,7 @@ def test_a_clock_in_the_description_of_a_tool(kvtool: Command) -> None:
 
     first, *rest = findings(kvtool, [record(n) for n in range(12)])
     assert not rest
-    assert (first["code"], first["tier"], first["logged"]["part"]) == ("KV101", "P3", "tools")
+    assert (first["code"], first["tier"], first["logged"]["part"]) == ("KV101", "P3", "tools[1] book.description")
     assert first["fix"].startswith("keep the tool definition constant")
     assert first["rerun"]["group_after"] > first["rerun"]["group_before"]
 

@@ -86,8 +86,9 @@ def looked_up(mark: int, lookback: int) -> range:
 def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     """Return the content blocks of a request; one without messages is one block.
 
-    A request without marks from the log of a provider that needs marks stores nothing, unless it asks for automatic caching. Any
-    other request counts as asking for it, at its last block. With an implicit breakpoint, there is one at the last question and
+    A request without marks from the log of a provider that needs marks stores nothing, unless it asks for automatic caching, with a
+    `cache_control` of the whole request: that is a breakpoint at its last block, beside those of blocks. Any other request counts
+    as asking for it. With an implicit breakpoint, there is one at the last question and
     one after the leading system text. If there are more marks than the provider takes, the latest count.
     """
     count, settings = len(job.ids), job.turn.call.settings
@@ -129,10 +130,10 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
         own = sorted({end for end in (lead_end, last or ordered[-1]) if end in ends})
         marked = {**dict(list(asked.items())[-max(provider.most - len(own), 0) :]), **dict.fromkeys(own)}
         extra = frozenset([*sorted(message_ends)[-_MESSAGE_ENDS - 1 :], lead_end])
-    elif (
-        not asked and not provider.implicit and (settings.cache_ttl or not provider.needs_mark or job.turn.name is None)
+    elif not provider.implicit and (
+        settings.cache_ttl or (not asked and (not provider.needs_mark or job.turn.name is None))
     ):
-        marked = {ordered[-1]: _seconds(settings.cache_ttl)}
+        marked.setdefault(ordered[-1], _seconds(settings.cache_ttl))
     if provider.implicit:
         extra |= {*list(asked)[:_FIRST_MARKS], *list(asked)[-_LATEST_MARKS:]}
     kept = dict(sorted(marked.items())[-provider.most :])

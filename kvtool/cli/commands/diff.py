@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config.command_line import CommandLine
 from kvtool.config.option import Argument, Option, only
-from kvtool.config.options.run_options import Reading, Rendering, Serving
+from kvtool.config.options.run_options import Caching, Reading, Rendering, Serving
 from kvtool.config.options.shown_options import Configured, Showing
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
@@ -20,6 +20,7 @@ from kvtool.text.terminal.streams import check_piped
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kvtool.diff.side_inputs import InputSide
     from kvtool.diff.sides import Rendered
     from kvtool.results.document_base import Document
     from kvtool.text.tokens.tokenizer import Tokenizer
@@ -44,6 +45,7 @@ class DiffCommand(Command):
     rendering: Rendering
     reading: Annotated[Reading, only("log_format", "allow_outside")]
     serving: Annotated[Serving, only("block_size")]
+    caching: Annotated[Caching, only("provider")]
     tokens: Annotated[bool, Option("Show the token ids around the difference.")] = False
     exit_code: Annotated[bool, Option("Exit 1 if the prompts differ.")] = False
     configured: Configured
@@ -66,6 +68,7 @@ class DiffCommand(Command):
             tokenizer = tokenizer or engine.tokenizer
             chat_template = chat_template or engine.chat_template
             block_size = engine.block_size if block_size is None else block_size
+        by_provider = block_size is None and chat_template is None
         if block_size is None:
             block_size = EngineConfig.block_size
         if block_size < 1:
@@ -85,9 +88,16 @@ class DiffCommand(Command):
         from kvtool.text.tokens.tokenizer import load_tokenizer
         from kvtool.workload.render import Renderer
 
+        if self.caching.provider is not None:
+            from kvtool.accounting.caches.providers import find_provider
+
+            find_provider(self.caching.provider)  # one that is not known is an error
+            by_provider = chat_template is None
+        else:
+            by_provider = by_provider and _are_hosted(sides, tokenizer)
         renderer = Renderer(
             lambda: load_tokenizer(tokenizer, offline=self.showing.offline),
-            lambda loaded: ChatTemplate.load(chat_template, loaded),
+            lambda loaded: ChatTemplate.hosted(loaded) if by_provider else ChatTemplate.load(chat_template, loaded),
         )
         if chat_template is not None:
             _ = renderer.chat_template  # a file that is named must be there, whether a side needs it or not
@@ -100,6 +110,21 @@ class DiffCommand(Command):
         else:
             shown(self.showing.console())
         return int(self.exit_code and not all(_same(rendered[0], other) for other in rendered[1:]))
+
+
+def _are_hosted(sides: Sequence[InputSide], tokenizer: str | None) -> bool:
+    """Return whether a provider serves these requests, which then reads them in its own order: tools, system, messages.
+
+    It is decided as `kvtool profile` decides it, by the beginning of the logs.
+    """
+    if all(side.turn.messages is None for side in sides):
+        return False
+    from kvtool.accounting.logged_models import LoggedModels
+    from kvtool.diff.side_inputs import first_turns
+    from kvtool.profiler.reported.hosted_log import LOOKED_AT, are_hosted
+
+    turns = first_turns((side.path for side in sides), LOOKED_AT)
+    return are_hosted(turns or [side.turn for side in sides], LoggedModels(tokenizer))
 
 
 Show = tuple["Callable[[], Document]", "Callable[[Console], None]"]

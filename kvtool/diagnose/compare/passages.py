@@ -239,7 +239,15 @@ def value_around(a: str, range_a: Range, b: str, range_b: Range) -> Value:
             inner = _named_value(a, trimmed[0], b, trimmed[1])
             if inner.kind is not OTHER:
                 return inner
+        (first_a, _), (first_b, _) = trimmed
+        first = _named_value(a, (first_a, first_a), b, (first_b, first_b))  # as text after it may differ, too
+        if first.kind is not OTHER and _holds(first.a, first_a) and _holds(first.b, first_b):
+            return first
     return found
+
+
+def _holds(value: Range, at: int) -> bool:
+    return value[0] <= at < value[1]
 
 
 def _named_value(a: str, range_a: Range, b: str, range_b: Range) -> Value:

@@ -21,8 +21,6 @@ from kvtool.text.structure.sentences import words_in
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
-TOOLS_PART = "tools"
-"""The part of a slot that is in the definition of a tool."""
 _MOST_TOOLS = 10_000
 _ROLES = ("system", "developer", "user")
 """Roles under which an application sends text of its own; an answer or the output of a tool is bound to its own."""

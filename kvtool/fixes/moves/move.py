@@ -13,7 +13,7 @@ from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin
 from kvtool.fixes.moves.split_text import contained_units, leads_on, parted, units_last
-from kvtool.fixes.turn_texts import texts_of
+from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.cache_marks import is_marked, marks_on
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
@@ -187,7 +187,7 @@ def destination(slot: Slot, *, within: bool = False, after_mark: bool = False) -
 
 
 def _is_in_message(slot: Slot) -> bool:
-    return slot.part == "system" or slot.part.endswith(")")
+    return bool(role_of_part(slot.part)) or slot.part.endswith(")")
 
 
 def ends_after_mark(turns: Sequence[Turn], change: Callable[[Turn], Turn]) -> bool:

@@ -13,6 +13,8 @@ from kvtool.results.choices import SIZES
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 
+LOOKED_AT = 32
+"""Requests at the front of a log that say whose models these are."""
 _ENGINE = (
     *SIZES,
     *("block_size", "gpu_memory_utilization", "max_model_len", "max_num_batched_tokens"),
@@ -40,12 +42,7 @@ class HostedLog:
 def hosted_log(
     options: RunOptions, asked: EngineOptions, turns: Sequence[Turn], models: LoggedModels
 ) -> HostedLog | None:
-    """Detect hosted models by a log's first requests: more are hosted than are of known weights. None for an engine's log, or if an
-    engine is requested.
-
-    A model is hosted if a dated rule applies to it: names of open weights have no provider, unless the log names the API. A model
-    of which neither rules nor weights are known says nothing.
-    """
+    """Detect hosted models by a log's first requests. None for an engine's log, or if an engine is requested."""
     said = (options.serving, options.caching, asked)
     if any(getattr(of, name, None) is not None for of in said for name in _ENGINE):
         return None
@@ -58,15 +55,22 @@ def hosted_log(
     )
     if engine_run or options.caching.use_timestamps or options.predicting.model is not None:
         return None
+    return HostedLog(timed=turns[0].arrival is not None) if are_hosted(turns, models) else None
+
+
+def are_hosted(turns: Sequence[Turn], models: LoggedModels) -> bool:
+    """Return whether more of these requests went to hosted models than to models of known weights.
+
+    A model is hosted if a dated rule applies to it: names of open weights have no provider, unless the log names the API. A model
+    of which neither rules nor weights are known says nothing.
+    """
     hosted = own = 0
     for turn in turns:
         if _has_rules(turn):
             hosted += 1
         elif turn.call.model is not None:
             own += models.find(turn.call.model) is not None
-    if hosted <= own or any(turn.hashed is not None for turn in turns):
-        return None
-    return HostedLog(timed=turns[0].arrival is not None)
+    return hosted > own and all(turn.hashed is None for turn in turns)
 
 
 def _has_rules(turn: Turn) -> bool:

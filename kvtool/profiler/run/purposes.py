@@ -29,6 +29,7 @@ from kvtool.profiler.run.run_loop import RunLoop
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.run.source_readers import read_by_two, read_divided, read_plainly
+from kvtool.profiler.steps.step_book import StepBook
 from kvtool.results.choices import By, misses_by, tokens_by
 from kvtool.workload.kept_requests import KeptRequests, KeptTrace
 from kvtool.workload.turn import Turn
@@ -97,6 +98,7 @@ def explained_run(
     if as_they_are:
         books += [
             SampleBook(),
+            StepBook(),
             None if traits.salted else SaltBook(),
             SensitiveBook(),
             BoundaryBook(plan.base_block, whole_prompt_may_hit=traits.whole_prompt_may_hit),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS
+from kvtool.diagnose.tool_places import in_tools
+from kvtool.diff.prompts import CHAT_TEMPLATE
 from kvtool.lint.probe.probing import FoundLeak, ProbeResult
 from kvtool.report.terminal.lines import put_head
 from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
@@ -66,7 +67,7 @@ def _place(leak: FoundLeak, plain: bool) -> str:
     spot = leak.difference.a
     if spot is None:
         return "in the prompt"
-    if spot.part in (TOOLS, CHAT_TEMPLATE):
+    if in_tools(spot.part) or spot.part == CHAT_TEMPLATE:
         return spot.part
     if spot.part:
         return f"{sanitize(spot.part, ascii_only=plain)}, character {spot.character or 0:,}"

@@ -344,13 +344,17 @@ class LogSource:
         )
 
     def _in_order(self, state: PassState, *, values: bool) -> Iterator[LogEntry | KvtoolError]:
+        from kvtool.workload.logs.records.retries import RETRY, Retries
         from kvtool.workload.logs.source_survey import Repeated
 
         survey = self._surveyed()
-        repeated = Repeated(survey.doubles)
+        repeated, retries = Repeated(survey.doubles), Retries()
         for found in self._as_they_come(survey, state, values=values):
             if not isinstance(found, KvtoolError) and repeated.has(found):
                 state.repeated += len(found.turns)
+                continue
+            if not isinstance(found, KvtoolError) and len(found.turns) == 1 and retries.has(found.first):
+                state.left_out.add(RETRY, found.first.place or Place(found.path))
                 continue
             yield found
 
@@ -469,13 +473,9 @@ class LogSource:
     def _is_log(self, path: str) -> bool:
         """Return whether a file that is a prompt by its name is a log by what is in it."""
         if path not in self._text_logs:
-            from kvtool.workload.logs.files.file_kinds import kind_of
+            from kvtool.workload.logs.files.file_kinds import has_text_records
 
-            try:
-                with open_bytes(self._spool.file(path), path) as reader:
-                    self._text_logs[path] = kind_of(reader, path, text=True) is not None
-            except KvtoolError:  # reading reports it
-                self._text_logs[path] = False
+            self._text_logs[path] = has_text_records(self._spool.file(path), path)
         return self._text_logs[path]
 
 

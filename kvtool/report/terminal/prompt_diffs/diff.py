@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kvtool.diagnose.codes import find_entry
-from kvtool.diff.prompts import CHAT_TEMPLATE, TOOLS, Difference, PromptDiff
+from kvtool.diagnose.tool_places import in_tools
+from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
 from kvtool.results.documents.diff import Spot, Trial
@@ -108,8 +109,9 @@ def _totals(console: Console, diff: PromptDiff) -> None:
 
 def place_of(spot: Spot, plain: bool, name: str = "") -> str:
     """`path:line:column`; in a chat also the message and the character in it. `name` is the side, for what no file holds."""
-    if spot.part == TOOLS:
-        return f"{shown_path(name, plain)} tools" if name else TOOLS
+    if in_tools(spot.part):
+        part = sanitize(spot.part, ascii_only=plain)
+        return f"{shown_path(name, plain)} {part}" if name else part
     place = f"{shown_path(spot.path, plain)}:{spot.line}:{spot.column}"
     if spot.part == CHAT_TEMPLATE:
         return f"{CHAT_TEMPLATE} {place}"
@@ -124,6 +126,8 @@ def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
     """Return the places of both sides, without names that the header has; what is the same on both once."""
     if a.character is not None and b.character is not None:
         places = [_within(spot, plain) for spot in (a, b)]
+    elif in_tools(a.part) and in_tools(b.part):
+        places = [sanitize(spot.part, ascii_only=plain) for spot in (a, b)]
     elif not a.part and not b.part and (a.path, b.path) == names:
         side = ("", "") if (a.line, a.column) == (b.line, b.column) else ("a: ", "b: ")
         places = [f"{side[at]}line {spot.line:,}, column {spot.column:,}" for at, spot in enumerate((a, b))]

@@ -14,7 +14,8 @@ from functools import cache
 from importlib import import_module
 from typing import NamedTuple
 
-from kvtool.text.files.compressed import HEAD
+from kvtool.errors import KvtoolError
+from kvtool.text.files.compressed import HEAD, open_bytes
 from kvtool.text.files.json_stream import RawRecord
 
 
@@ -71,6 +72,15 @@ def kind_of(reader: io.BufferedReader, path: str, *, text: bool = False) -> File
             if kind.begins(head, path):
                 return kind
     return None
+
+
+def has_text_records(file: str, path: str | None = None) -> bool:
+    """Return whether a file that is a prompt by its name is a log by its contents. `path` is what the user calls it."""
+    try:
+        with open_bytes(file, path or file) as reader:
+            return kind_of(reader, path or file, text=True) is not None
+    except KvtoolError:  # reading it reports what is wrong
+        return False
 
 
 def file_kinds() -> Iterator[FileKind]:

@@ -16,9 +16,12 @@ import numpy as np
 
 from kvtool.text.bounded_number import exact_number, whole_number
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, ReportedMiss, Usage
+from kvtool.workload.logs.records.caller_ids import private_user
+from kvtool.workload.logs.records.endpoint_models import model_in_address
 from kvtool.workload.logs.records.failed_calls import why_failed
 from kvtool.workload.logs.records.record import RESPONSES, Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import LeftOut
+from kvtool.workload.logs.records.retries import is_retry
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_in_answer, usage_of
 from kvtool.workload.turn import Ids
@@ -55,9 +58,13 @@ _LONGEST_SCHEMA = 200  # characters that are compared as they are; longer ones b
 _MOST_ID = 1 << 31  # token ids are int32
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
+_HEADERS = ("headers", "request_headers")
+_ADDRESSES = ("url", "endpoint", "path", "request_path", "api_path")
 _OF_CALL = frozenset(
     (
         *(
+            *_HEADERS,
+            *_ADDRESSES,
             *_MODELS,
             *_PROVIDERS,
             *TENANTS,
@@ -81,7 +88,7 @@ _FAIL_STATUSES = ("status_code", "statusCode", "response_status", "http_status",
 _FAILED_WORDS = frozenset(("error", "errored", "failed", "failure", "cancelled", "canceled", "expired", "timeout"))
 _ANSWERS = ("choices", "output", "content", "candidates")
 _FAILS = ("error", "exception", "error_str", "error_message", "exception_message")
-_PLACES = ("url", "endpoint", "path", "request_path", "api_path", "call_type", "operation", "request_type")
+_PLACES = (*_ADDRESSES, "call_type", "operation", "request_type")
 _OTHER_ENDPOINT = re.compile(r"(embedding|moderation|rerank|image_generation|images/|transcription|speech)s?")
 _KINDS = {"image_generation": "image", "images/": "image"}
 _OTHER_MODEL = re.compile(r"(?:^|[-/])(?:text-)?(embedding|embed|moderation|rerank(?:er)?|whisper|tts|dall-e)(?:-|$)")
@@ -122,9 +129,12 @@ def call_of(
     usage = _usage(record, response, at) if counts else None
     status = _first(said, _STATUSES)
     return Call(
-        model=_word(_first(said, _MODELS)) or _word(response.get("model")) or _word(response.get("modelVersion")),
+        model=_word(_first(said, _MODELS))
+        or _word(response.get("model"))
+        or _word(response.get("modelVersion"))
+        or model_in_address(_first(said, _ADDRESSES)),
         provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
-        tenant=_word(_first(said, TENANTS)) or _tenant_in(record),
+        tenant=private_user(_word(_first(said, TENANTS)) or _tenant_in(record)),
         usage=usage,
         scope=_scope(record, said),
         settings=_settings(record, response, images),
@@ -139,6 +149,7 @@ def call_of(
         incomplete=incomplete,
         streamed=record.fields.get("stream") is True,
         system_blocks=blocks,
+        retried=is_retry(_first(said, _HEADERS)),
     )
 
 
@@ -302,7 +313,7 @@ def _scope(record: Record, said: dict[str, Any]) -> CacheScope:
 
 
 def _header(record: Record, wanted: str) -> str | None:
-    headers = record.first("headers", "request_headers")
+    headers = record.first(*_HEADERS)
     if not isinstance(headers, dict):
         return None
     return next((_word(value) for name, value in headers.items() if name.lower() == wanted), None)

@@ -36,6 +36,8 @@ _ASKS = frozenset(
     )
 )
 """Fields that only a client sets: a record that has one is a request."""
+_OF_TOOLS = ("name", "description", "parameters", "strict", "format")
+"""What a model reads of a tool; `format` is the grammar of a custom one."""
 _ARGUMENTS = ("kwargs", "model_parameters", "modelParameters", "parameters", "optional_params", "invocation_params")
 """Where loggers keep what a request says beside its messages."""
 
@@ -187,14 +189,19 @@ def message_at(record: Record, item: Any, label: str, *path: str | int) -> list[
     return without_anthropic_blocks(message) if isinstance(content, list) else [message]
 
 
-def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: str) -> Any:
-    """Return the content of a message: text, or a list of parts whose texts are traced, or None."""
+def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: str, *, numbered: bool = False) -> Any:
+    """Return the content of a message: text, or a list of parts whose texts are traced, or None.
+
+    `numbered`: each part of the list has its number in its name, as `system[2]`.
+    """
     if value is None:
         return None
     if not isinstance(value, list):
         return record.text(value, *path, part=part, name=f"the content of {part}")
     parts: list[Any] = []
+    whole = part
     for i, item in enumerate(value):
+        part = f"{whole}[{i}]" if numbered else whole
         if isinstance(item, dict) and not isinstance(item.get("type"), str | None):
             wrong = f"the content of {part} has a part with a `type` that is {kind(item['type'])}, not text"
             raise record.error(wrong, *path, i, "type")
@@ -255,14 +262,20 @@ def tools_of(record: Record) -> list[Any] | None:
     for i, tool in enumerate(tools):
         if not isinstance(tool, dict):
             raise record.error(f"{name}[{i}] must be an object, not {kind(tool)}", name, i)
-        if "function" in tool or "name" not in tool:
-            result.append(tool)
-            continue
-        function = {key: tool[key] for key in ("name", "description", "parameters", "strict") if key in tool}
-        if "input_schema" in tool:
-            function["parameters"] = tool["input_schema"]
-        result.append({"type": "function", "function": function, **_mark_of(tool)})
+        result.append(_tool(tool))
     return result or None
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a tool in that form; the tools of a namespace stay inside it."""
+    if "function" in tool or "name" not in tool:
+        return tool
+    function = {key: tool[key] for key in _OF_TOOLS if key in tool}
+    if "input_schema" in tool:
+        function["parameters"] = tool["input_schema"]
+    if isinstance(inner := tool.get("tools"), list):
+        function["tools"] = [_tool(each) if isinstance(each, dict) else each for each in inner]
+    return {"type": "function", "function": function, **_mark_of(tool)}
 
 
 def _mark_of(block: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from kvtool.text.traced import Origin, Traced
 from kvtool.workload.call import NO_CALL, Call
 from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.groups.session_names import session_of
+from kvtool.workload.logs.records.caller_ids import session_of_caller
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.turn import RequestName, Turn
 
@@ -202,7 +203,9 @@ class Record:
                     value = next((inner[name] for name in _SESSIONS if inner.get(name) is not None), value)
         if isinstance(value, dict):
             value = value.get("id")
-        return str(value) if isinstance(value, str | int) else None
+        if isinstance(value, str | int):
+            return str(value)
+        return next((found for each in (self.fields, *self.around) if (found := session_of_caller(each))), None)
 
     @property
     def session(self) -> str:

@@ -22,7 +22,12 @@ from kvtool.workload.logs.records.record import Record, Where, kind, seconds, te
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
-_LINES = frozenset(("session_meta", "response_item", "compacted", "turn_context", "event_msg"))
+_LINES = frozenset(
+    (
+        *("session_meta", "response_item", "compacted", "turn_context", "event_msg"),
+        *("world_state", "token_usage_record"),
+    )
+)
 _ITEMS = frozenset(
     (
         *("message", "reasoning", "function_call", "function_call_output", "local_shell_call", "custom_tool_call"),

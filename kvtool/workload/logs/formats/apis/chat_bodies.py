@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from kvtool.text.message import Message
 from kvtool.workload.logs.records.chat_records import content_of, messages_of, requests_of
+from kvtool.workload.logs.records.incomplete_prompts import NO_TOOLS
 from kvtool.workload.logs.records.record import Record, parsed_text
 from kvtool.workload.logs.records.record_format import Fields, Reading, RecordFormat, Turns
 
@@ -30,15 +31,29 @@ def chat_at(record: Record, name: str) -> Turns:
     if isinstance(value, str) and (parsed := parsed_text(value)) is not None:
         record = replace(record.holding({**record.fields, name: parsed}, name), in_text=True)
     messages = [*_system(record), *messages_of(record, record.list_of(name), name)]
-    return requests_of(record, messages, transcript="trajectory_format" in record.fields)
+    return requests_of(
+        record,
+        messages,
+        transcript="trajectory_format" in record.fields,
+        incomplete=NO_TOOLS if _lacks_tools(record, messages) else None,
+    )
+
+
+def _lacks_tools(record: Record, messages: list[Message]) -> bool:
+    """Return whether a saved session calls tools that it does not contain."""
+    if "system_prompt" not in record.fields or record.fields.get("tools"):
+        return False
+    return any(message.get("tool_calls") or message.get("role") == "tool" for message in messages)
 
 
 def _system(record: Record) -> list[Message]:
-    """Return Anthropic's `system`, which is beside the messages."""
-    value = record.fields.get("system")
-    if value is None:
+    """Return what is beside the messages: Anthropic's `system`, or the `system_prompt` of a saved session."""
+    name = next((name for name in ("system", "system_prompt") if record.fields.get(name) is not None), None)
+    if name is None or (name != "system" and not isinstance(record.fields[name], str)):
         return []
-    return [{"role": "system", "content": content_of(record, value, ("system",), "system")}]
+    value = record.fields[name]
+    numbered = isinstance(value, list) and len(value) > 1
+    return [{"role": "system", "content": content_of(record, value, (name,), "system", numbered=numbered)}]
 
 
 def trajectory(record: Record) -> Turns:

@@ -1,0 +1,269 @@
+"""A stub of the providers' APIs on loopback: it keeps each request and answers by a script, with true counts of tokens."""
+
+from __future__ import annotations
+
+import io
+import json
+import threading
+import time
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from kvtool.profiler.agents.stub_answers import StubTokens, write_answer, write_events
+from kvtool.profiler.agents.stub_script import Protocol, answer, read_request
+from kvtool.profiler.steps.step_book import common_characters
+
+_MOST_BYTES = 32 << 20
+"""Of a body, also after it is unpacked."""
+_MOST_REQUESTS = 2_000
+_MOST_KEPT = 256 << 20
+_KEPT_HEADERS = (
+    *("x-claude-code-session-id", "session-id", "session_id", "x-session-id"),
+    *("x-stainless-retry-count", "x-retry-count", "x-retry-attempt", "retry-count", "amz-sdk-request"),
+)
+"""Headers that say which session a request is of and whether it is a retry; no other one is kept."""
+_PROMPT = ("tools", "system", "systemInstruction", "instructions", "messages", "input", "contents")
+_CHARACTERS = 4
+"""Characters that the stub counts as a token."""
+_LEAST = 1_024
+"""Tokens from which on providers cache a prefix."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRequest:
+    """A request of a model. `run` names the run that sent it, `at` is the time in seconds since 1970."""
+
+    run: str
+    protocol: Protocol
+    path: str
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+    at: float
+
+
+@dataclass(slots=True)
+class StubTraffic:
+    """All that came: requests of models, and counts of what is none by its path or its fault."""
+
+    requests: list[KeptRequest] = field(default_factory=list)
+    any: int = 0
+    """Requests of any kind."""
+    unknown: dict[str, int] = field(default_factory=dict)
+    unreadable: int = 0
+    refused: int = 0
+    """Requests beyond the limits."""
+    bytes: int = 0
+
+
+class StubServer:
+    """Serves from a thread while it is used as a context. `run` names the run that now sends; `folder` is where its files are."""
+
+    def __init__(self) -> None:
+        self.traffic = StubTraffic()
+        self.run, self.folder = "", "."
+        self._lock = threading.Lock()
+        self._seen: list[str] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"stub": self}))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+
+    @property
+    def port(self) -> int:
+        return int(self._server.server_address[1])
+
+    def __enter__(self) -> StubServer:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def came(self) -> int:
+        """Count one more request of any kind; return how many came."""
+        with self._lock:
+            self.traffic.any += 1
+            return self.traffic.any
+
+    def note(self, *, unknown: str | None = None, unreadable: bool = False, refused: bool = False) -> None:
+        """Count what is no request of a model."""
+        with self._lock:
+            self.traffic.unreadable += unreadable
+            self.traffic.refused += refused
+            if unknown is not None and (unknown in self.traffic.unknown or len(self.traffic.unknown) < _MOST_REQUESTS):
+                self.traffic.unknown[unknown] = self.traffic.unknown.get(unknown, 0) + 1
+
+    def keep(self, request: KeptRequest, size: int) -> tuple[int, StubTokens] | None:
+        """Keep a request; return its number and its tokens, None where it is beyond the limits."""
+        text = _prompt_text(request.body)
+        with self._lock:
+            traffic = self.traffic
+            if len(traffic.requests) >= _MOST_REQUESTS or traffic.bytes + size > _MOST_KEPT:
+                traffic.refused += 1
+                return None
+            traffic.requests.append(request)
+            traffic.bytes += size
+            shared = max((common_characters(text, each) for each in self._seen), default=0)
+            self._seen.append(text)
+            cached = shared // _CHARACTERS
+            counted = StubTokens(max(len(text) // _CHARACTERS, 1), cached if cached >= _LEAST else 0)
+            return len(traffic.requests), counted
+
+
+class _Handler(BaseHTTPRequestHandler):
+    stub: StubServer
+    protocol_version = "HTTP/1.1"
+    timeout = 60
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as its base calls it
+        """Write nothing."""
+
+    def do_HEAD(self) -> None:
+        self._send({})
+
+    def do_GET(self) -> None:
+        self.stub.came()
+        if urlsplit(self.path).path.endswith("/models"):
+            names = [{"id": name, "object": "model", "type": "model", "display_name": name} for name in _MODELS]
+            self._send({"object": "list", "data": names, "has_more": False})
+        else:
+            self._send({})
+
+    def do_POST(self) -> None:
+        self.stub.came()
+        path = urlsplit(self.path).path
+        data = self._body()
+        if data is None:
+            self.stub.note(refused=True)
+            self._send({"error": {"message": "the body is too long"}}, 413)
+            return
+        protocol = _protocol_of(path)
+        try:
+            body = json.loads(_unpacked(data, self.headers.get("content-encoding", "")))
+        except (ValueError, OSError, EOFError, zlib.error):
+            body = None
+        if path.endswith(("/count_tokens", ":countTokens")) and isinstance(body, dict):
+            tokens = max(len(_prompt_text(body)) // _CHARACTERS, 1)
+            self._send({"totalTokens": tokens} if path.endswith(":countTokens") else {"input_tokens": tokens})
+        elif protocol is None:
+            self.stub.note(unknown=path)
+            self._send({"error": {"message": "kvtool's stub does not know this path"}}, 404)
+        elif not isinstance(body, dict):
+            self.stub.note(unreadable=True)
+            self._send({"error": {"message": "the body is no JSON object"}}, 400)
+        else:
+            self._answer(protocol, path, body, len(data))
+
+    def _answer(self, protocol: Protocol, path: str, body: dict[str, Any], size: int) -> None:
+        headers = {name: value for name in _KEPT_HEADERS if (value := self.headers.get(name)) is not None}
+        kept = self.stub.keep(KeptRequest(self.stub.run, protocol, path, headers, body, time.time()), size)
+        if kept is None:
+            self._send({"error": {"message": "too many requests for one probe"}}, 429)
+            return
+        number, counted = kept
+        model = body.get("model")
+        reply = answer(read_request(protocol, body), self.stub.folder)
+        made = write_answer(protocol, model if isinstance(model, str) else "stub", reply, counted, number)
+        if body.get("stream") is True or path.endswith(":streamGenerateContent"):
+            self._stream(protocol, made)
+        else:
+            self._send(made)
+
+    def _body(self) -> bytes | None:
+        """Return the body as it was sent; None for one that is too long or has no length."""
+        if self.headers.get("transfer-encoding", "").lower() != "chunked":
+            length = self.headers.get("content-length", "0")
+            if not length.isdecimal() or int(length) > _MOST_BYTES:
+                self.close_connection = True
+                return None
+            return self.rfile.read(int(length))
+        data = bytearray()
+        while True:
+            line = self.rfile.readline(64).split(b";")[0].strip()
+            try:
+                size = int(line, 16)
+            except ValueError:
+                size = -1
+            if size < 0 or len(data) + size > _MOST_BYTES:
+                self.close_connection = True
+                return None
+            data += self.rfile.read(size)
+            self.rfile.readline(64)
+            if not size:
+                return bytes(data)
+
+    def _send(self, value: Any, status: int = 200) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _stream(self, protocol: Protocol, made: dict[str, Any]) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        for name, event in write_events(protocol, made):
+            data = event if isinstance(event, str) else json.dumps(event)
+            self.wfile.write((f"event: {name}\n" if name else "").encode() + f"data: {data}\n\n".encode())
+        self.close_connection = True
+
+
+_MODELS = ("claude-sonnet-4-6", "gpt-5.5", "gemini-2.5-pro")
+
+
+def _protocol_of(path: str) -> Protocol | None:
+    if path.endswith("/messages"):
+        return "messages"
+    if path.endswith("/chat/completions"):
+        return "chat"
+    if path.endswith("/responses"):
+        return "responses"
+    return "gemini" if path.endswith((":generateContent", ":streamGenerateContent")) else None
+
+
+def _unpacked(data: bytes, encoding: str) -> bytes:
+    """Return a body without its compression; ValueError for one that is not known, or longer than allowed."""
+    match encoding.strip().lower():
+        case "" | "identity":
+            return data
+        case "gzip":
+            found = zlib.decompressobj(16 + zlib.MAX_WBITS).decompress(data, _MOST_BYTES + 1)
+        case "zstd":
+            import zstandard
+
+            try:
+                found = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(data)).read(_MOST_BYTES + 1)
+            except zstandard.ZstdError as error:
+                raise ValueError(encoding) from error
+        case _:
+            raise ValueError(encoding)
+    if len(found) > _MOST_BYTES:
+        raise ValueError("too long")
+    return found
+
+
+def _prompt_text(body: Mapping[str, Any]) -> str:
+    """Return the prompt of a body as a text that begins like that of a body which it goes on with."""
+    pieces: list[str] = []
+    for name in _PROMPT:
+        value = body.get(name) or []
+        pieces += [json.dumps(_without_marks(each)) for each in (value if isinstance(value, list) else [value])]
+    return "\n".join(pieces)
+
+
+def _without_marks(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_marks(each) for name, each in value.items() if name not in ("cache_control", "id")}
+    return [_without_marks(each) for each in value] if isinstance(value, list) else value

@@ -1,0 +1,1 @@
+"""Whether each request of a session begins with the request before it."""

@@ -1,0 +1,36 @@
+"""Steps of sessions: a request that goes on with the one before it, and whether it begins with all of its text."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from kvtool.results.document_base import Count, Model
+
+
+class BrokenStep(Model):
+    """A request that does not begin with the one before it.
+
+    `was` and `now` are their names for `kvtool diff-prompts`, which `command` calls; null where they are in no file. `place` is the
+    first field that differs; `kept_tokens` come before it, and `lost_tokens` are the rest of the request before.
+    """
+
+    request: str
+    session: str | None
+    was: str | None
+    now: str | None
+    command: str | None
+    place: str
+    code: str
+    what: str
+    kept_tokens: Count
+    lost_tokens: Count
+
+
+class Steps(Model):
+    """`steps` of `sessions`; `broken` of them lose `lost_tokens`. `breaks` are the costliest ones."""
+
+    sessions: Count
+    steps: Count
+    broken: Count
+    lost_tokens: Count
+    breaks: list[BrokenStep] = Field(default_factory=list)
