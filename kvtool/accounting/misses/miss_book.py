@@ -25,7 +25,7 @@ from kvtool.accounting.misses.prompt_states import (
     message_forms,
     tool_forms,
 )
-from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest
+from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest, is_short
 from kvtool.accounting.misses.sent_reasoning import ReasoningCuts, follow_reasoning
 from kvtool.accounting.misses.session_timelines import SessionTimelines
 from kvtool.accounting.misses.ttl_replay import TtlReplay
@@ -42,7 +42,6 @@ from kvtool.results.misses import (
 )
 from kvtool.results.money import known_amount_text
 from kvtool.text.terminal.numbers import plural
-from kvtool.workload.call import FEWER
 from kvtool.workload.jobs import Job
 
 if TYPE_CHECKING:
@@ -120,7 +119,7 @@ class MissBook(Book):
         request = ReportedRequest.of(job, entry, served)
         if request is None:
             self.unreported += 1
-            self.short += job.turn.call.incomplete == FEWER
+            self.short += is_short(job)
             return
         if self.epoch is None:
             self.epoch = job.turn.epoch

@@ -56,7 +56,7 @@ class ReportedRequest:
         if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
             return None
         lack = call.incomplete
-        if lack == FEWER and usage.prompt <= _MOST_FEWER * len(job.ids):
+        if lack == FEWER and not is_short(job):
             lack = None
         scope = call.scope
         key = CacheKey(
@@ -196,3 +196,10 @@ class ReportedRequest:
         if self.usage.written_5m or hour:
             return _MINUTES
         return None if self.rules is None else self.rules.ttl
+
+
+def is_short(job: Job) -> bool:
+    """Return whether the text of a prompt is too short for its reported tokens, counted with the tokenizer of this run, too."""
+    call = job.turn.call
+    prompt = None if call.usage is None else call.usage.prompt
+    return call.incomplete == FEWER and prompt is not None and prompt > _MOST_FEWER * len(job.ids)
