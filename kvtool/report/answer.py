@@ -203,9 +203,10 @@ def _next(
     if edit is not None:
         return f"Edit {place_of_finding(edit)}. Then run again", command, ""
     if proven:
-        shown = next((each.example.command for each in proven if each.example is not None), "")
-        if shown:
-            return "Fix the code that writes this line. Compare two affected requests", shlex.split(shown)[1:], ""
+        shown = next((each for each in proven if each.example is not None), None)
+        if shown is not None:
+            todo = f"Fix the code that writes {place_of_finding(shown)}. See a request before and after"
+            return todo, [*optimize, *needed_tiers(report)], ""
         return "Fix the code that writes this line. Then profile a new log", (), ""
     capacity = report.config.get("capacity_blocks")
     if report.fates.get("evicted") and isinstance(capacity, int) and capacity:

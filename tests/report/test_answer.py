@@ -54,8 +54,9 @@ def test_of_a_log_the_line_that_writes_it_is_to_be_changed() -> None:
     finding = fixed(in_source=False, path="a.jsonl", line=2, logged=place, example=pair)
     answer = answer_of(made_results.report(findings=[finding]))
     assert " after a.jsonl:2, messages[0] (system), line 3: " in answer.lost
-    assert answer.todo == "Fix the code that writes this line. Compare two affected requests"
-    assert answer.command == ("diff-prompts", "a.jsonl:1", "a.jsonl:2")
+    where = "a.jsonl:2, messages[0] (system), line 3"
+    assert answer.todo == f"Fix the code that writes {where}. See a request before and after"
+    assert answer.command == ("optimize", "support.yaml", "--allow", "P2")
 
 
 def test_several_fixes_and_groups_are_counted_and_named() -> None:

@@ -127,7 +127,8 @@ class MissBook(Book):
             self._keys.add(request.key)
         self._judge_rules(request)
         turn = job.turn
-        earlier = self._states.find(request.names, request.key, turn.session)
+        donor = None if entry is None or entry.alignment is None else entry.alignment.donor
+        earlier = self._states.find(request.names, request.key, turn.session, None if donor is None else donor.turn)
         like = earlier.session or earlier.any
         compared = ComparedRequest(
             request,
@@ -143,7 +144,7 @@ class MissBook(Book):
         self._enter(request, earlier, parts, state, cuts)
         self._compare_diagnosis(compared)
         self._search_fields(compared, parts)
-        self._states.add(state)
+        self._states.add(state, turn)
 
     def _enter(
         self,

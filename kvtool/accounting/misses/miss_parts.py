@@ -43,11 +43,21 @@ class ComparedRequest:
 
     @property
     def before(self) -> PromptState | None:
-        """The request before in the session or, with a longer common beginning, one of the same cache or of any."""
+        """The request before in the session or, with a longer common beginning, one of the same cache or of any; else one with the
+        same text after another beginning, while the cache keeps it."""
         earlier, before = self.earlier, self.earlier.session
+        if before is None and earlier.same_cache is None and earlier.any is None and self._keeps(earlier.like):
+            return earlier.like
         if before is None or (self.request.whole and earlier.shared_same_cache > earlier.shared_session):
             return earlier.same_cache if earlier.shared_same_cache >= earlier.shared else earlier.any
         return before
+
+    def _keeps(self, like: PromptState | None) -> bool:
+        """Return whether the cache of this request still keeps an earlier one."""
+        now, request = self.request.now, self.request
+        if like is None or not request.whole or like.key != request.key or like.time is None or now is None:
+            return False
+        return like.ttl is None or now - like.time <= like.ttl
 
     def parts(self) -> list[MissPart]:
         """Return the request's misses by cause."""

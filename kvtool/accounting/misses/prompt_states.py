@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import xxhash
 
@@ -14,10 +14,14 @@ from kvtool.text.message import Message
 from kvtool.text.templates.served_messages import part_text
 from kvtool.workload.call import CallSettings
 
+if TYPE_CHECKING:
+    from kvtool.workload.turn import Turn
+
 CHUNK = 32
 """Tokens of a piece of a prompt that has a name."""
 _MOST_NAMES = 400_000
 _MOST_SESSIONS = 20_000
+_MOST_TURNS = 512
 """Bounds on memory; the least recently used ones are forgotten."""
 
 
@@ -88,6 +92,8 @@ class Earlier:
     shared_same_cache: int
     any: PromptState | None
     shared: int
+    like: PromptState | None
+    """A request whose text it repeats after another beginning."""
 
 
 class _Line:
@@ -158,18 +164,28 @@ class PromptStates:
 
     def __init__(self) -> None:
         self._sessions: dict[str, PromptState] = {}
+        self._turns: dict[int, tuple[Turn, PromptState]] = {}
+        """By the identity of the turn, which it keeps."""
         self._any = _Beginnings()
         self._same = _Beginnings()
 
-    def find(self, names: tuple[int, ...], key: CacheKey, session: str | None) -> Earlier:
-        """Return the latest request of the session, and those with the longest common beginning in this cache and in any."""
+    def find(self, names: tuple[int, ...], key: CacheKey, session: str | None, donor: Turn | None = None) -> Earlier:
+        """Return the latest request of the session, and those with the longest common beginning in this cache and in any.
+
+        `donor` is the request with the most similar text.
+        """
         before = None if session is None else self._sessions.get(session)
         same, any_ = self._same.find(key, names), self._any.find(None, names)
         shared = 0 if before is None else _common(before.names, names)
-        return Earlier(before, shared * CHUNK, same[0], same[1] * CHUNK, any_[0], any_[1] * CHUNK)
+        like = self._turns.get(id(donor), (None, None))[1]
+        return Earlier(before, shared * CHUNK, same[0], same[1] * CHUNK, any_[0], any_[1] * CHUNK, like)
 
-    def add(self, state: PromptState) -> None:
+    def add(self, state: PromptState, turn: Turn | None = None) -> None:
         """Enter a request as the latest user of all its beginnings."""
+        if turn is not None:
+            self._turns[id(turn)] = turn, state
+        if len(self._turns) > _MOST_TURNS:
+            del self._turns[next(iter(self._turns))]
         if state.session is not None:
             self._sessions.pop(state.session, None)
             self._sessions[state.session] = state

@@ -206,9 +206,11 @@ def separation_in_words(found: FieldSeparation) -> str:
 
 
 def causes_in_short(report: Report, most: int = 3) -> str:
-    """Name the costliest causes with their tokens, in one line."""
+    """Name the costliest causes, in one line; where there are several, with their tokens."""
     misses = report.misses
     assert misses is not None
+    if len(misses.by_cause) == 1:
+        return MISS_CAUSES[next(iter(misses.by_cause))]
     named = [f"{MISS_CAUSES[cause]} {total.tokens:,}" for cause, total in list(misses.by_cause.items())[:most]]
     left = len(misses.by_cause) - most
     return "; ".join(named) + (f"; {plural(left, 'more cause')}" if left > 0 else "")
