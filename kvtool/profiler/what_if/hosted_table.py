@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -16,13 +16,13 @@ from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
+from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
 from kvtool.profiler.reported.one_key import one_key_fix
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
-from kvtool.profiler.run.workload_runs import WorkloadRuns
 from kvtool.results.choices import ChangeKind
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
 from kvtool.results.money import amount_text, marks_in_words
@@ -42,13 +42,16 @@ class _Change:
     kind: ChangeKind
     name: str
     does: str
-    fix: Fix
+    fixes: Sequence[Fix]
 
 
 def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
     """Return today's cost and that of each change, the cheapest first; KvtoolError where no price is known."""
-    runs = opened.profiler(ReportOptions(), progress).runs
-    today = runs.reported(relaxed=[], per_request=False, by=None, views=False, beside=None, events=None, sample=None)
+    profiler = opened.profiler(ReportOptions(), progress)
+    try:
+        today = profiler.explained()
+    except TrialInterruptedError:
+        raise KeyboardInterrupt from None
     book = _book(today)
     if book is None:
         own = " ".join(flags(block_size=EngineConfig.block_size))
@@ -56,7 +59,7 @@ def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
             f"{opened.name}: no price is known for its models",
             hint=f"kvtool profile shows what was reused; {own} plans a server of your own",
         )
-    table = _HostedTable(runs, today, book)
+    table = _HostedTable(profiler, today, book)
     rows = table.rows()
     first, side = rows[0], book.total[book.told]
     misses = today.find(MissBook)
@@ -83,15 +86,15 @@ def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
 class _HostedTable:
     """Makes the rows of one log."""
 
-    def __init__(self, runs: WorkloadRuns, today: RunResult, book: MoneyBook) -> None:
-        self._runs, self._today, self._book = runs, today, book
+    def __init__(self, profiler: Profiler, today: RunResult, book: MoneyBook) -> None:
+        self._profiler, self._runs, self._today, self._book = profiler, profiler.runs, today, book
         self.missing: list[MissingRow] = []
 
     def rows(self) -> list[SweepRow]:
         """Return today's row, and one for each change that is one."""
         rows = [_row("today", "today", "", self._book)]
         for change in self._changes():
-            book = _book(self._runs.priced(f"trying {change.name}", [change.fix]))
+            book = _book(self._runs.priced(f"trying {change.name}", change.fixes))
             if book is not None and book.total[book.told].costs.requests == self._costs_requests:
                 row = _row(change.kind, change.name, change.does, book)
                 if (row.cost, row.hit_blocks) != (rows[0].cost, rows[0].hit_blocks):
@@ -107,27 +110,43 @@ class _HostedTable:
         assert hosted is not None, "the run of a provider's rules"
         layouts = hosted.layouts or []
         calls = self._calls()
+        yield from self._prompts()
         if layouts:
             trial = MarkTrial(self._today, self._book, lambda fixes: self._runs.priced("trying marks", fixes))
             if (cheaper := trial.cheaper) is not None and any(advice.marks for advice in cheaper.marks):
                 does = marks_in_words(cheaper.marks)
-                yield _Change("marks", "cheapest marks", _told(does), cheaper.plan_fix)
+                yield _Change("marks", "cheapest marks", _told(does), [cheaper.plan_fix])
             else:
-                self._lack("other marks", "Those of the log are the cheapest that kvtool found")
+                self._lack("other marks", "None cost less than those of the log, or none at all")
             if all(each.rules.needs_mark for each in layouts):
                 sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
-                yield _Change("marks", "no marks", "send no cache_control", marks_fix(sets))
+                yield _Change("marks", "no marks", "send no cache_control", [marks_fix(sets)])
             if all(LONG in each.rules.tiers for each in layouts):
                 for seconds, ttl in ((300.0, "5m"), (LONG, "1h")):
-                    yield _Change("ttl", f"all marks {ttl}", f'set "ttl": "{ttl}" in every mark', _with_ttl(seconds))
+                    yield _Change("ttl", f"all marks {ttl}", f'set "ttl": "{ttl}" in every mark', [_with_ttl(seconds)])
         for name in sorted({name for call in calls for name in offered_retentions(call)}):
             fix = retention_fix(name)
-            yield _Change("ttl", f"retention {name}", fix.what, fix)
+            yield _Change("ttl", f"retention {name}", fix.what, [fix])
         keys = {call.scope.key for call in calls}
         if len(keys) > 1:
             fix = one_key_fix()
-            yield _Change("cache-key", "one cache key", fix.what, fix)
+            yield _Change("cache-key", "one cache key", fix.what, [fix])
         yield from self._models(calls)
+
+    def _prompts(self) -> Iterator[_Change]:
+        """Yield a row for the edits of prompts that win, all together."""
+        misses = self._today.find(MissBook)
+        if misses is not None and not misses.advisable:
+            self._lack("prompts", "Reads differ from the published rules, so nothing is advised")
+            return
+        try:
+            fixes = self._profiler.advised(self._today).fixes
+        except TrialInterruptedError:
+            raise KeyboardInterrupt from None
+        if fixes:
+            yield _Change("prompts", "prompt fixes", "edit the prompts as kvtool optimize shows", fixes)
+        else:
+            self._lack("prompts", "No edit of the prompts wins")
 
     def _models(self, calls: list[Call]) -> Iterator[_Change]:
         """Yield a row for each model of the log, with all requests of its provider sent to it."""
@@ -143,7 +162,7 @@ class _HostedTable:
                 return replace(call, model=model) if same else call
 
             what = f"send all requests to {model}"
-            yield _Change("model", f"all to {model}", what, fix_of_calls(f"model-{model}", "", what, sent))
+            yield _Change("model", f"all to {model}", what, [fix_of_calls(f"model-{model}", "", what, sent)])
 
     def _calls(self) -> list[Call]:
         """Return the calls of the log, one of each model and cache key."""

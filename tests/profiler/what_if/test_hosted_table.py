@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,3 +74,28 @@ def test_a_log_without_prices_names_another_way(in_folder: Command) -> None:
     requests = [Sent("gpt-7.3", 10.0 * n, cached=None) for n in range(2)]
     code, _, err = in_folder("what-if", written(requests))
     assert (code, "no price is known for its models" in err) == (2, True)
+
+
+def test_edits_of_prompts_cost_what_the_log_with_them_costs(in_folder: Command) -> None:
+    """A clock before marked rules: the row of the prompts is the cheapest, and a log with the edits has its cost."""
+    lines = []
+    for number in range(8):
+        system = {"type": "text", "text": f"Time: {number:02}:00\n" + "Answer from the handbook.\n" * 300}
+        request = {
+            "model": CLAUDE,
+            "system": [{**system, "cache_control": {"type": "ephemeral"}}],
+            "messages": [{"role": "user", "content": f"Question {number:04}?"}],
+        }
+        lines.append(json.dumps({"timestamp": f"2026-11-20T09:{number:02}:00Z", "request": request}) + "\n")
+    Path("clock.jsonl").write_text("".join(lines))
+    code, out, _ = in_folder("what-if", "clock.jsonl", "--json")
+    assert code == 0
+    document = json.loads(out)
+    rows = {row["change"]: row for row in document["rows"]}
+    assert list(rows)[:2] == ["today", "prompt fixes"]
+    assert document["answer"][0].startswith("Change first: edit the prompts")
+    assert in_folder("optimize", "clock.jsonl", "--allow", "P2", "-o", "edited.jsonl", "--quiet")[0] == 0
+    _, out, _ = in_folder("profile", "edited.jsonl", "--json", "--no-advice")
+    edited = json.loads(out)["money"]
+    assert Decimal(rows["prompt fixes"]["cost"]) == Decimal(edited["predicted"])
+    assert rows["prompt fixes"]["hit_rate"] > 0.8 > rows["today"]["hit_rate"]
