@@ -149,6 +149,8 @@ class PlannedRun:
     @property
     def has_hosted_models(self) -> bool:
         """Return whether a provider's models answered the log, whichever cache is simulated."""
+        if not self._turns:
+            return False
         from kvtool.profiler.reported.hosted_log import are_hosted
 
         return are_hosted(self._turns, self.run_model.models)
