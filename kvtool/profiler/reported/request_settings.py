@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.diagnose.codes.run.kv305 import KV305
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.run.run_result import RunResult
@@ -37,6 +36,8 @@ def retention_fix(name: str) -> Fix:
 
 def offered_retentions(call: Call) -> list[str]:
     """Return the times that a request's model offers by name."""
+    from kvtool.accounting.caches.dated_rules import find_rule
+
     row = None if call.model is None else find_rule(call.model, call.provider, None)
     return [] if row is None else [name for name, _ in row.rules.retentions]
 
