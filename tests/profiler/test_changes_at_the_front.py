@@ -1,4 +1,4 @@
-"""Logs of single requests whose text changes within its first tokens: what follows the change is missed, while the cache keeps it."""
+"""Logs of single requests whose text changes in its first tokens: what follows is missed, while the cache keeps it."""
 
 from __future__ import annotations
 
