@@ -116,8 +116,8 @@ class Profiler:
         self._plan_edits = plan_edits
         self._tried: Tried | None = None
         """What was tried on the run that was advised on last."""
-        self._advised: dict[frozenset[Tier], Advice] = {}
-        """The advice on that run, by the tiers that were allowed."""
+        self._advised: dict[tuple[frozenset[Tier], frozenset[str]], Advice] = {}
+        """The advice on that run, by the tiers that were allowed, and the fixes that were not."""
         self.edits: Optimized | None = None
         """Edits by `kvtool optimize` on the advice of the last run; None if it edits no files."""
         self._gpu_hour = gpu_hour
@@ -360,8 +360,10 @@ class Profiler:
             raise TrialInterruptedError
         return result
 
-    def advised(self, result: RunResult, tiers: Collection[Tier] = ALL_TIERS) -> Advice:
-        """Return the fixes of these tiers that win. Raises TrialInterruptedError."""
+    def advised(
+        self, result: RunResult, tiers: Collection[Tier] = ALL_TIERS, without: frozenset[str] = frozenset()
+    ) -> Advice:
+        """Return the fixes of these tiers that win, `without` those of some keys. Raises TrialInterruptedError."""
         from kvtool.fixes.propose import propose
         from kvtool.profiler.advice.advisor import Advisor, Tried
 
@@ -370,13 +372,15 @@ class Profiler:
             again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
             self._tried = Tried(result, again, partial(propose, block_size=block_size, hosted=self.plan.hosted))
             self._advised.clear()
-        allowed = frozenset(tiers)
-        if allowed not in self._advised:
+        asked = frozenset(tiers), without
+        if asked not in self._advised:
             capacity = None if blocks is None else (blocks - 1) * block_size
             lookahead, hosted = self._lookahead(result), self.plan.hosted
-            advisor = Advisor(self._tried, tiers=allowed, capacity=capacity, lookahead=lookahead, compares=hosted)
-            self._advised[allowed] = advisor.advise()
-        return self._advised[allowed]
+            advisor = Advisor(
+                self._tried, tiers=tiers, without=without, capacity=capacity, lookahead=lookahead, compares=hosted
+            )
+            self._advised[asked] = advisor.advise()
+        return self._advised[asked]
 
     def _lookahead(self, result: RunResult) -> Lookahead | None:
         """Return a part of a large log if the part represents all of it."""

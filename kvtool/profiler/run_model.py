@@ -93,7 +93,7 @@ class RunModel:
         stored = [] if counted is None or counted.note is None else [f"{name}: {counted.note}; TTFT is for 16 bits"]
         if not with_tokens or self.models.folder is not None:
             return stored
-        return [*stored, f"tokens are counted by the built-in tokenizer; -t {self.logged.source} counts as {name} does"]
+        return [*stored, f"Tokens: built-in tokenizer. For exact counts of {name}, add -t {self.logged.source}"]
 
     @property
     def hint(self) -> str:

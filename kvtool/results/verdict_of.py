@@ -55,8 +55,9 @@ def _named(ungated: Sequence[Finding]) -> str:
     """Return the errors that no gate is about, for the end of a sentence; empty without one."""
     if not ungated:
         return ""
-    named = [f"{one.code} at {one.path}{f':{one.line}' if one.line else ''}" for one in ungated[:_MOST_TOLD]]
-    more = f" and {len(ungated) - _MOST_TOLD:,} more" if len(ungated) > _MOST_TOLD else ""
+    places = dict.fromkeys(f"{one.code} at {one.path}{f':{one.line}' if one.line else ''}" for one in ungated)
+    named = list(places)[:_MOST_TOLD]
+    more = f" and {len(places) - len(named):,} more" if len(places) > len(named) else ""
     return f", {plural(len(ungated), 'error')} not gated: {', '.join(named)}{more}"
 
 

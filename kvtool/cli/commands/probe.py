@@ -17,7 +17,7 @@ from kvtool.config.options.shown_options import Showing
 class ProbeCommand(Command):
     """Check that each request of an agent begins with the request before it.
 
-    The agent runs as it is, in an empty home, against a stub of its provider on this machine. It gets the usual variables for a
+    kvtool runs the agent in an empty home folder. A local stub answers its API requests. The agent gets the usual variables for a
     server's address and dummy keys. The exit code is 1 if a step breaks.
     """
 

@@ -29,7 +29,7 @@ class SessionsCommand(Command):
     """
 
     folders: Annotated[
-        tuple[str, ...], Argument("Folders of transcripts. Without one: those of the agents", "DIR")
+        tuple[str, ...], Argument("Folders of transcripts; the default is those of Claude Code and Codex", "DIR")
     ] = ()
     since: Annotated[
         str | None,

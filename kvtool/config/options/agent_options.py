@@ -18,7 +18,7 @@ class ProbedAgent:
         str, Option("Command of the agent; {prompt}, {url}, {port}, {home} and {repo} are filled in.", "COMMAND")
     ]
     resume: Annotated[
-        str | None, Option("Command that goes on with the session; without it there is one turn.", "COMMAND")
+        str | None, Option("Command that continues the session. Without it, kvtool runs one turn.", "COMMAND")
     ] = None
     turns: Annotated[int, Option("Turns of a session, with --resume.", "N", check=bounds.at_least_two)] = 3
     timeout: Annotated[

@@ -27,7 +27,7 @@ class Editing:
     output: Annotated[
         str | None,
         Option(
-            "Log (JSON lines) with the allowed fixes made, or in the order that hits most with --capacity.",
+            "Edited log (JSON lines). With --capacity: the reordered log.",
             "FILE",
             short="-o",
             decides=Decides.OUTPUT,

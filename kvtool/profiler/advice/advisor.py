@@ -121,11 +121,13 @@ class Advisor:
         tried: Tried,
         *,
         tiers: Collection[Tier] = ALL_TIERS,
+        without: Collection[str] = (),
         capacity: int | None = None,
         lookahead: Lookahead | None = None,
         compares: bool = False,
     ) -> None:
-        """`capacity` is how many tokens the cache holds; None is without limit. `lookahead` spares runs of a large workload.
+        """`without` are keys of fixes. `capacity` is how many tokens the cache holds; None is without limit. `lookahead` spares
+        runs of a large workload.
 
         `compares`: all fixes of a cause are tried, as a change that lets prompts share text need not win where a provider's marks
         decide what is stored.
@@ -135,6 +137,7 @@ class Advisor:
         self._trials = tried.trials
         self._tried = tried
         self._tiers = frozenset(tiers)
+        self._without = frozenset(without)
         self._capacity = capacity
         self._pile = Pile(self._groups, self._proven)
         self._lookahead = lookahead
@@ -186,7 +189,8 @@ class Advisor:
 
     def _proven(self, cause: SlotCause) -> list[Fix]:
         """Return the fixes of a cause that are allowed."""
-        return [fix for fix in self._tried.fixes_of(cause) if fix.tier in self._tiers]
+        fixes = self._tried.fixes_of(cause)
+        return [fix for fix in fixes if fix.tier in self._tiers and fix.key not in self._without]
 
     def _worth_keeping(self, name: str, chain: Chain) -> Chain:
         """Return the fewest fixes from the front that come close to the best that any number of them gave."""

@@ -36,9 +36,12 @@ _LEAST: dict[Tier, float] = {"P2": THRESHOLDS.warning_share, "P3": THRESHOLDS.er
 _MOST_ROUNDS = 8
 _LOGS = "a log is a record: fix the code that writes it"
 _PROMPTS = "kvtool edits only prompts of a workload file: name them in one"
-_NO_GAIN = "the edited files hit no more than before, so kvtool dropped the edit"
+_DROPPED = "so kvtool dropped the edit"
+_NO_GAIN = f"the edited files hit no more than before, {_DROPPED}"
 _TOO_LITTLE = "the gain is too small for a change of content"
 _NOTHING_LEFT = "earlier edits already made this change"
+_POSSIBLE = (_DROPPED, _TOO_LITTLE, _NOTHING_LEFT)
+"""How the reasons end against edits that could be made."""
 
 
 class EditableWorkload(Protocol):
@@ -79,9 +82,9 @@ class _Runs:
         self._explained = self._counted = self._explained or self.profiler.explained()
         return self._explained
 
-    def advised(self, tiers: Collection[Tier]) -> Advice:
-        """Return the fixes of these tiers that win."""
-        return self.profiler.advised(self.explained(), tiers)
+    def advised(self, tiers: Collection[Tier], without: frozenset[str] = frozenset()) -> Advice:
+        """Return the fixes of these tiers that win, `without` those of some keys."""
+        return self.profiler.advised(self.explained(), tiers, without)
 
 
 class EditedRuns:
@@ -138,11 +141,12 @@ class Optimizer:
     def __init__(
         self,
         runs: EditedRuns,
-        advise: Callable[[_Runs], Mapping[str, Sequence[KeptFix]]],
+        advise: Callable[[_Runs, frozenset[str]], Mapping[str, Sequence[KeptFix]]],
         originals: dict[str, tuple[str, str]],
     ) -> None:
-        """`advise` gives the steps that are worth doing in a source, by group; it may raise TrialInterruptedError. `originals` (by
-        real path: a file's name and its text on disk) is shared by those that edit one set of files.
+        """`advise` gives the steps that are worth doing in a source, by group, without fixes of some keys; it may raise
+        TrialInterruptedError. `originals` (by real path: a file's name and its text on disk) is shared by those that edit one set
+        of files.
         """
         self._runs = runs
         self._advise = advise
@@ -162,6 +166,7 @@ class Optimizer:
         edited: list[Done] = []
         left: list[Done] = []
         refused: dict[str, str] = {}
+        impossible: dict[str, Done] = {}  # another fix of the same cause is tried instead
         for rounds_left in reversed(range(_MOST_ROUNDS)):
             last = state
             state, done = self._carried_out(state, steps)
@@ -170,9 +175,14 @@ class Optimizer:
             refused |= {each.step.fix.key: each.reason for each in left}
             if state is not last:
                 state = replace(state, result=state.runs.explained())
-            if state is last or not rounds_left:
+            known = len(impossible)
+            if not isinstance(state.source, LogSource):
+                impossible |= {each.step.fix.key: each for each in left if not each.reason.endswith(_POSSIBLE)}
+            if (state is last and len(impossible) == known) or not rounds_left:
                 break
-            steps = self._advise(state.runs)
+            steps = self._advise(state.runs, frozenset(impossible))
+        said = {each.step.cause.group for each in (*edited, *left)}
+        left += [each for each in impossible.values() if each.step.cause.group not in said]
         files = [Changed(*self._originals[real], text) for real, text in state.overlay.items()]
         files = sorted((file for file in files if file.before != file.after), key=lambda file: file.path)
         return Optimized(before, state.result, state.source, [*edited, *left], files, refused)
@@ -254,7 +264,7 @@ class Optimizer:
             best = self._best.get(group.name, 0.0)
             if group.hit_rate < best - _WORSE:
                 rates = f"{percent(best)} -> {percent(group.hit_rate)}"
-                return f"group `{group.name}` would hit less ({rates}), so kvtool dropped the edit"
+                return f"group `{group.name}` would hit less ({rates}), {_DROPPED}"
         return ""
 
     def _edited(self, state: _State, texts_before: Mapping[str, str], steps: Sequence[KeptFix]) -> dict[str, str] | str:
@@ -315,15 +325,15 @@ def optimize(
     """
     tried: set[Tier] = set()
 
-    def advise(of: _Runs) -> Mapping[str, Sequence[KeptFix]]:
+    def advise(of: _Runs, without: frozenset[str]) -> Mapping[str, Sequence[KeptFix]]:
         result = of.explained()
-        advice = of.advised(tiers)
+        advice = of.advised(tiers, without)
         tried.update(advice.tried)
         return advice.kept if choose is None else choose(of.source, result, advice)
 
     first = runs.with_files({realpath(file.path): file.after for file in given}) if given else runs.first
     originals = {realpath(file.path): (file.path, file.before) for file in given}
-    found = Optimizer(runs, advise, originals).run(first, advise(first))
+    found = Optimizer(runs, advise, originals).run(first, advise(first, frozenset()))
     return replace(found, tried=frozenset(tried))
 
 

@@ -30,7 +30,6 @@ from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocumen
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
-from kvtool.workload.yaml.yaml_source import YamlSource
 
 _FINE = 16
 """Tokens of the blocks in which prompts are read, or a part of today's where that is none of it: other sizes are made of them."""
@@ -172,12 +171,10 @@ class WhatIfTable:
         return said.gpu_memory is not None and said.capacity is None and said.num_gpu_blocks is None
 
     def _prompts_command(self, found: PromptFixes) -> str:
-        """Return the command that names the places in prompts, or edits them."""
+        """Return the command that edits the prompts of a workload, or shows the edited requests of a log."""
         opened = self.opened
         if len(opened.options.inputs) > 1:
             return ""
-        if not isinstance(opened.source, YamlSource):
-            return shlex.join(["kvtool", "profile", opened.name])
         allowed = ",".join(sorted({fix.tier for fix in found.together} - {"P0", "P1"}))
         return shlex.join(["kvtool", "optimize", opened.name, *flags(allow=allowed or None)])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -15,7 +16,7 @@ from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
-from kvtool.fixes.fix import Fix
+from kvtool.fixes.fix import SAFE_TIERS, Fix, Tier
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
@@ -77,7 +78,7 @@ def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
         reachable_hit_rate=min(side.reachable / max(side.predicted.prompt, 1), 1.0),
         sampled=1.0,
         notes=notes,
-        answer=[_answer(rows)],
+        answer=_answer(rows, _edits(opened, table.tiers)),
         rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
         missing=table.missing,
     )
@@ -89,6 +90,8 @@ class _HostedTable:
     def __init__(self, profiler: Profiler, today: RunResult, book: MoneyBook) -> None:
         self._profiler, self._runs, self._today, self._book = profiler, profiler.runs, today, book
         self.missing: list[MissingRow] = []
+        self.tiers = frozenset[Tier]()
+        """Tiers of the edits of prompts."""
 
     def rows(self) -> list[SweepRow]:
         """Return today's row, and one for each change that is one."""
@@ -117,7 +120,7 @@ class _HostedTable:
                 does = marks_in_words(cheaper.marks)
                 yield _Change("marks", "cheapest marks", _told(does), [cheaper.plan_fix])
             else:
-                self._lack("other marks", "None cost less than those of the log, or none at all")
+                self._lack("other marks", "No other placement of cache marks costs less")
             if all(each.rules.needs_mark for each in layouts):
                 sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
                 yield _Change("marks", "no marks", "send no cache_control", [marks_fix(sets)])
@@ -144,6 +147,7 @@ class _HostedTable:
         except TrialInterruptedError:
             raise KeyboardInterrupt from None
         if fixes:
+            self.tiers = frozenset(fix.tier for fix in fixes)
             yield _Change("prompts", "prompt fixes", "edit the prompts as kvtool optimize shows", fixes)
         else:
             self._lack("prompts", "No edit of the prompts wins")
@@ -204,16 +208,25 @@ def _row(kind: ChangeKind, name: str, does: str, book: MoneyBook) -> SweepRow:
     )
 
 
-def _answer(rows: list[SweepRow]) -> str:
+def _edits(opened: Opened, tiers: frozenset[Tier]) -> str:
+    """Return the command that shows the edited requests of one log."""
+    allowed = ",".join(sorted(tiers - {*SAFE_TIERS}))
+    command = ["kvtool", "optimize", *opened.options.inputs, *flags(allow=allowed or None)]
+    return shlex.join(command) if len(opened.options.inputs) == 1 else ""
+
+
+def _answer(rows: list[SweepRow], edits: str) -> list[str]:
+    """Return what to change first, and for prompts the command `edits` that shows it."""
     today, *others = rows
     before = Decimal(today.cost or 0)
     best = min((row for row in others if row.kind != "model"), key=lambda row: Decimal(row.cost or 0), default=None)
     if best is None or Decimal(best.cost or 0) > before * (1 - _WORTH):
-        return f"No change saves 1% of the cost. Cost today: {shown_money(before)}."
+        return [f"No change saves 1% of the cost. Cost today: {shown_money(before)}."]
     rates = f"hit rate {percent(today.hit_rate)} -> {percent(best.hit_rate)}"
-    return (
+    first = (
         f"Change first: {best.does}. Result: {shown_money(before)} -> {shown_money(Decimal(best.cost or 0))}, {rates}."
     )
+    return [first, f"Run: {edits}"] if edits and best.kind == "prompts" else [first]
 
 
 def _told(words: str) -> str:

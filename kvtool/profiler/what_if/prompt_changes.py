@@ -103,7 +103,7 @@ def prompt_changes(found: PromptFixes, today: PlannedChange, rewritten: Rewritte
             name = f"prompts: all {len(found.together)} fixes together"
             told = [f"{found.places[fix.key]} ({fix.code})" for fix in found.together[:_SHOWN]]
             more = f" and {len(found.together) - _SHOWN:,} more" if len(found.together) > _SHOWN else ""
-            does = f"change what the profile names in the prompts: {', '.join(told)}{more}"
+            does = f"fix the prompts: {', '.join(told)}{more}"
         yield _changed(today, name, does, rewritten(found.together), ALL_FIXES)
 
 

@@ -90,7 +90,8 @@ def _finding(
     if finding.rerun is not None:
         rerun = finding.rerun
         total = _change(rerun.total_before, rerun.total_after)
-        gains = [f"{group} {_change(rerun.group_before, rerun.group_after)}", f"all {total}"] if group else [total]
+        gains = [f"{group} {_change(rerun.group_before, rerun.group_after)}"] if group else [total]
+        gains += [f"all groups with all fixes {total}"] if group and not header else []
         new = [gain for gain in gains if gain not in said]  # fixes that were tried together have one gain
         said.update(new)
         text += f": {', '.join(new)}" if new else ""

@@ -94,6 +94,7 @@ def test_edits_of_prompts_cost_what_the_log_with_them_costs(in_folder: Command) 
     rows = {row["change"]: row for row in document["rows"]}
     assert list(rows)[:2] == ["today", "prompt fixes"]
     assert document["answer"][0].startswith("Change first: edit the prompts")
+    assert document["answer"][1] == "Run: kvtool optimize clock.jsonl --allow P2"
     assert in_folder("optimize", "clock.jsonl", "--allow", "P2", "-o", "edited.jsonl", "--quiet")[0] == 0
     _, out, _ = in_folder("profile", "edited.jsonl", "--json", "--no-advice")
     edited = json.loads(out)["money"]
