@@ -32,7 +32,7 @@ class BenchCommand(Command):
     time.
     """
 
-    server: Annotated[str | None, Option("Running server whose time to first token is measured.", "URL")] = None
+    server: Annotated[str | None, Option("Running server: its time to first token is measured.", "URL")] = None
     longest: Annotated[
         int | None,
         Option("Longest prompt for --server, in tokens.", "N", check=bounds.at_least_one, words="one step"),
