@@ -55,7 +55,7 @@ class RequestName(NamedTuple):
     known: bool = True
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, weakref_slot=True)
 class Turn:
     """One request before tokenization. Exactly one of `messages`, `text`, `token_ids` and `hashed` is set."""
 

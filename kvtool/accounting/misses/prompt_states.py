@@ -6,6 +6,7 @@ import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
 
 import xxhash
 
@@ -164,8 +165,8 @@ class PromptStates:
 
     def __init__(self) -> None:
         self._sessions: dict[str, PromptState] = {}
-        self._turns: dict[int, tuple[Turn, PromptState]] = {}
-        """By the identity of the turn, which it keeps."""
+        self._turns: dict[int, tuple[ref[Turn], PromptState]] = {}
+        """By the identity of the turn, whose text it does not keep."""
         self._any = _Beginnings()
         self._same = _Beginnings()
 
@@ -177,13 +178,17 @@ class PromptStates:
         before = None if session is None else self._sessions.get(session)
         same, any_ = self._same.find(key, names), self._any.find(None, names)
         shared = 0 if before is None else _common(before.names, names)
-        like = self._turns.get(id(donor), (None, None))[1]
-        return Earlier(before, shared * CHUNK, same[0], same[1] * CHUNK, any_[0], any_[1] * CHUNK, like)
+        return Earlier(before, shared * CHUNK, same[0], same[1] * CHUNK, any_[0], any_[1] * CHUNK, self._left_by(donor))
+
+    def _left_by(self, donor: Turn | None) -> PromptState | None:
+        """Return what a request left in the cache; None where it is forgotten."""
+        known = None if donor is None else self._turns.get(id(donor))
+        return known[1] if known is not None and known[0]() is donor else None
 
     def add(self, state: PromptState, turn: Turn | None = None) -> None:
         """Enter a request as the latest user of all its beginnings."""
         if turn is not None:
-            self._turns[id(turn)] = turn, state
+            self._turns[id(turn)] = ref(turn), state
         if len(self._turns) > _MOST_TURNS:
             del self._turns[next(iter(self._turns))]
         if state.session is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import gcd, inf
@@ -21,7 +20,7 @@ from kvtool.profiler.what_if.cache_changes import NO_CLOCK, NO_MODEL, CacheChang
 from kvtool.profiler.what_if.fleet_rows import clock_fields
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace, check_arrivals
-from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
+from kvtool.profiler.what_if.prompt_changes import PromptFixes, edit_command, prompt_changes, prompt_fixes
 from kvtool.profiler.what_if.sweeps import plan_document
 from kvtool.profiler.what_if.table_answer import answer, gpus_of
 from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
@@ -85,7 +84,7 @@ class WhatIfTable:
         told = answer(
             rows,
             self.missing,
-            prompts_command="" if found is None else self._prompts_command(found),
+            prompts_command="" if found is None else edit_command(self.opened, found.together),
             gpus_each=plan.latency.tensor_parallel,
         )
         return plan_document(
@@ -169,14 +168,6 @@ class WhatIfTable:
         serving, asked = self.opened.options.serving, self.opened.planned.asked
         said = serving if any((serving.capacity, serving.num_gpu_blocks, serving.gpu_memory)) else asked
         return said.gpu_memory is not None and said.capacity is None and said.num_gpu_blocks is None
-
-    def _prompts_command(self, found: PromptFixes) -> str:
-        """Return the command that edits the prompts of a workload, or shows the edited requests of a log."""
-        opened = self.opened
-        if len(opened.options.inputs) > 1:
-            return ""
-        allowed = ",".join(sorted({fix.tier for fix in found.together} - {"P0", "P1"}))
-        return shlex.join(["kvtool", "optimize", opened.name, *flags(allow=allowed or None)])
 
     def _clock(self, today: PlannedChange) -> TableClock | None:
         """Return None where there are no times or none are asked for; KvtoolError for times that cannot be."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -16,7 +15,7 @@ from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
-from kvtool.fixes.fix import SAFE_TIERS, Fix, Tier
+from kvtool.fixes.fix import Fix
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
@@ -24,6 +23,7 @@ from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
 from kvtool.profiler.reported.one_key import one_key_fix
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
+from kvtool.profiler.what_if.prompt_changes import edit_command
 from kvtool.results.choices import ChangeKind
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
 from kvtool.results.money import amount_text, marks_in_words
@@ -78,7 +78,7 @@ def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
         reachable_hit_rate=min(side.reachable / max(side.predicted.prompt, 1), 1.0),
         sampled=1.0,
         notes=notes,
-        answer=_answer(rows, _edits(opened, table.tiers)),
+        answer=_answer(rows, edit_command(opened, table.edits)),
         rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
         missing=table.missing,
     )
@@ -90,8 +90,8 @@ class _HostedTable:
     def __init__(self, profiler: Profiler, today: RunResult, book: MoneyBook) -> None:
         self._profiler, self._runs, self._today, self._book = profiler, profiler.runs, today, book
         self.missing: list[MissingRow] = []
-        self.tiers = frozenset[Tier]()
-        """Tiers of the edits of prompts."""
+        self.edits: Sequence[Fix] = ()
+        """Those of prompts."""
 
     def rows(self) -> list[SweepRow]:
         """Return today's row, and one for each change that is one."""
@@ -147,7 +147,7 @@ class _HostedTable:
         except TrialInterruptedError:
             raise KeyboardInterrupt from None
         if fixes:
-            self.tiers = frozenset(fix.tier for fix in fixes)
+            self.edits = fixes
             yield _Change("prompts", "prompt fixes", "edit the prompts as kvtool optimize shows", fixes)
         else:
             self._lack("prompts", "No edit of the prompts wins")
@@ -206,13 +206,6 @@ def _row(kind: ChangeKind, name: str, does: str, book: MoneyBook) -> SweepRow:
         cost=amount_text(side.costs.predicted.total),
         sure="rules",
     )
-
-
-def _edits(opened: Opened, tiers: frozenset[Tier]) -> str:
-    """Return the command that shows the edited requests of one log."""
-    allowed = ",".join(sorted(tiers - {*SAFE_TIERS}))
-    command = ["kvtool", "optimize", *opened.options.inputs, *flags(allow=allowed or None)]
-    return shlex.join(command) if len(opened.options.inputs) == 1 else ""
 
 
 def _answer(rows: list[SweepRow], edits: str) -> list[str]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kvtool.config.command_line import flags
 from kvtool.diagnose.codes import entry_of
 from kvtool.diagnose.findings import place_of
 from kvtool.errors import KvtoolError
-from kvtool.fixes.fix import Fix
+from kvtool.fixes.fix import SAFE_TIERS, Fix
 from kvtool.profiler.advice.advisor import KeptFix
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
@@ -81,6 +83,13 @@ def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
     steps = tuple(step for chain in advice.kept.values() for step in chain)
     places = {step.fix.key: _place(step, opened.name) for step in steps}
     return PromptFixes(steps, tuple(advice.fixes), groups, places)
+
+
+def edit_command(opened: Opened, fixes: Sequence[Fix]) -> str:
+    """Return the command that makes these fixes in a workload, or shows them in a log's requests; empty for several inputs."""
+    inputs = opened.options.inputs
+    allowed = ",".join(sorted({fix.tier for fix in fixes}.difference(SAFE_TIERS)))
+    return shlex.join(["kvtool", "optimize", *inputs, *flags(allow=allowed or None)]) if len(inputs) == 1 else ""
 
 
 def prompt_changes(found: PromptFixes, today: PlannedChange, rewritten: Rewritten) -> Iterator[PlannedChange]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import random
+from weakref import ref
 
 import pytest
 
 from kvtool.accounting.misses import prompt_states
 from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, PromptState, PromptStates
 from kvtool.workload.call import CallSettings
+from kvtool.workload.turn import Turn
 
 
 def made_state(names: tuple[int, ...], key: CacheKey, number: int) -> PromptState:
@@ -65,3 +68,17 @@ def test_lines_not_used_for_longest_are_forgotten(monkeypatch: pytest.MonkeyPatc
         earlier = index.find(names, key, None)
         assert (earlier.any is states[-1]) == (earlier.shared == len(names) * CHUNK > 0)
         assert earlier.shared == len(names) * CHUNK
+
+
+def test_the_text_of_an_earlier_request_is_not_kept() -> None:
+    """Its state is found by the turn while somebody else keeps that, and only by that very turn."""
+    key = CacheKey(None, None, None, (None, None, None))
+    index, turn, other = PromptStates(), Turn(group="g", messages=[]), Turn(group="g", messages=[])
+    state = made_state((1,), key, 0)
+    index.add(state, turn)
+    assert index.find((9,), key, None, turn).like is state
+    assert index.find((9,), key, None, other).like is None
+    alive = ref(turn)
+    del turn
+    gc.collect()
+    assert alive() is None
