@@ -29,7 +29,7 @@ class SessionsCommand(Command):
     """
 
     folders: Annotated[
-        tuple[str, ...], Argument("Folders of transcripts; the default is those of Claude Code and Codex", "DIR")
+        tuple[str, ...], Argument("Folders of transcripts; without one, those of Claude Code and Codex", "DIR")
     ] = ()
     since: Annotated[
         str | None,
