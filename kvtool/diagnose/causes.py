@@ -135,7 +135,7 @@ class SlotCause:
     @property
     def distinct(self) -> int:
         """Return how many values it took (counted up to 100,000)."""
-        return len(self.values.distinct)
+        return self.values.taken
 
     @property
     def share(self) -> float:
@@ -218,6 +218,7 @@ class CauseBook:
         tails: list[int] = []
         counted: set[Slot] = set()
         donor_session = alignment.donor.turn.session if alignment.donor is not None else None
+        in_group = alignment.donor is not None and alignment.donor.turn.group == turn.group
         for gap in alignment.gaps[:MOST_NAMED]:
             rung, found = namer.name(gap)
             rungs.append(rung)
@@ -230,6 +231,8 @@ class CauseBook:
                 if cause.slot not in counted:
                     counted.add(cause.slot)
                     _count(cause, named, turn, donor_session)
+                    if in_group and (named.donors is not None or cause.values.seen == 1):
+                        cause.values.add_donors(namer.donors_value(gap, named))
             slots.append(causes)
             tails.append(found[-1].tail if found else 0)
         rest, last = len(alignment.gaps) - len(rungs), alignment.gaps[-1]
