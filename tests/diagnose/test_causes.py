@@ -183,7 +183,8 @@ def test_values_are_counted_as_the_prompts_have_them(
         # Both groups read one file: values of one are none of the other.
         (tmp_path / "p.j2").write_text(f"Team {{{{ team }}}}.\n{RULES}\nFor {{{{ town }}}}.\n{RULES}\n")
         drawn = "\n".join(
-            f"  - name: {name}\n    requests: {count}\n    vars: {{team: {{choice: {teams}, pick: cycle}}, town: {{choice: {towns}, pick: cycle}}}}\n"
+            f"  - name: {name}\n    requests: {count}\n    vars:\n      team: {{choice: {teams}, pick: cycle}}\n"
+            f"      town: {{choice: {towns}, pick: cycle}}\n"
             "    messages:\n      - {role: system, file: p.j2}\n      - {role: user, text: 'What is new?'}"
             for name, count, teams, towns in (
                 ("other", 2, ["elder", "fir"], ["glade", "heath"]),

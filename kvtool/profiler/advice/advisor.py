@@ -68,13 +68,16 @@ class Advice:
     """The tiers of all fixes that were tried: with only these allowed, the advice is the same."""
 
     def after(self, followed: Advice) -> Advice:
-        """Return this advice with the steps of the one that was followed first; the others are left to do."""
+        """Return this advice with the steps of the one that was followed first; the others are left to do.
+
+        A cause that both have a fix for counts once, with the fix that was followed.
+        """
         if followed is self:
             return self
         kept = {name: list(followed.kept.get(name, ())) for name in {**followed.kept, **self.kept}}
         for name, chain in self.kept.items():
-            known = {step.fix.key for step in kept[name]}
-            kept[name] += [step for step in chain if step.fix.key not in known]
+            known = {step.cause.slot for step in kept[name]}
+            kept[name] += [step for step in chain if step.cause.slot not in known]
         handled = {(name, step.cause.slot) for name, chain in kept.items() for step in chain}
         stuck = [each for each in self.stuck if (each.cause.group, each.cause.slot) not in handled]
         return replace(self, kept=kept, stuck=stuck)

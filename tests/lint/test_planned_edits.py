@@ -1,0 +1,68 @@
+"""Edits that commands plan: `check` plans none, `lint` those of the prompts as they are, as `optimize` makes them."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from kvtool.profiler.optimize.optimizer import Optimizer
+from tests.conftest import Command
+from tests.files import write
+
+RULE = "- {} the order before you {} the parcel of the customer.\n"
+VERBS = ("check", "close", "refuse", "record", "update", "cancel")
+VALUES = (
+    "Now: {{ now }}",
+    "Ticket {{ ticket }}",
+    "You serve {{ name }} ({{ tier }}).",
+    "{% if vip %}VIP customer.{% endif %}",
+    "{% for label in labels %}{{ label }}, {% endfor %}",
+)
+
+
+def some_prompt(draw: random.Random) -> str:
+    rules = ["".join(RULE.format(draw.choice(VERBS), draw.choice(VERBS)) for _ in range(6)) for _ in range(3)]
+    head = "{% include 'head.j2' %}\n" if draw.random() < 0.5 else f"You help.\n{draw.choice(VALUES)}\n"
+    return f"{head}{rules[0]}{draw.choice(VALUES)}\n{rules[1]}{draw.choice(VALUES)}\n{rules[2]}{{{{ question }}}}\n"
+
+
+@pytest.fixture(params=range(4))
+def made_up(in_folder: Command, request: pytest.FixtureRequest) -> str:
+    """A folder of two prompts, and the workload that `kvtool init` makes of it."""
+    draw = random.Random(int(request.param))
+    write("prompts/head.j2", f"You work at Acme.\n{draw.choice(VALUES)}\n{RULE.format('sell', 'buy')}")
+    for number in range(2):
+        write(f"prompts/p{number}.j2", some_prompt(draw))
+    assert in_folder("init", "--quiet")[0] == 0
+    return "kvtool-workload.yaml"
+
+
+def test_what_lint_says_of_edits_is_what_optimize_does(made_up: str, in_folder: Command) -> None:
+    found: dict[str, Any] = json.loads(in_folder("lint", made_up, "--json")[1])
+    made: dict[str, Any] = json.loads(in_folder("optimize", made_up, "--allow", "P2,P3", "--json")[1])
+    steps = {(each["group"], each["path"], each["line"], each["fix"]): each["edited"] for each in made["steps"]}
+    fixes = [(each, (each["group"], each["path"], each["line"])) for each in found["findings"]]
+    assert any(each["fixable"] for each, _ in fixes)
+    for each, place in fixes:
+        by_hand = each["fix"].startswith("by hand: ")
+        assert not (by_hand and each["fixable"])
+        if by_hand:
+            assert not steps.get((*place, each["fix"].removeprefix("by hand: ").partition("; ")[0]))
+        if each["fixable"]:
+            assert any(edited for step, edited in steps.items() if step[:3] == place)
+
+
+@pytest.mark.parametrize("limit", ["1%", "99%"])
+def test_check_plans_no_edits_and_names_the_command_that_does(
+    made_up: str, in_folder: Command, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    def planned(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(Optimizer, "_carried_out", planned)
+    code, out, err = in_folder("check", made_up, "--min-hit-rate", limit)
+    assert (code, err) == (int(limit == "99%"), "")
+    assert ("kvtool optimize kvtool-workload.yaml" in " ".join(out.split())) == (limit == "99%")
