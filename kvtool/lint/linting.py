@@ -29,7 +29,9 @@ from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.unused_texts import without_unused
 from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
+from kvtool.lint.passed_values import PassedValue
 from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
+from kvtool.lint.python.rendered_files import template_paths
 from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
 from kvtool.text.files.text_files import read_text
@@ -131,9 +133,10 @@ def _read_texts(
     cache = _cache(options) if cached and options.alone else LintCache(None, ())
     finder = Finder(options, load)
     passed: dict[str, TextInput] = {}
+    given: dict[str, tuple[PassedValue, ...]] = {}
     while texts:
         texts = _with_marks(texts)
-        judged = _judged(texts, finder, options, cache)
+        judged = _judged_for_templates(texts, finder, options, cache, given)
         more: list[str] = []
         for one, found in zip(texts, judged, strict=True):
             _tell(one, found, inputs, options, result)
@@ -141,13 +144,33 @@ def _read_texts(
             if one.found and not found.known:
                 passed[realpath(one.path)] = replace(one, found=False)
             more += [path for name in found.files if (path := _named_beside(one.path, name)) is not None]
-        new = [path for path in dict.fromkeys(more) if realpath(path) not in read]
+        new = [path for path in dict.fromkeys([*more, *given]) if realpath(path) not in read]
         read.update(map(realpath, new))
-        texts = [replace(one, found=False) for one in sort_inputs(new, new).texts]
+        texts = [replace(one, found=one.path not in more) for one in sort_inputs(new, new).texts]
         named = [passed.pop(real) for real in dict.fromkeys(map(realpath, more)) if real in passed]
         result.passed_over -= len(named)  # a file that another one names as a prompt is one, however it reads
         texts += named
     cache.close()
+
+
+def _judged_for_templates(
+    texts: Sequence[TextInput],
+    finder: Finder,
+    options: RunOptions,
+    cache: LintCache,
+    given: dict[str, tuple[PassedValue, ...]],
+) -> list[JudgedText]:
+    """Judge each file, in their order: Python first, as it may pass values to templates. These are added to `given`, by file."""
+    code = [one for one in texts if one.kind == "python"]
+    of_code = _judged(code, finder, options, cache)
+    for one, found in zip(code, of_code, strict=True):
+        for file in found.rendered:
+            for path in template_paths(one.path, file.name):
+                given[path] = (*given.get(path, ()), *file.values)
+    passed = {realpath(path): values for path, values in given.items()}
+    others = [replace(one, passed=passed.get(realpath(one.path), ())) for one in texts if one.kind != "python"]
+    read, made = iter(of_code), iter(_judged(others, finder, options, cache))
+    return [next(read if one.kind == "python" else made) for one in texts]
 
 
 def _judged(texts: Sequence[TextInput], finder: Finder, options: RunOptions, cache: LintCache) -> list[JudgedText]:
@@ -169,7 +192,7 @@ def _tell(one: TextInput, found: JudgedText, inputs: Inputs, options: RunOptions
     if found.error is not None:
         result.problems.append(found.error)
         return
-    if not found.known and one.path in options.alone:
+    if not found.known and (one.found or one.path in options.alone):
         result.passed_over += 1
         return
     result.findings += found.findings
