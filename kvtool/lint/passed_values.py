@@ -35,6 +35,6 @@ def with_passed(nodes: Iterable[Node], passed: Iterable[PassedValue]) -> list[No
         value = known.get(hole.what.strip("`").partition(".")[0])
         if value is None:
             return hole
-        return replace(hole, kind=value.kind, certain=True, clock=value.clock, doubt="", made=value.place)
+        return replace(hole, kind=value.kind, certain=True, clock=value.clock, doubt="", minor=False, made=value.place)
 
     return with_holes(nodes, change)

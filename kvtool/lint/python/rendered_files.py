@@ -21,10 +21,16 @@ def rendered_files(base: Value, given: Mapping[str, Value]) -> Iterator[Rendered
     values = tuple(
         PassedValue(name, hole.kind, hole.clock, hole.spot)
         for name, value in given.items()
-        if (hole := next((one for one in holes_of(value) if isinstance(one, Hole) and one.certain), None)) is not None
+        if (hole := next((one for one in holes_of(value) if isinstance(one, Hole) and _is_plain(one)), None))
+        is not None
     )
     if values:
         yield from (RenderedFile(one.name, values) for one in base if isinstance(one, FilePath) and one.name)
+
+
+def _is_plain(hole: Hole) -> bool:
+    """Return whether a value surely is another one, and not only in another order."""
+    return hole.certain and not hole.order and not hole.minor
 
 
 def template_paths(source: str, name: str) -> list[str]:
