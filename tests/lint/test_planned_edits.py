@@ -1,9 +1,11 @@
-"""Edits that commands plan: `check` plans none, `lint` those of the prompts as they are, as `optimize` makes them."""
+"""What init, profile, lint, check and optimize say of one repository: the same line first, and of edits what is done."""
 
 from __future__ import annotations
 
 import json
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,18 +31,26 @@ def some_prompt(draw: random.Random) -> str:
     return f"{head}{rules[0]}{draw.choice(VALUES)}\n{rules[1]}{draw.choice(VALUES)}\n{rules[2]}{{{{ question }}}}\n"
 
 
-@pytest.fixture(params=range(4))
+@pytest.fixture(params=[8, 10])
 def made_up(in_folder: Command, request: pytest.FixtureRequest) -> str:
     """A folder of two prompts, and the workload that `kvtool init` makes of it."""
     draw = random.Random(int(request.param))
     write("prompts/head.j2", f"You work at Acme.\n{draw.choice(VALUES)}\n{RULE.format('sell', 'buy')}")
     for number in range(2):
         write(f"prompts/p{number}.j2", some_prompt(draw))
-    assert in_folder("init", "--quiet")[0] == 0
-    return "kvtool-workload.yaml"
+    assert in_folder("init")[0] == 0
+    path = Path("kvtool-workload.yaml")
+    path.write_text(path.read_text().replace("requests: 40", "requests: 12"))
+    return path.name
 
 
-def test_what_lint_says_of_edits_is_what_optimize_does(made_up: str, in_folder: Command) -> None:
+def test_every_command_speaks_of_the_same_lines_and_edits(made_up: str, in_folder: Command) -> None:
+    code, out, _ = in_folder("init", "--force", "--width", "200")
+    assert code == 0
+    (named,) = re.findall(r"KV\d+ (\S+):\d+ .*loses most: ([\d,]+) tokens", out)
+    profiled: dict[str, Any] = json.loads(in_folder("profile", made_up, "--dry-run", "--json")[1])
+    worst = next(one for one in profiled["findings"] if one["group"] and one["tokens_lost"])
+    assert named == (f"{worst['path']}:{worst['line']}", f"{worst['tokens_lost']:,}")
     found: dict[str, Any] = json.loads(in_folder("lint", made_up, "--json")[1])
     made: dict[str, Any] = json.loads(in_folder("optimize", made_up, "--allow", "P2,P3", "--json")[1])
     steps = {(each["group"], each["path"], each["line"], each["fix"]): each["edited"] for each in made["steps"]}
@@ -63,6 +73,7 @@ def test_check_plans_no_edits_and_names_the_command_that_does(
         raise AssertionError
 
     monkeypatch.setattr(Optimizer, "_carried_out", planned)
+    Path("kvtool.toml").unlink()  # its gates are those of more requests
     code, out, err = in_folder("check", made_up, "--min-hit-rate", limit)
     assert (code, err) == (int(limit == "99%"), "")
     assert ("kvtool optimize kvtool-workload.yaml" in " ".join(out.split())) == (limit == "99%")
