@@ -124,8 +124,8 @@ def _read_texts(
     """Templates and Python files: what can be seen without traffic."""
     result.inputs += [LintInput(path=path, kind="text", note=FOREIGN) for path in inputs.foreign]
     texts = inputs.texts
+    run = _files_of(inputs, options)
     if options.alone:
-        run = _files_of(inputs, options)
         texts = [
             one for one in texts if one.path not in options.alone or realpath(one.path) not in run
         ]  # its run tells more
@@ -144,7 +144,8 @@ def _read_texts(
             if one.found and not found.known:
                 passed[realpath(one.path)] = replace(one, found=False)
             more += [path for name in found.files if (path := _named_beside(one.path, name)) is not None]
-        new = [path for path in dict.fromkeys([*more, *given]) if realpath(path) not in read]
+        filled = [path for path in given if realpath(path) not in run]
+        new = [path for path in dict.fromkeys([*more, *filled]) if realpath(path) not in read]
         read.update(map(realpath, new))
         texts = [replace(one, found=one.path not in more) for one in sort_inputs(new, new).texts]
         named = [passed.pop(real) for real in dict.fromkeys(map(realpath, more)) if real in passed]

@@ -51,7 +51,7 @@ def test_a_value_that_changes_is_told_where_the_template_puts_it(
     assert found(in_folder, "app") == expected
     if code:
         _, out, _ = in_folder("lint", "app/write.py", "--width", "300")
-        assert "passed in app/write.py:" in out
+        assert "passed by app/write.py:" in out
         assert "nothing to report" not in out
 
 
@@ -61,6 +61,15 @@ def test_a_value_at_the_end_costs_nothing_and_pages_are_no_prompts(in_folder: Co
     assert found(in_folder, "write.py") == []
     write("prompts/reply.j2", "<html><head>{{ stage }}</head>\n<body>" + "<p class='x'>{{ subject }}</p>\n" * 60)
     assert found(in_folder, "write.py") == []
+
+
+def test_a_run_of_the_template_tells_more_than_the_code_that_renders_it(in_folder: Command) -> None:
+    write("write.py", CODE.format(call=CALLS[0].format(value="uuid.uuid4()")))
+    write("prompts/reply.j2", f"{{{{ stage }}}}\n{RULES}\n{{{{ subject }}}}\n")
+    group = "{name: g, requests: 4, file: prompts/reply.j2}"
+    write("w.yaml", f"version: 1\nvars: {{stage: {{text: draft}}, subject: {{text: rain}}}}\ngroups: [{group}]\n")
+    assert found(in_folder, "write.py") == [("prompts/reply.j2", 1, "KV102")]
+    assert found(in_folder, "w.yaml", "write.py") == []
 
 
 def test_names_of_imported_macros_are_constants_and_their_arguments_are_not(in_folder: Command) -> None:

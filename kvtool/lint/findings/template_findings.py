@@ -256,7 +256,7 @@ def _finding(path: str, found: Found, block_size: int, lines: LineIndex) -> Find
     hole = found.hole
     kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
     if hole.made is not None and hole.made.path != path:
-        kind += f", passed in {hole.made.path}:{hole.made.line}"
+        kind += f", passed by {hole.made.path}:{hole.made.line}"
     verb = "is" if hole.leads or hole.elsewhere else "are"
     message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)}"
     message += f", so {_amount(found, block_size)} after it {verb} not reused"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _GOES_ALONG = "another fix of this group moves this text too"
 _MENDED_TOO = "another fix of this group removes this cause too"
-_LATER = "after the other fixes"
+_LATER = "once the other fixes are made"
 
 _UNNAMED = (KV107.code, KV201.code)
 _OF_THE_CAUSE = (

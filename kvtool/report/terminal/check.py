@@ -220,9 +220,7 @@ def _next_of_passed(console: Console, result: CheckResult, command: CommandLine,
         if least > 0:
             put_next(console, "fail the build if the hit rate drops", command.with_(min_hit_rate=f"{least:.2f}"))
     elif verdict.outcome == "pass" and lossy is not None:
-        put_next(
-            console, "see the errors that no gate is about, and their fixes", command.to("profile", lossy.workload)
-        )
+        put_next(console, "see the errors that no gate covers, and their fixes", command.to("profile", lossy.workload))
 
 
 def _ungated(reports: Iterable[Report]) -> Report | None:

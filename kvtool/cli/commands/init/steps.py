@@ -100,8 +100,8 @@ def _python(found: FoundPrompts) -> str:
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
     first = shlex.quote(found.python[0])
     return (
-        f"prompts in Python: {which}. Read them: kvtool lint {first}."
-        " For the prompts that are sent, profile a log, or run your code: kvtool lint --probe MODULE:FUNCTION"
+        f"prompts in Python: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION` runs"
+        " a function of it. A log of your service shows which prompts are really sent."
     )
 
 
@@ -233,7 +233,7 @@ def report_written(
     lossy = min((name for name in measured.losses), key=lambda name: measured.rates[name], default=None)
     if lossy is not None:
         path = sanitize(shlex.quote(os.path.normpath(lossy)), ascii_only=plain)
-        put(console, "Next: see each line that loses reuse, and the verified fix:")
+        put(console, "Next: see each line that loses reuse, and its fix:")
         put(console, f"  {into}kvtool profile {path}{flag}")
     put(console, f"{'Then' if lossy is not None else 'Next'}: check the hit rate, here and in CI:")
     put(console, f"  {into}kvtool check{flag}")
