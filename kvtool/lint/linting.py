@@ -66,7 +66,12 @@ def lint(
     _read_texts(inputs, options, load, result, ignores, cached=cached)
     if inputs.runs:
         with showing.progress() as progress:
-            _run_traffic(inputs, options, progress, load, result, ignores)
+            failed = _run_traffic(inputs, options, progress, load, result, ignores)
+        if failed:  # what could not be run is read
+            names = [path for run in failed for path in _named_by(run, options)]
+            texts = [replace(one, found=True) for one in sort_inputs(names, names).texts]
+            _read_texts(Inputs(texts=texts), options, load, result, ignores, cached=False)
+            result.problems = _once(result.problems)
     if probing is not None and probing.probe is not None and not result.partial:
         with showing.progress() as progress:
             result.probe = _probed(probing.probe, probing.probe_timeout, options, progress, offline=showing.offline)
@@ -88,6 +93,14 @@ def lint(
         kept, key=lambda one: (one.path, one.line, one.column, one.code, one.group, -one.tokens_lost)
     )
     return result
+
+
+def _once(problems: Iterable[KvtoolError]) -> list[KvtoolError]:
+    """Return the first problem of each line."""
+    first: dict[object, KvtoolError] = {}
+    for each in problems:
+        first.setdefault((each.place.path, each.place.line) if each.place is not None else each, each)
+    return list(first.values())
 
 
 def selection(selecting: Selecting) -> Callable[[str], bool]:
@@ -224,14 +237,16 @@ def _cache(options: RunOptions) -> LintCache:
 
 def _files_of(inputs: Inputs, options: RunOptions) -> set[str]:
     """The real paths of the files that the workloads among the inputs name."""
-    found: set[str] = set()
-    for paths in inputs.runs:
-        if paths[0].lower().endswith(WORKLOAD_SUFFIXES):
-            with contextlib.suppress(KvtoolError):  # its run tells
-                text = read_text(Path(paths[0]), shown=paths[0])
-                named = named_files(paths[0], text, allow_outside=options.reading.allow_outside)
-                found.update(map(realpath, named))
-    return found
+    return {realpath(path) for paths in inputs.runs for path in _named_by(paths, options)}
+
+
+def _named_by(paths: Sequence[str], options: RunOptions) -> list[str]:
+    """Return the files that a workload names; none of other inputs."""
+    if paths[0].lower().endswith(WORKLOAD_SUFFIXES):
+        with contextlib.suppress(KvtoolError):  # its run tells
+            text = read_text(Path(paths[0]), shown=paths[0])
+            return named_files(paths[0], text, allow_outside=options.reading.allow_outside)
+    return []
 
 
 def _run_traffic(
@@ -241,11 +256,13 @@ def _run_traffic(
     load: Tokenizers,
     result: LintResult,
     ignores: list[Ignore],
-) -> None:
-    """Workloads, logs and prompts: what costs hits when they are run."""
+) -> list[list[str]]:
+    """Workloads, logs and prompts: what costs hits when they are run. Return the inputs that could not be run."""
+    failed: list[list[str]] = []
     for run in inputs.runs:
         traffic = _run(run, options, progress, load, result)
         if traffic is None:
+            failed.append(run)
             continue
         paths = [path for path in run if path not in traffic.unread]
         result.fixable |= traffic.fixable
@@ -258,7 +275,8 @@ def _run_traffic(
         ignores += traffic_ignores(paths, allow_outside=options.reading.allow_outside)
         if traffic.report.partial:
             result.partial = True
-            return
+            return []
+    return failed
 
 
 def _run(
