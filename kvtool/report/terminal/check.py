@@ -212,7 +212,7 @@ def _next_of_passed(console: Console, result: CheckResult, command: CommandLine,
     """What to do where nothing failed: better limits first, then what no limit is about."""
     verdict, lossy = result.verdict, _ungated(result.reports)
     if can_tighten:
-        put_next(console, "raise the limits to today's rates", command.with_(tighten=True))
+        put_next(console, "raise the limits to today's rates", command.without("update_baseline").with_(tighten=True))
     elif any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
         put_next(console, "record the better rates as the baseline", command.with_(update_baseline=True))
     elif verdict.outcome == "none" and result.reports:
