@@ -100,8 +100,8 @@ def _python(found: FoundPrompts) -> str:
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
     first = shlex.quote(found.python[0])
     return (
-        f"prompts in Python: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION` runs"
-        " a function of it. A log of your service shows which prompts are really sent."
+        f"prompts in Python: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION`"
+        " runs a function. A log of your service shows which prompts are really sent."
     )
 
 
