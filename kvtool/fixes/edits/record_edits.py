@@ -42,7 +42,9 @@ def edited_record(value: Any, before: Turn, after: Turn) -> Any:
 
 def same_prompt(one: Turn, other: Turn) -> bool:
     """Return whether two turns say the same in the same roles, with the same marks: the proof of an edited record."""
-    return _said(one) == _said(other) and _marks(one) == _marks(other) and _tools(one) == _tools(other)
+    return (
+        _said(one) == _said(other) and _marks(one) == _marks(other) and _tools_in_order(one) == _tools_in_order(other)
+    )
 
 
 def _said(turn: Turn) -> list[tuple[str, str]]:
@@ -60,6 +62,11 @@ def _marks(turn: Turn) -> list[dict[str, Any]]:
 
 def _tools(turn: Turn) -> str:
     return json.dumps(turn.tools or [], default=repr)
+
+
+def _tools_in_order(turn: Turn) -> list[str]:
+    """Return the definition of each tool without the order of its keys: that around a definition is the reader's."""
+    return [json.dumps(tool, sort_keys=True, default=repr) for tool in turn.tools or ()]
 
 
 class _Record:
@@ -109,27 +116,30 @@ class _Record:
             return
         if not isinstance(old, list) or not isinstance(new, list):
             raise NotInRecordError("its content is of no known form")
-        left = list(new)
-        kept: list[tuple[Any, Any]] = []
-        gone: list[Any] = []
-        for part in old:
-            if left and (part is left[0] or part == left[0] or _is_of(part, left[0])):
-                kept.append((part, left.pop(0)))
-            else:
-                gone.append(part)
+        steps = list(_aligned(old, new))
         first = next((self.locate(part["text"]) for part in old if _text_of(part) is not None), None)
         if first is None:
             raise NotInRecordError("no place of its text is known")
         depth = _index_of_part(first)
         parts, sample = self.at(first[:depth]), self.at(first[: depth + 1])
-        removed = sorted(_int(self.locate(part["text"])[depth]) for part in gone if _text_of(part) is not None)
-        for part, other in kept:
-            if part != other:
-                self._change_part(part, other, self.locate(part["text"]))
-        new_parts = [_block_like(sample, str.__str__(part["text"])) for part in left]
-        for at in reversed(removed):
-            del parts[at]
-        parts.extend(new_parts)
+        places = [None if _text_of(part) is None else self.locate(part["text"]) for part in old]
+        made: dict[int, list[Any]] = {}
+        removed: list[int] = []
+        after = _int(first[depth]) - 1
+        for was_part, now_part in steps:
+            place = None if was_part is None else places[was_part]
+            if was_part is None:
+                made.setdefault(after, []).append(_new_block(sample, now_part))
+            elif place is not None:
+                after = _int(place[depth])
+                if now_part is None:
+                    removed.append(after)
+                elif old[was_part] != now_part:
+                    self._change_part(old[was_part], now_part, place)
+        for at in sorted({*made, *removed}, reverse=True):
+            parts[at + 1 : at + 1] = made.get(at, [])
+            if at in removed:
+                del parts[at]
 
     def _change_part(self, part: Any, other: Any, place: Pointer) -> None:
         text = other.get("text")
@@ -235,6 +245,20 @@ def _paired(before: Sequence[Message], after: Sequence[Message]) -> tuple[dict[i
     return pairs, added
 
 
+def _aligned(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int | None, Any]]:
+    """Yield the number of each earlier part with what it is now (None: nothing), and None with each part that is new."""
+    at = 0
+    for part in new:
+        found = next((n for n in range(at, len(old)) if part is old[n] or part == old[n] or _is_of(old[n], part)), None)
+        if found is None:
+            yield None, part
+            continue
+        yield from ((gone, None) for gone in range(at, found))
+        yield found, part
+        at = found + 1
+    yield from ((gone, None) for gone in range(at, len(old)))
+
+
 def _is_same(was: Message, now: Message) -> bool:
     """Return whether a message is an earlier one, changed or not."""
     if was is now or was == now:
@@ -287,6 +311,12 @@ def _index_of_part(place: Pointer) -> int:
 def _int(step: str | int) -> int:
     assert isinstance(step, int), "a place in a list"
     return step
+
+
+def _new_block(sample: Any, part: Any) -> Any:
+    """Return a block with the text and the marks of a new part, in the form of the one beside it."""
+    block = _block_like(sample, str.__str__(part["text"]))
+    return {**block, **marks_on(part)} if isinstance(block, dict) else block
 
 
 def _block_like(sample: Any, text: str) -> Any:

@@ -67,7 +67,7 @@ def optimized(
     found = optimize(runs, tiers)
     forbidden, left = needing_consent(runs, tiers)
     order = request_order(opened, progress, found.before)
-    log, marks, allowed = _log(opened, [each.step for each in found.done], forbidden, progress)
+    log, marks, allowed = _log(opened, found.before, [each.step for each in found.done], forbidden, progress)
     if log is not None and log.after is not None and allowed:
         found = replace(found, after=log.after)
     groups = _groups(found)
@@ -94,7 +94,7 @@ def optimized(
 
 
 def _log(
-    opened: Opened, steps: Sequence[KeptFix], forbidden: Sequence[KeptFix], progress: Progress
+    opened: Opened, before: RunResult, steps: Sequence[KeptFix], forbidden: Sequence[KeptFix], progress: Progress
 ) -> tuple[OptimizedLog | None, CheaperMarks | None, bool]:
     """Return the log with the steps, else with those that need consent (False), and with the cheapest cache marks on top."""
     if not isinstance(opened.source, LogSource):
@@ -104,7 +104,7 @@ def _log(
 
     tried = [(fixes, allowed) for fixes, allowed in ((_fixes(steps), True), (_fixes(forbidden), False)) if fixes]
     for fixes, allowed in tried or [([], True)]:
-        marks = cheaper_marks(opened, fixes, progress)
+        marks = cheaper_marks(opened, fixes, progress, before.find(SampleBook))
         marked = None if marks is None else edit_log(opened, [*fixes, marks.fix], progress)
         if marked is not None and not marked.left:
             return marked, marks, allowed

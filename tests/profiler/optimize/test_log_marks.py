@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -52,3 +53,82 @@ def test_five_marks_become_what_the_provider_takes(in_folder: Command) -> None:
     assert found["marks"]
     for record in written:
         assert refusals(record.get("request", record)) == []
+
+
+def split_by_hand(text: str, at: int) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text[:at], "cache_control": MARK}, {"type": "text", "text": text[at:]}]
+
+
+@pytest.mark.parametrize(("seed", "form"), [(21, "text"), (22, "marked"), (23, "followed"), (24, "question")])
+def test_a_block_is_split_where_its_shared_text_ends(in_folder: Command, seed: int, form: str) -> None:
+    """Passages at the end of a marked text, of one among others, or of what is asked: as cheap as parted by hand, at that line."""
+    r = random.Random(seed)
+    records = HostedLog("anthropic", seed, (), {}, sessions=9, gap=r.choice([20, 60])).bodies()
+    by_hand = []
+    for record in records:
+        body = record.get("request", record)
+        system = body["system"]
+        rules = system if isinstance(system, str) else system[0]["text"]
+        found = "\n".join(f"Passage {n}: {r.getrandbits(300):x}" for n in range(r.randint(2, 6)))
+        text = f"{rules}\n\nFound today:\n{found}"
+        at = text.index("Passage")
+        better = json.loads(json.dumps(record))
+        other = better.get("request", better)
+        if form == "question":
+            body["system"], other["system"] = "You help.", "You help."
+            body["messages"][-1]["content"], other["messages"][-1]["content"] = text, split_by_hand(text, at)
+        else:
+            last = [{"type": "text", "text": "Answer in English."}] if form == "followed" else []
+            block = {"type": "text", "text": text, **({"cache_control": MARK} if form == "marked" else {})}
+            body["system"] = text if form == "text" else [block, *last]
+            other["system"] = [*split_by_hand(text, at), *last]
+        by_hand.append(better)
+    Path("hand.jsonl").write_text("".join(json.dumps(record) + "\n" for record in by_hand))
+    found, written = optimized(in_folder, records)
+    place = "messages[0].content[0]" if form == "question" else "system[0]"
+    assert [(split["place"], split["line"]) for split in found["marks"][0]["splits"]] == [(place, at_line(text, at))]
+    assert cost(in_folder, "better.jsonl") <= cost(in_folder, "hand.jsonl") * Decimal("1.01")
+    assert Decimal(found["edited_log"]["cost"]["after"]) == cost(in_folder, "better.jsonl")
+    for record, edited in zip(records, written, strict=True):
+        assert all_text(record) == all_text(edited)
+        assert refusals(edited.get("request", edited)) == []
+
+
+def at_line(text: str, at: int) -> int:
+    return text[:at].count("\n")
+
+
+def all_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "".join(
+            all_text(each)
+            for name, each in value.items()
+            if name in ("request", "system", "messages", "content", "text")
+        )
+    return "".join(map(all_text, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
+
+
+def test_keys_of_tools_are_written_in_one_order(in_folder: Command) -> None:
+    r = random.Random(31)
+    records = HostedLog("anthropic", 31, ("system",), {}, sessions=8, tools=3).bodies()
+
+    def shuffled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: shuffled(value[name]) for name in r.sample(list(value), len(value))}
+        return [shuffled(each) for each in value] if isinstance(value, list) else value
+
+    fields = {f"field_{n}": {"type": "string", "description": f"Says what field {n} is for."} for n in range(6)}
+    for record in records:
+        for tool in record.get("request", record)["tools"]:
+            tool["input_schema"] = {"type": "object", "properties": fields, "required": ["field_1"]}
+    steady = [json.dumps(record.get("request", record)["tools"], sort_keys=True) for record in records]
+    for record in records:
+        body = record.get("request", record)
+        body["tools"] = shuffled(body["tools"])
+    found, written = optimized(in_folder, records)
+    assert [step["code"] for step in found["steps"]] == ["KV112"]
+    assert [json.dumps(record.get("request", record)["tools"], sort_keys=True) for record in written] == steady
+    assert len({json.dumps(record.get("request", record)["tools"]) for record in written}) == 1
+    assert found["hit_rate"]["before"] < 0.2 < 0.8 < found["hit_rate"]["after"]
+    _, out, _ = in_folder("optimize", "log.jsonl")
+    assert "+with keys in alphabetical order" in out
