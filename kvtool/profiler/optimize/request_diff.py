@@ -130,8 +130,8 @@ def _another_order(value: Any, other: Any) -> str | None:
     """Return what is said of the order of items or keys where another value is the same but for these; else None."""
     if not isinstance(value, dict | list) or not value or type(value) is not type(other):
         return None
-    if isinstance(value, dict) and set(value) != set(other):
-        return None
+    if isinstance(value, dict) and (set(value) != set(other) or list(value) == list(other)):
+        return None  # or the order is one of something within it
     texts, others = (_items_without_order(each) for each in (value, other))
     if sorted(texts) != sorted(others) or json.dumps(value) == json.dumps(other):
         return None
