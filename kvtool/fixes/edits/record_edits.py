@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kvtool.fixes.edits.record_calls import NotInRecordError, calls_of, change_calls, without_calls
 from kvtool.fixes.turn_texts import texts_of
 from kvtool.text.cache_marks import CACHE_MARKS, marks_on, without_marks
 from kvtool.text.message import Message, role_of
@@ -17,10 +18,6 @@ _TOOL_LISTS = ("tools", "functions")
 _OF_RESPONSES = "input"
 """The name of the messages in OpenAI's Responses API, whose blocks of text have a type of their own."""
 _OF_RESULT = ("tool_result", "tool_use_id", "toolResult")
-
-
-class NotInRecordError(Exception):
-    """A change of a turn cannot be made in the record that it was read from."""
 
 
 def edited_record(value: Any, before: Turn, after: Turn) -> Any:
@@ -36,15 +33,14 @@ def edited_record(value: Any, before: Turn, after: Turn) -> Any:
     if after.call.settings.cache_mode != before.call.settings.cache_mode:
         record.set_cache_mode(before, after.call.settings.cache_mode)
     record.change_tools(before, after)
+    change_calls(record.value, before, after)
     record.change_messages(before.messages, after.messages)
     return record.value
 
 
 def same_prompt(one: Turn, other: Turn) -> bool:
     """Return whether two turns say the same in the same roles, with the same marks: the proof of an edited record."""
-    return (
-        _said(one) == _said(other) and _marks(one) == _marks(other) and _tools_in_order(one) == _tools_in_order(other)
-    )
+    return all(found(one) == found(other) for found in (_said, _marks, _tools_in_order, calls_of))
 
 
 def _said(turn: Turn) -> list[tuple[str, str]]:
@@ -106,7 +102,7 @@ class _Record:
         for at in reversed(range(len(after))):
             if at in added:
                 self._add_message(before, added[at], after[at])
-            elif (was := before[pairs[at]]) is not after[at] and was != after[at]:
+            elif (was := before[pairs[at]]) is not after[at] and without_calls(was) != without_calls(after[at]):
                 self._change(was, after[at])
 
     def _change(self, was: Message, now: Message) -> None:
@@ -220,10 +216,18 @@ class _Record:
         for depth in range(min(at, len(place)), -1, -1):
             holder = self.at(place[:depth])
             for name in _TOOL_LISTS if isinstance(holder, dict) else ():
-                if isinstance(holder.get(name), list) and len(holder[name]) == count:
-                    found: list[Any] = holder[name]
-                    return found
+                found = [each for each in _tool_lists(holder.get(name)) if len(each) == count]
+                if found:
+                    return found[0]
         raise NotInRecordError("its tools are somewhere else")
+
+
+def _tool_lists(tools: Any) -> Iterator[list[Any]]:
+    """Yield the list of a body's tools, and those that are all of one of its items, as in Gemini's API."""
+    if isinstance(tools, list):
+        yield tools
+        if len(tools) == 1 and isinstance(tools[0], dict):
+            yield from (each for each in tools[0].values() if isinstance(each, list))
 
 
 def _paired(before: Sequence[Message], after: Sequence[Message]) -> tuple[dict[int, int], dict[int, int]]:

@@ -106,10 +106,11 @@ def _log(
     for fixes, allowed in tried or [([], True)]:
         marks = cheaper_marks(opened, fixes, progress, before.find(SampleBook))
         marked = None if marks is None else edit_log(opened, [*fixes, marks.fix], progress)
+        marked = marked if marked is not None and marked.wins(before) else None
         if marked is not None and not marked.left:
             return marked, marks, allowed
         log = edit_log(opened, fixes, progress)  # a mark that has no place in a record keeps no other fix from it
-        if log is not None and (marked is None or log.changed > marked.changed):
+        if log is not None and log.wins(before) and (marked is None or log.changed > marked.changed):
             return log, None, allowed
         if marked is not None:
             return marked, marks, allowed

@@ -132,3 +132,75 @@ def test_keys_of_tools_are_written_in_one_order(in_folder: Command) -> None:
     assert found["hit_rate"]["before"] < 0.2 < 0.8 < found["hit_rate"]["after"]
     _, out, _ = in_folder("optimize", "log.jsonl")
     assert "+with keys in alphabetical order" in out
+
+
+def _called(form: str, number: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    match form:
+        case "anthropic":
+            return {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": f"t{number}", "name": "look", "input": arguments}],
+            }
+        case "openai":
+            inner = {"name": "look", "arguments": json.dumps(arguments)}
+            return {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": f"t{number}", "type": "function", "function": inner}],
+            }
+        case _:
+            return {"role": "model", "parts": [{"functionCall": {"name": "look", "args": arguments}}]}
+
+
+def _result(form: str, number: int, text: str) -> dict[str, Any]:
+    match form:
+        case "anthropic":
+            return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}", "content": text}]}
+        case "openai":
+            return {"role": "tool", "tool_call_id": f"t{number}", "content": text}
+        case _:
+            return {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"result": text}}}]}
+
+
+@pytest.mark.parametrize("form", ["anthropic", "openai", "gemini"])
+def test_calls_are_replayed_with_their_keys_in_one_order(in_folder: Command, form: str) -> None:
+    """An agent that writes the arguments of earlier calls anew, each time in another order: the written log has one order."""
+    r = random.Random(form)
+    rules = HostedLog("openai", 5, (), {}).bodies()[0]["messages"][0]["content"]
+    records, calls = [], []
+    for number in range(8):
+        calls.append(({f"key_{key}": f"{r.getrandbits(160):x}" for key in range(4)}, f"{r.getrandbits(400):x}"))
+        talk = [
+            each
+            for at, (arguments, text) in enumerate(calls)
+            for each in (_called(form, at, dict(r.sample(list(arguments.items()), 4))), _result(form, at, text))
+        ]
+        if form == "gemini":
+            asked: Any = {"role": "user", "parts": [{"text": "Find the order."}]}
+            body = {
+                "model": "gemini-2.5-pro",
+                "contents": [asked, *talk],
+                "systemInstruction": {"parts": [{"text": rules}]},
+            }
+        elif form == "openai":
+            head = [{"role": "system", "content": rules}, {"role": "user", "content": "Find the order."}]
+            body = {"model": "gpt-4o", "messages": [*head, *talk]}
+        else:
+            talk[-1]["content"][-1]["cache_control"] = MARK
+            body = {
+                "model": "claude-sonnet-5",
+                "system": rules,
+                "messages": [{"role": "user", "content": "Go."}, *talk],
+            }
+        records.append({"timestamp": 1_790_000_000 + 30 * number, "session_id": "s", "request": body})
+    found, written = optimized(in_folder, records)
+    assert [step["code"] for step in found["steps"]] == ["KV112"]
+    assert found["hit_rate"]["before"] < found["hit_rate"]["after"]
+    assert len({json.dumps(_talk(record)) for record in written[2:]}) == 1
+    assert len({json.dumps(_talk(record)) for record in records[2:]}) > 1
+
+
+def _talk(record: dict[str, Any]) -> list[Any]:
+    body = json.loads(json.dumps(record["request"]).replace(', "cache_control": {"type": "ephemeral"}', ""))
+    talk: list[Any] = body.get("contents") or body["messages"]
+    return talk[:4]
