@@ -95,7 +95,7 @@ class MarkTrial:
             run = self._again([*self._fixes, split.fix])
             parted = None if self._result.partial or run.partial else self._compiled(run, split)
             self._result.partial = self._result.partial or run.partial
-            cost = self._cost if found is None else found.cost
+            cost = self.cost if found is None else found.cost
             if parted is not None and saves_enough(cost, parted.cost):
                 found = parted
         if self._result.partial or found is None:
@@ -103,7 +103,8 @@ class MarkTrial:
         return found if self.refused or saves_enough(found.before, found.cost) else None
 
     @property
-    def _cost(self) -> Decimal:
+    def cost(self) -> Decimal:
+        """What all requests cost with the marks that they have."""
         return self._book.total[self._book.told].costs.predicted.total
 
     def _compiled(self, run: RunResult, split: _Split | None) -> CheaperMarks | None:

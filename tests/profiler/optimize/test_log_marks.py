@@ -204,3 +204,31 @@ def _talk(record: dict[str, Any]) -> list[Any]:
     body = json.loads(json.dumps(record["request"]).replace(', "cache_control": {"type": "ephemeral"}', ""))
     talk: list[Any] = body.get("contents") or body["messages"]
     return talk[:4]
+
+
+def test_a_block_moves_where_only_other_marks_make_it_worth_it(in_folder: Command) -> None:
+    """A mark ends the system text alone, and the first message changes: neither a mark after it nor its move wins by itself."""
+    r = random.Random(41)
+    records = HostedLog("anthropic", 41, ("system",), {}, rules=60, sessions=1, turns=5, gap=20).bodies()
+    for record in records:
+        body = record.get("request", record)
+        memory = f"<memory>\nLast order: {r.getrandbits(60):x}\nName: {r.getrandbits(60):x}\n</memory>\n\n"
+        for message in body["messages"]:
+            message["content"][0]["text"] += " " + "Please check this order, and say what is next. " * 25
+        body["messages"][0]["content"][0]["text"] = memory + body["messages"][0]["content"][0]["text"]
+    _, out, _ = in_folder("optimize", written_as(records), "--json")
+    assert json.loads(out)["steps"] == []
+    code, out, err = in_folder("optimize", "log.jsonl", "--allow", "P2", "-o", "better.jsonl", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert [step["code"] for step in found["steps"]] == ["KV144"]
+    assert any(mark["place"].startswith("messages") for mark in found["marks"][0]["marks"])
+    cost_after = cost(in_folder, "better.jsonl")
+    assert Decimal(found["edited_log"]["cost"]["after"]) == cost_after < cost(in_folder, "log.jsonl") * Decimal("0.9")
+    rate = found["edited_log"]["hit_rate"]["after"]
+    assert [step["files_hit_rate"]["after"] for step in found["steps"]] == [rate]
+
+
+def written_as(records: list[dict[str, Any]]) -> str:
+    Path("log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return "log.jsonl"
