@@ -29,7 +29,7 @@ def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan, *, marked: boo
     tokens = group.prompt_tokens // max(group.requests, 1)
     if moved and plan.hosted and tokens < _OFTEN_LEAST:
         return _HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST)
-    return _advised(stuck, " with the cache marks as they are" if marked else "")
+    return _advised(stuck, " with the marks of the log" if marked else "")
 
 
 def _advised(stuck: StuckCause, marks: str) -> str:
