@@ -40,16 +40,19 @@ def keys_of(record: Record) -> list[Key]:
 
 
 def _holder(fields: dict[str, Any]) -> str | None:
-    if str(fields.get("type")).lower() != "generation" or not fields.get("input"):
+    if not _is_generation(fields) or not fields.get("input"):
         return None
     return names_of([fields.get("parentObservationId"), fields.get("parent_observation_id")])
 
 
+def _is_generation(fields: dict[str, Any]) -> bool:
+    return str(fields.get("type")).lower() == "generation"
+
+
 def read(record: Record) -> FoundCall | LeftOut:
     """Return an observation; a generation is a call, the innermost of several."""
-    joins, own = record.where.joins, record.fields.get("id")
-    is_generation = str(record.fields.get("type")).lower() == "generation"
-    if is_generation and joins is not None and isinstance(own, str) and joins.has(_HOLDS, own):
+    joins, own = record.where.joins, names_of([record.fields.get("id")])
+    if _is_generation(record.fields) and joins is not None and own is not None and joins.has(_HOLDS, own):
         return _AROUND
     return _observation(record, record.fields, {})
 
@@ -59,7 +62,7 @@ def read_trace(record: Record) -> Several:
     trace = {**object_of(record.fields.get("trace")), **record.fields}
     given = [each for each in trace["observations"] if isinstance(each, dict)]
     around = {holder for each in given if (holder := _holder(each)) is not None}
-    inner = [each for each in given if each.get("id") not in around or str(each.get("type")).lower() != "generation"]
+    inner = [each for each in given if not (_is_generation(each) and names_of([each.get("id")]) in around)]
     found: Several = Several(_observation(record, each, trace) for each in inner)
     found += [_AROUND] * (len(given) - len(inner))
     return found
