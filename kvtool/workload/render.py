@@ -10,6 +10,7 @@ import numpy as np
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.workload.growing_prompts import GrowingPrompts
 from kvtool.workload.request_fields import (
     continues_final_message,
     generation_prompt,
@@ -46,6 +47,12 @@ class Renderer:
     def chat_template(self) -> ChatTemplate:
         return self._load_template(self.tokenizer)
 
+    @cached_property
+    def _growing(self) -> GrowingPrompts | None:
+        """Make prompts that continue others, where the template allows it."""
+        template = self.chat_template
+        return GrowingPrompts(template, self.tokenizer) if template.by_message else None
+
     def loaded(self, name: str) -> bool:
         """Return whether `tokenizer` or `chat_template` was needed so far."""
         return name in self.__dict__
@@ -61,6 +68,10 @@ class Renderer:
         fields, text = turn.fields, turn.text
         if turn.messages is not None:
             template = self.chat_template
+            if not turn.fields and not turn.extra and self._growing is not None:
+                grown = self._growing.prompt(turn.messages, turn.tools, answers=True)
+                if grown is not None:
+                    return grown
             text = template.render(
                 turn.messages,
                 turn.tools,

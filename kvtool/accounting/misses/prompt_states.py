@@ -241,10 +241,11 @@ def _without_marks(value: object) -> object:
     return [_without_marks(each) for each in value] if isinstance(value, list) else value
 
 
-def chunk_names(ids: Ids) -> tuple[int, ...]:
-    """Return a name for every beginning of whole pieces: equal names mean equal tokens from the front on."""
-    names, name = [], 0
-    data, size = ids.astype("<i4", copy=False).tobytes(), 4 * CHUNK
+def chunk_names(ids: Ids, known: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """Return a name for every beginning of whole pieces: equal names mean equal tokens from the front on. `known` are the first
+    ones."""
+    names, name = list(known), known[-1] if known else 0
+    data, size = ids[len(known) * CHUNK :].astype("<i4", copy=False).tobytes(), 4 * CHUNK
     for start in range(0, len(data) - size + 1, size):
         name = xxhash.xxh3_64_intdigest(data[start : start + size], name)
         names.append(name)
