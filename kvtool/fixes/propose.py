@@ -326,6 +326,8 @@ def _definition(cause: SlotCause) -> list[Fix]:
 def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     role = role_of_part(cause.slot.part)
+    if role == "assistant":
+        return [_advice(cause, "resend-calls", "P3", "send tool calls back as the model wrote them")]
     roles = INSTRUCTIONS | {role}
     warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
     what = "write JSON with sorted keys"
