@@ -100,8 +100,9 @@ class ServerReads:
         cut = call.incomplete is not None or bool(call.uncounted)
         self._numbers.extend((group, usage.cached, prompt, own, hit, reachable, known, number, cut))
         self._times.extend((began, ended))
-        theirs, ours = self.models.get(call.model or "", (0, 0))
-        self.models[call.model or ""] = theirs + prompt, ours + own
+        if not cut:
+            theirs, ours = self.models.get(call.model or "", (0, 0))
+            self.models[call.model or ""] = theirs + prompt, ours + own
         return True
 
     def _keep(self, job: Job, began: float, ended: float) -> None:
