@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from kvtool.cli.command import Command
+from kvtool.config.command_line import flag
 from kvtool.config.option import only
 from kvtool.config.options.agent_options import ProbedAgent
 from kvtool.config.options.run_options import Rendering
 from kvtool.config.options.shown_options import Showing
+from kvtool.errors import KvtoolError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,12 +32,22 @@ class ProbeCommand(Command):
         from kvtool.profiler.agents.prefix_stability import AgentProbeOptions, probe_agent
         from kvtool.text.tokens.tokenizer import load_tokenizer
 
+        if self.probed.agent is None:
+            raise KvtoolError(
+                f"{flag('agent')} is missing", hint=f"give a recipe's name or a command: {flag('agent')} claude"
+            )
         with self.showing.progress("runs") as progress:
+            asked = self.probed
             options = AgentProbeOptions(
-                self.probed.agent,
-                self.probed.resume,
-                self.probed.turns,
-                self.probed.timeout,
+                asked.agent,
+                asked.resume,
+                asked.turns,
+                asked.timeout,
+                vary=asked.vary,
+                fast=asked.fast,
+                other=asked.other,
+                latency=asked.latency,
+                keep=asked.keep,
                 on_run=lambda name: progress.stage(f"run {name}", None),
             )
             document = probe_agent(

@@ -1,0 +1,89 @@
+"""The circumstances that a probe of an agent changes, one in each run, in a visible list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kvtool.config.command_line import flag
+from kvtool.errors import KvtoolError
+
+_USER = "somebody"
+_SLOW_START, _SLOW_ANSWERS = 4.0, 2.0
+"""Seconds until a late MCP server is there, and until the stub answers: an agent sends two requests before its tools are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """A stub of an MCP server with two tools; it needs `delay` seconds to start."""
+
+    name: str
+    delay: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstance:
+    """What one run changes. `group` is its name for the option; `when` says it in words.
+
+    `folder` and `home` are relative to the folder of the probe. With `session` each turn is run, else only the first. `days` pass
+    and `commits` are made before each turn. `latency` is the least one of the stub, in seconds. The steps of a run that is not
+    `judged` do not decide the verdict: no cache lasts as long.
+    """
+
+    name: str
+    when: str
+    group: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    folder: str = "repo"
+    home: str = "home"
+    days: int = 0
+    commits: int = 0
+    servers: tuple[McpServer, ...] = ()
+    session: bool = False
+    latency: float = 0.0
+    other: bool = False
+    judged: bool = True
+
+
+BASE = Circumstance("base", "nothing changes", session=True)
+AGAIN = Circumstance("again", "nothing changes in a second run", session=True)
+RESUME = Circumstance("resume", "another command continues the session", session=True)
+_LOCALE = "de_DE.UTF-8"
+_SERVERS = tuple(McpServer(name) for name in ("harbor", "atlas", "compass"))
+VARIED: tuple[Circumstance, ...] = (
+    Circumstance("folder", "the repository is in another folder", folder="elsewhere/project"),
+    Circumstance(
+        "home", "another user has another home", home=f"users/{_USER}", variables={"USER": _USER, "LOGNAME": _USER}
+    ),
+    Circumstance("git", "the repository has another branch, and a commit more at each turn", commits=1, session=True),
+    Circumstance("locale", f"LANG={_LOCALE}", variables={"LANG": _LOCALE, "LC_ALL": _LOCALE, "LANGUAGE": "de"}),
+    Circumstance("zone", "TZ=Asia/Tokyo", variables={"TZ": "Asia/Tokyo"}),
+    Circumstance("mcp 1", "there is an MCP server", "mcp", servers=_SERVERS[:1]),
+    Circumstance("mcp 3", "there are three MCP servers", "mcp", servers=_SERVERS),
+    Circumstance(
+        "mcp late",
+        f"an MCP server needs {_SLOW_START:.0f} s to start",
+        "mcp",
+        servers=(McpServer("late", _SLOW_START),),
+        session=True,
+        latency=_SLOW_ANSWERS,
+    ),
+    Circumstance("tomorrow", "a day passes before each turn", days=1, session=True, judged=False),
+    Circumstance("version", "the other version runs", other=True, session=True),
+)
+NAMES = (AGAIN.name, RESUME.name, *dict.fromkeys(each.group or each.name for each in VARIED))
+
+
+def chosen(vary: str | None, *, fast: bool) -> Sequence[Circumstance]:
+    """Return the circumstances to run after the two base runs. KvtoolError for a name that is none."""
+    if fast:
+        return ()
+    if vary is None:
+        return VARIED
+    names = [name.strip() for name in vary.split(",") if name.strip()]
+    for name in names:
+        if name not in NAMES:
+            raise KvtoolError(
+                f"{flag('vary')}: there is no circumstance `{name}`", hint=f"choose of {', '.join(NAMES)}"
+            )
+    return [each for each in VARIED if (each.group or each.name) in names]
