@@ -59,6 +59,11 @@ def faketime_library() -> str | None:
     return next((str(path) for path in sorted(Path(folder).glob(pattern))), None)
 
 
+def _shared_clocks() -> set[Path]:
+    """Return the files that libfaketime shares between processes; those of a process that was killed stay."""
+    return set(Path("/dev/shm").glob("*faketime_*"))  # noqa: S108 - where it makes them
+
+
 @dataclass(frozen=True, slots=True)
 class Ended:
     """How a command ended. `code` is None where it was stopped; `said` is the end of its output."""
@@ -118,8 +123,8 @@ class AgentFolder:
             (self.repo / name).write_text(text, encoding="utf-8")
         self._git(["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "First"])
 
-    def environment(self, turn: int = 0) -> dict[str, str]:
-        """Return the whole environment of a turn (from 0): nothing of the user's but where programs are."""
+    def environment(self) -> dict[str, str]:
+        """Return the whole environment of a run: nothing of the user's but where programs are."""
         home = str(self.home)
         url = self._url
         return {
@@ -146,7 +151,6 @@ class AgentFolder:
             **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
             **{name: filled(value, self._values("")) for name, value in self._agent.variables.items()},
             **self._how.variables,
-            **self._clock(turn),
         }
 
     def run(
@@ -159,6 +163,7 @@ class AgentFolder:
         if self._how.commits:
             self._commit(turn)
         values = self._values(prompt)
+        shared = _shared_clocks()
         with (self.root / "output").open("w+b") as output:
             started = time.monotonic()
             process = self._start([filled(word, values) for word in words], turn, output)
@@ -168,6 +173,9 @@ class AgentFolder:
                 _end_group(process.pid)
                 code = process.wait()
                 _end_marked(self._mark)
+                for path in _shared_clocks() - shared:
+                    if not Path("/proc", path.name.rpartition("_")[2]).exists():  # named by its process
+                        path.unlink(missing_ok=True)
             seconds = time.monotonic() - started
             return Ended(None if stopped else code, seconds, _end_of(output))
 
@@ -177,13 +185,13 @@ class AgentFolder:
         places = {"home": home, "repo": str(self.repo), "mcp": f"{home}/mcp.json"}
         return {"url": self._url, "port": port, **places, "prompt": prompt}
 
-    def _clock(self, turn: int) -> dict[str, str]:
+    def _clock(self, turn: int) -> list[str]:
+        """Return the words that give the words after them another clock; only they themselves load its library."""
         library = faketime_library() if self._how.days else None
         if library is None:
-            return {}
-        days = f"+{self._how.days * (turn + 1)}d"
-        fixed = {"DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "FAKETIME_DISABLE_SHM": "1"}
-        return {"LD_PRELOAD": library, "FAKETIME": days, **fixed}
+            return []
+        days = f"FAKETIME=+{self._how.days * (turn + 1)}d"
+        return ["env", f"LD_PRELOAD={library}", days, "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1"]
 
     def _commit(self, turn: int) -> None:
         """Make another commit on another branch, and leave a file that is in none."""
@@ -206,15 +214,16 @@ class AgentFolder:
         if shutil.which(words[0]) is None and "/" not in words[0]:
             raise KvtoolError(f"{flag('agent')}: there is no command `{words[0]}`", hint="give its path, or install it")
         try:
-            if self._network is not None and shutil.which(words[0]) is not None:
-                words = self._network.inside(words)
+            if shutil.which(words[0]) is not None:
+                words = [*self._clock(turn), *words]
+                words = words if self._network is None else self._network.inside(words)
             return subprocess.Popen(  # noqa: S603 - the user asked for this command
                 words,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self.repo,
-                env=self.environment(turn),
+                env=self.environment(),
                 start_new_session=True,
             )
         except FileNotFoundError as error:

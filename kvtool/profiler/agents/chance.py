@@ -13,6 +13,9 @@ from kvtool.diagnose.compare.passages import value_around
 from kvtool.text.align import EqualRun, align_items
 
 _WORD = re.compile(r"\w+|\s|[^\w\s]")
+_NAME = re.compile(r"\w+")
+_OF_VALUE = re.compile(r"[\w.:/+~@%-]")
+"""Characters that go on with a value: a time, a path, an id."""
 
 
 class Change(NamedTuple):
@@ -24,31 +27,45 @@ class Change(NamedTuple):
     b1: int
 
 
+class _Value(NamedTuple):
+    """A value of chance: its characters, and how many of them are white space in either run."""
+
+    low: int
+    high: int
+    spaces: int
+
+
 class Chance:
     """A prompt, and the same prompt of a second run: what differs between the two is chance.
 
-    Where both have the same words, chance is their order between the first and the last place that differs.
+    Words that are in another place of the second prompt are in an order of chance, from the first to the last of them.
     """
 
     def __init__(self, text: str, again: str) -> None:
         self._text = text
         found = list(changes(text, again))
-        self._values = [_whole_value(text, again, change) for change in found]
-        self._shuffled = None
-        if len(found) > 1 and Counter(_WORD.findall(text)) == Counter(_WORD.findall(again)):
-            self._shuffled = found[0].a0, found[-1].a1
+        was = {word for each in found for word in _named(text[each.a0 : each.a1])}
+        now = {word for each in found for word in _named(again[each.b0 : each.b1])}
+        moved = [
+            each for each in found if {*_named(text[each.a0 : each.a1]), *_named(again[each.b0 : each.b1])} <= was & now
+        ]
+        self._shuffled = (moved[0].a0, moved[-1].a1) if len(moved) > 1 else None
+        self._values = [_whole_value(text, again, each) for each in found if len(moved) < 2 or each not in moved]
 
     def first_change(self, other: str) -> tuple[int, DifferenceKind] | None:
         """Return the first character of another prompt that differs by more than chance, and what it is; None where none does."""
-        left = [each for change in changes(self._text, other) if (each := self._beyond_values(change)) is not None]
-        first = next(iter(self._beyond_order(left, other)), None)
+        left = [
+            each for change in changes(self._text, other) if (each := self._beyond_values(change, other)) is not None
+        ]
+        first = next(self._beyond_order(left, other), None)
         return None if first is None else (first.b0, value_around(self._text, first[:2], other, first[2:]).kind)
 
-    def _beyond_values(self, change: Change) -> Change | None:
+    def _beyond_values(self, change: Change, other: str) -> Change | None:
         """Return the part of a change that is in no value of chance; None where all of it is."""
         a0, a1, b0, b1 = change
-        for low, high in self._values:
-            if low <= a0 and a1 <= high and (a0 < a1 or low < a0 < high or low == high):
+        for low, high, spaces in self._values:
+            inside = low <= a0 and a1 <= high and (a0 < a1 or low < a0 < high or low == high)
+            if inside and _spaces(other[b0:b1]) <= spaces:
                 return None
             if low <= a0 < high < a1:  # chance, and more after it
                 a0, b0 = high, min(b0 + high - a0, b1)
@@ -58,11 +75,11 @@ class Chance:
         """Yield the changes that are more than another order of the words that chance has in any order."""
         low, high = self._shuffled or (0, 0)
         inside = [each for each in left if self._shuffled and low <= each.a0 and each.a1 <= high]
-        was = Counter(word for each in inside for word in _WORD.findall(self._text[each.a0 : each.a1]))
-        now = Counter(word for each in inside for word in _WORD.findall(other[each.b0 : each.b1]))
+        was = Counter(word for each in inside for word in _named(self._text[each.a0 : each.a1]))
+        now = Counter(word for each in inside for word in _named(other[each.b0 : each.b1]))
         odd = set(was - now) | set(now - was)
         for each in left:
-            words = {*_WORD.findall(self._text[each.a0 : each.a1]), *_WORD.findall(other[each.b0 : each.b1])}
+            words = {*_named(self._text[each.a0 : each.a1]), *_named(other[each.b0 : each.b1])}
             if each not in inside or words & odd:
                 yield each
 
@@ -91,12 +108,21 @@ def _words(text: str, names: dict[str, int]) -> tuple[list[int], list[int]]:
     return [*starts, len(text)], words
 
 
-def _whole_value(a: str, b: str, change: Change) -> tuple[int, int]:
-    """Return the characters of the value that a change is in: a clock that ran a second may run an hour in the next run."""
-    value = value_around(a, change[:2], b, change[2:]).a
-    low, high = min(change.a0, value[0]), max(change.a1, value[1])
-    while low and not a[low - 1].isspace():
+def _whole_value(a: str, b: str, change: Change) -> _Value:
+    """Return the value that a change is in: a clock that ran a second may run an hour in the next run."""
+    found = value_around(a, change[:2], b, change[2:])
+    low, high = min(change.a0, found.a[0]), max(change.a1, found.a[1])
+    spaces = max(_spaces(a[low:high]), _spaces(b[change.b0 : change.b1]))
+    while low and _OF_VALUE.match(a[low - 1]):
         low -= 1
-    while high < len(a) and not a[high].isspace():
+    while high < len(a) and _OF_VALUE.match(a[high]):
         high += 1
-    return low, high
+    return _Value(low, high, spaces)
+
+
+def _named(text: str) -> list[str]:
+    return _NAME.findall(text)
+
+
+def _spaces(text: str) -> int:
+    return sum(map(str.isspace, text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from kvtool.workload.turn import Turn
 
 _MOST_BREAKS = 8
 """Broken steps of a circumstance that are named."""
+_TOOL = re.compile(r"^tools\[\d+\] (\S+?)(?:\.\S*)?$")
 _NONE = Steps(sessions=0, steps=0, broken=0, lost_tokens=0)
 
 
@@ -59,6 +61,7 @@ class AgentRequests:
 def read_runs(runs: Sequence[AgentRequests], folder: Path, load: Callable[[], Tokenizer]) -> dict[str, int]:
     """Read the requests of each run as a log of one session, written into `folder`; return what is left out, by kind."""
     left_out: Counter[str] = Counter()
+    renderer = Renderer(load, ChatTemplate.hosted)
     for run in runs:
         path = folder / f"{run.how.name.replace(' ', '-')}.jsonl"
         with path.open("w", encoding="utf-8") as file:
@@ -66,7 +69,6 @@ def read_runs(runs: Sequence[AgentRequests], folder: Path, load: Callable[[], To
                 record = {"session_id": run.how.name, "url": each.path, "headers": dict(each.headers)}
                 file.write(json.dumps({**record, "timestamp": each.at, "body": each.body}) + "\n")
         source = LogSource([str(path)])
-        renderer = Renderer(load, ChatTemplate.hosted)
         for conversation in source.conversations():
             while (turn := conversation.next_turn(None)) is not None:
                 run.sent.append(SentRequest(turn, renderer.prompt(turn)))
@@ -154,16 +156,21 @@ def _session_row(how: Circumstance, run: AgentRequests, steps: int, breaks: Sequ
 def _new_breaks(before: Steps, now: Steps) -> list[BrokenStep]:
     """Return the steps that break at a place more often than before; a session with more steps may have that many more."""
     more = max(now.steps - before.steps, 0)
-    known = Counter(each.place for each in before.breaks)
+    known = Counter(_field(each.place) for each in before.breaks)
     allowed = {place: count + more for place, count in known.items()}
     found: list[BrokenStep] = []
     for each in sorted(now.breaks, key=lambda each: int(each.request)):
-        left = allowed.get(each.place, 0)
+        left = allowed.get(_field(each.place), 0)
         if left:
-            allowed[each.place] = left - 1
+            allowed[_field(each.place)] = left - 1
         else:
             found.append(each)
     return found
+
+
+def _field(place: str) -> str:
+    """Return a place without the number of a tool and without its field: another tool before it changes both."""
+    return _TOOL.sub(r"tools \1", place)
 
 
 def _joined(one: Steps, other: Steps) -> Steps:

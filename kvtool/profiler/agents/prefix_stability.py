@@ -83,7 +83,7 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
                 _check(stub.traffic, run)
                 runs.append(run)
             else:
-                skipped.append(SkippedRun(name=how.name, reason="the agent sent no request"))
+                skipped.append(SkippedRun(name=how.name, reason=_silence_told(run)))
         left_out = read_runs(runs, keep or folder.root, load)
     traffic = stub.traffic
     if traffic.unreadable:
@@ -139,6 +139,12 @@ def _run(
         run.ended.append(folder.run(words, turn, prompt, options.timeout, is_over))
     run.kept = [each for each in stub.traffic.requests[start:] if each.run == how.name]
     return run
+
+
+def _silence_told(run: AgentRequests) -> str:
+    last = run.ended[-1]
+    ended = "was stopped" if last.code is None else f"ended with exit code {last.code}"
+    return f"the agent {ended} and sent no request{f': {sanitize(last.said)}' if last.said else ''}"
 
 
 def _is_over(traffic: StubTraffic, before: int, seconds: float) -> bool:
