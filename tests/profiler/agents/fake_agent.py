@@ -158,6 +158,7 @@ def main(protocol, prompt, *faults):
     home, folder = Path(os.environ["HOME"]), Path.cwd()
     seen = {"folder": str(folder), "home": str(home), "locale": os.environ["LANG"], "zone": os.environ["TZ"]}
     seen["git"] = (folder / ".git" / "HEAD").read_text() if (folder / ".git").exists() else ""
+    seen["git"] += f"{len(list(folder.glob('note_*')))} notes"
     seen["tomorrow"] = time.strftime("%Y-%m-%d")
     servers = json.loads((home / "mcp.json").read_text())["mcpServers"]
     world = World(seen, {name: float(server["args"][-1]) for name, server in servers.items()})
