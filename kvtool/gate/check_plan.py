@@ -19,6 +19,7 @@ from kvtool.gate.demand import Demand, Locate
 from kvtool.gate.facts import FleetFacts
 from kvtool.gate.flag_values import parsed_flag
 from kvtool.gate.opened import ALONE, in_order
+from kvtool.gate.probed_agents import AgentToCheck, agents_of
 from kvtool.profiler.opening import Opened
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import Kind
@@ -110,6 +111,7 @@ class CheckPlan:
     all_inputs: bool = False
     configured: bool = False
     advice: bool
+    agents: Sequence[AgentToCheck] = ()
     offline: bool = False
     views: bool = False
     show_text: ShowText = "none"
@@ -131,7 +133,8 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
     run = run.over(file)
     options = CheckOptions() if file is None else file.config.check
     inputs = matched(run.inputs, ALONE) or ([] if file is None else file.workloads)
-    if not inputs:
+    agents = [] if run.inputs else agents_of(file)
+    if not inputs and not agents:
         missing = "there is no INPUT, and no configuration file with `workloads`"
         if file is not None:
             missing = f"there is no INPUT, and {file.path} has no `workloads`"
@@ -163,6 +166,7 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
         update_baseline=judging.update_baseline,
         all_inputs=not run.inputs or file is None or not file.config.workloads,
         configured=not run.inputs,
+        agents=agents,
         offline=offline,
         advice=options.advice if judging.advice is None else judging.advice,
     )

@@ -32,6 +32,17 @@ class ProbedAgent:
     other: Annotated[
         str | None, Option("Command of another version; for a recipe, the path of its program.", "COMMAND")
     ] = None
+    baseline: Annotated[str | None, Option("Earlier probe to compare with.", "FILE")] = None
+    write_baseline: Annotated[str | None, Option("File for the probe that later ones are compared with.", "FILE")] = (
+        None
+    )
+    max_drop: Annotated[
+        str | None, Option("Allowed fall of what a circumstance keeps below the baseline: 0.01 or 1%.", "RATIO")
+    ] = None
+    doctor: Annotated[bool, Option("List the recipes, and which of their agents are installed.")] = False
+    record: Annotated[
+        str | None, Option("Address for a proxy that records requests into the file of -o.", "ADDRESS")
+    ] = None
     keep: Annotated[str | None, Option("Folder to keep the requests in; they contain prompts.", "FOLDER")] = None
     latency: Annotated[
         float, Option("Time until the stub answers.", "SECONDS", check=bounds.seconds, panel=Panel.ADVANCED)

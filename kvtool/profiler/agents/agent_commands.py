@@ -106,25 +106,28 @@ def recipes() -> dict[str, Recipe]:
     }
 
 
-def command_of(agent: str, resume: str | None = None, other: str | None = None) -> AgentCommand:
-    """Return what `--agent`, `--resume` and `--other` say: names and paths for a recipe, else commands. KvtoolError for neither."""
+def command_of(agent: str, resume: str | None = None, other: str | None = None, folder: Path = Path()) -> AgentCommand:
+    """Return what `--agent`, `--resume` and `--other` say: names and paths for a recipe, else commands. KvtoolError for neither.
+
+    Paths count from `folder`.
+    """
     recipe = recipes().get(agent)
     if recipe is not None:
         made = recipe.command()
         if resume is not None:
-            made = replace(made, later=words_of(resume))
+            made = replace(made, later=words_of(resume, folder))
         if other is None:
             return made
-        older = recipe.command(words_of(other)[0])
+        older = recipe.command(words_of(other, folder)[0])
         return replace(made, other=(older.first, older.later))
-    first = words_of(agent)
-    later = None if resume is None else words_of(resume)
+    first = words_of(agent, folder)
+    later = None if resume is None else words_of(resume, folder)
     name = Path(first[0]).name
     return AgentCommand(
         name,
         first,
         later,
-        other=None if other is None else (words_of(other), None),
+        other=None if other is None else (words_of(other, folder), None),
         takes_servers=any("{mcp}" in word for word in first),
         clock=_clock(first[0]),
     )
@@ -155,8 +158,8 @@ def is_tested(version: str, tested: tuple[str, str]) -> bool:
     return oldest <= number <= newest
 
 
-def words_of(command: str) -> tuple[str, ...]:
-    """Return the words of a command; a path of the current folder is made absolute. KvtoolError for a command without words."""
+def words_of(command: str, folder: Path = Path()) -> tuple[str, ...]:
+    """Return the words of a command; a path from `folder` is made absolute. KvtoolError for a command without words."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -167,7 +170,7 @@ def words_of(command: str) -> tuple[str, ...]:
         raise KvtoolError(
             f"{flag('agent')} needs a command", hint=f"for example: {flag('agent')} 'my-agent -p {{prompt}}'"
         )
-    return tuple(_absolute(word, first=not number) for number, word in enumerate(words))
+    return tuple(_absolute(word, folder, first=not number) for number, word in enumerate(words))
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:
@@ -177,12 +180,12 @@ def filled(text: str, values: Mapping[str, str]) -> str:
     return text
 
 
-def _absolute(word: str, *, first: bool) -> str:
+def _absolute(word: str, folder: Path, *, first: bool) -> str:
     if word.startswith(("-", "/")) or (first and "/" not in word):
         return word
     with contextlib.suppress(OSError, ValueError):
-        if Path(word).exists():
-            return str(Path(word).absolute())
+        if (folder / word).exists():
+            return str((folder / word).absolute())
     return word
 
 

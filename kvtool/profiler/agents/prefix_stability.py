@@ -44,8 +44,11 @@ _MOST_OF_TURN = 100
 
 @dataclass(frozen=True, slots=True)
 class AgentProbeOptions:
-    """Options of a probe. `agent` is a recipe's name, or the command of the first turn; `resume` is that of later turns, `other`
-    another version's. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in."""
+    """Options of a probe.
+
+    `agent` is a recipe's name, or the command of the first turn; `resume` is that of later turns, `other` another version's; paths in
+    them count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in.
+    """
 
     agent: str
     resume: str | None = None
@@ -56,12 +59,13 @@ class AgentProbeOptions:
     other: str | None = None
     latency: float = ProbedAgent.latency
     keep: str | None = None
+    folder: Path = Path()
     on_run: Callable[[str], None] | None = None
 
 
 def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> AgentProbe:
     """Run an agent and compare its requests. KvtoolError where it cannot be run, or sends nothing that can be read."""
-    agent = command_of(options.agent, options.resume, options.other)
+    agent = command_of(options.agent, options.resume, options.other, options.folder)
     asked = chosen(options.vary, fast=options.fast)
     skipped = [SkippedRun(name=how.name, reason=why) for how in asked if (why := _impossible(how, agent))]
     keep = None if options.keep is None else _kept_folder(options.keep)

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -67,11 +67,14 @@ class StubServer:
     """Serves from a thread while it is used as a context, on the given port that listens, else on a port of loopback.
 
     `run` names the run that now sends, and `turn` is its turn; `folder` is where its files are, `final` the shell command that ends
-    its session, and `latency` the seconds until an answer.
+    its session, and `latency` the seconds until an answer. `on_request` gets each request that is kept.
     """
 
-    def __init__(self, listening: socket.socket | None = None) -> None:
+    def __init__(
+        self, listening: socket.socket | None = None, on_request: Callable[[KeptRequest], None] | None = None
+    ) -> None:
         self.traffic = StubTraffic()
+        self._on_request = on_request
         self.run, self.turn, self.folder = "", 0, "."
         self.final: str | None = None
         self.latency = 0.0
@@ -124,6 +127,8 @@ class StubServer:
                 traffic.refused += 1
                 return None
             traffic.requests.append(request)
+            if self._on_request is not None:
+                self._on_request(request)
             traffic.bytes += size
             shared = max((common_characters(text, each) for each in self._seen), default=0)
             self._seen.append(text)

@@ -72,3 +72,12 @@ class AgentProbe(Document):
     """A hash of the prompt of the first request."""
     notes: list[str]
     verdict: Literal["stable", "broken"]
+
+    def broken_by_run(self) -> dict[str, int]:
+        """Return how many steps break in the first run, and how many more with each circumstance that is judged."""
+        rows = {row.name: row.broken for row in self.circumstances if row.judged and row.name != "resume"}
+        return {"base": self.steps.broken, **rows}
+
+    def as_baseline(self) -> AgentProbe:
+        """Return what later probes are compared with: nothing that differs from day to day."""
+        return self.model_copy(update={"runs": [], "notes": [], "left_out": {}})
