@@ -184,7 +184,7 @@ class ProbeTable(SpecModel):
     baseline: Str | None = None
     """Baseline to compare with, from the folder of this file."""
     max_drop: LimitField | None = None
-    """Allowed fall of what a circumstance keeps below the baseline: 0.01 or 1%."""
+    """Allowed fall of a kept share below the baseline: 0.01 or 1%."""
 
 
 class Config(SpecModel):

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from kvtool.config.command_line import flag
 from kvtool.config.options.judged_options import DEFAULT_DROP
 from kvtool.diagnose.codes.gates.kv411 import KV411
 from kvtool.errors import Place
+from kvtool.gate.flag_values import parsed_flag
 from kvtool.results.check import CheckResult
 from kvtool.results.documents.agent_probe import AgentProbe
 from kvtool.results.finding import Finding
 from kvtool.results.gate_words import percents
 from kvtool.results.verdict import Check, Level, Status
 from kvtool.results.verdict_of import verdict_of
+from kvtool.text.quantities import parse_limit
 from kvtool.text.terminal.numbers import plural
 from kvtool.version import __version__
+
+
+def parse_drop(text: str | None) -> float:
+    """Return the value of the flag for an allowed fall. KvtoolError for one that is none."""
+    found = parsed_flag(parse_limit, text, flag("max_drop"))
+    return DEFAULT_DROP if found is None else found
 
 
 def judge_probe(

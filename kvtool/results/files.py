@@ -88,6 +88,8 @@ def load_agent_probe(path: str) -> AgentProbe:
     """Return a probe of an agent (`kvtool.agent-probe/1`). KvtoolError, or ProblemsError, for what is no such file."""
     try:
         found = _load(path, (PROBE,))
+    except ProblemsError:
+        raise
     except KvtoolError as error:
         hint = "write it with kvtool probe --agent NAME --write-baseline FILE"
         raise KvtoolError(error.message, hint=hint, place=error.place) from None

@@ -10,7 +10,6 @@ from kvtool.cli.command import Command
 from kvtool.config.command_line import flag
 from kvtool.config.option import only
 from kvtool.config.options.agent_options import ProbedAgent
-from kvtool.config.options.judged_options import DEFAULT_DROP
 from kvtool.config.options.run_options import Rendering
 from kvtool.config.options.shown_options import Showing, Writing
 from kvtool.errors import KvtoolError
@@ -49,13 +48,11 @@ class ProbeCommand(Command):
             raise KvtoolError(
                 f"{flag('agent')} is missing", hint=f"give the name of a recipe or a command: {flag('agent')} claude"
             )
-        from kvtool.gate.agent_gate import judge_probe
-        from kvtool.gate.flag_values import parsed_flag
+        from kvtool.gate.agent_gate import judge_probe, parse_drop
         from kvtool.report.outputs import check_outputs
         from kvtool.results.files import load_agent_probe
         from kvtool.results.verdict_of import verdict_of
         from kvtool.text.files.atomic_file import AtomicFile
-        from kvtool.text.quantities import parse_limit
 
         named = {asked.baseline: "the baseline", asked.write_baseline: f"the file of {flag('write_baseline')}"}
         taken = {path: what for path, what in named.items() if path is not None}
@@ -63,9 +60,9 @@ class ProbeCommand(Command):
         if asked.write_baseline is not None:
             AtomicFile(asked.write_baseline).discard()  # that it cannot be written is told before anything runs
         before = None if asked.baseline is None else load_agent_probe(asked.baseline)
-        max_drop = parsed_flag(parse_limit, asked.max_drop, flag("max_drop"))
+        max_drop = parse_drop(asked.max_drop)
         document = self._probe(asked.agent)
-        checks = judge_probe(document, before, DEFAULT_DROP if max_drop is None else max_drop)
+        checks = judge_probe(document, before, max_drop)
         self._write(document, checks, outputs)
         if asked.write_baseline is not None:
             return 0
@@ -129,8 +126,6 @@ class ProbeCommand(Command):
         return 0
 
     def _record(self, address: str) -> int:
-        from threading import Event
-
         from kvtool.profiler.agents.recording_stub import record, recorded
 
         if len(self.writing.outputs) != 1:
@@ -138,5 +133,5 @@ class ProbeCommand(Command):
                 f"{flag('record')} needs one file to write", hint="add -o session.jsonl; the file will contain prompts"
             )
         [path] = self.writing.outputs
-        print(recorded(record(address, path, Event().wait), path), file=sys.stderr)
+        print(recorded(record(address, path), path), file=sys.stderr)
         return 0

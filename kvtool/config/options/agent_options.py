@@ -36,9 +36,9 @@ class ProbedAgent:
     write_baseline: Annotated[str | None, Option("File for the probe that later ones are compared with.", "FILE")] = (
         None
     )
-    max_drop: Annotated[
-        str | None, Option("Allowed fall of what a circumstance keeps below the baseline: 0.01 or 1%.", "RATIO")
-    ] = None
+    max_drop: Annotated[str | None, Option("Allowed fall of a kept share below the baseline: 0.01 or 1%.", "RATIO")] = (
+        None
+    )
     doctor: Annotated[bool, Option("List the recipes, and which of their agents are installed.")] = False
     record: Annotated[
         str | None, Option("Address for a proxy that records requests into the file of -o.", "ADDRESS")

@@ -23,7 +23,7 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+)+")
 _VERSION = 20.0
 """Seconds for an agent to say its version."""
 _SERVER = '"{name}": {"command": "{python}", "args": ["{script}", "{name}", "{delay}"]}'
-_FILE = "mcp.json"
+_FILE, _SERVERS = "mcp.json", '{"mcpServers": {{servers}}}'
 _ELF, _INTERPRETER = b"\x7fELF\x02\x01", 3
 
 
@@ -48,20 +48,17 @@ class AgentCommand:
     clock: str | None = None
     final: str | None = None
 
-    def servers(self, servers: Sequence[McpServer]) -> str:
-        """Return MCP servers as the agent's configuration has them."""
+    def files_of(self, values: Mapping[str, str], servers: Sequence[McpServer]) -> dict[str, str]:
+        """Return the text of each file in the home, by its path there."""
         script = str(Path(__file__).with_name("mcp_server.py"))
-        values = [
+        named = [
             {"name": each.name, "python": sys.executable, "script": script, "delay": f"{each.delay:g}"}
             for each in servers
         ]
-        return self.between.join(filled(self.server, each) for each in values)
-
-    def files_of(self, values: Mapping[str, str], servers: Sequence[McpServer]) -> dict[str, str]:
-        """Return the text of each file in the home, by its path there."""
-        own = {**values, "servers": self.servers(servers)}
-        return {_FILE: filled('{"mcpServers": {{servers}}}', own)} | {
-            name: filled(text, own) for name, text in self.files.items()
+        usual = ", ".join(filled(_SERVER, each) for each in named)
+        own = self.between.join(filled(self.server, each) for each in named)
+        return {_FILE: filled(_SERVERS, {"servers": usual})} | {
+            name: filled(text, {**values, "servers": own}) for name, text in self.files.items()
         }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from kvtool.profiler.agents.compared_runs import (
     read_runs,
     steps_of,
 )
-from kvtool.profiler.agents.private_network import open_network
+from kvtool.profiler.agents.private_network import LOOPBACK, open_network
 from kvtool.profiler.agents.stub_server import StubServer, StubTraffic
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.results.documents.agent_probe import AgentProbe, AgentRun, SkippedRun
@@ -46,8 +47,8 @@ _MOST_OF_TURN = 100
 class AgentProbeOptions:
     """Options of a probe.
 
-    `agent` is a recipe's name, or the command of the first turn; `resume` is that of later turns, `other` another version's; paths in
-    them count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in.
+    `agent` is a recipe's name, or the command of the first turn; `resume` is that of later turns, `other` another version's. Their
+    paths count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in.
     """
 
     agent: str
@@ -74,7 +75,7 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
         if network is not None:
             stack.callback(network.close)
         stub = stack.enter_context(StubServer(None if network is None else network.port))
-        folder = stack.enter_context(AgentFolder(f"http://127.0.0.1:{stub.port}", agent, network))
+        folder = stack.enter_context(AgentFolder(f"http://{LOOPBACK}:{stub.port}", agent, network))
         folder.prepare(BASE)
         known = agent.name in recipes()  # whatever another program does with --version is not asked for
         version = version_of(agent.first, folder.environment()) if known else None
@@ -101,6 +102,28 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
             "notes": _notes(runs, traffic.refused, options.agent, version, private=network is not None),
         }
     )
+
+
+def probe_function(
+    make: Callable[[str], Callable[[str], object]], turns: int, load: Callable[[], Tokenizer]
+) -> AgentProbe:
+    """Probe an agent in this process: `make(url)` returns what takes one prompt. It is made anew for each of two runs."""
+    runs: list[AgentRequests] = []
+    with StubServer() as stub, AgentFolder("", AgentCommand("", ())) as folder:
+        folder.prepare(BASE)
+        stub.folder = str(folder.repo)
+        for how in (BASE, AGAIN):
+            stub.run = how.name
+            started = time.monotonic()
+            turn = make(f"http://{LOOPBACK}:{stub.port}")
+            for number in range(turns):
+                stub.turn = number
+                turn(_prompt(number))
+            ended = Ended(0, time.monotonic() - started, "")
+            runs.append(AgentRequests(how, [each for each in stub.traffic.requests if each.run == how.name], [ended]))
+            _check(stub.traffic, runs[-1])
+        left_out = read_runs(runs, folder.root, load)
+    return judged(runs, left_out)
 
 
 def judged(runs: Sequence[AgentRequests], left_out: dict[str, int], pair: PairCommand | None = None) -> AgentProbe:
@@ -138,9 +161,8 @@ def _run(
     for turn in range(turns):
         stub.run, stub.turn = how.name, turn
         words = first if not turn or later is None else later
-        prompt = _PROMPTS[turn] if turn < len(_PROMPTS) else f"{_PROMPTS[-1]} ({turn + 1})"
         is_over = partial(_is_over, stub.traffic, stub.traffic.any)
-        run.ended.append(folder.run(words, turn, prompt, options.timeout, is_over))
+        run.ended.append(folder.run(words, turn, _prompt(turn), options.timeout, is_over))
     run.kept = [each for each in stub.traffic.requests[start:] if each.run == how.name]
     return run
 
@@ -149,6 +171,10 @@ def _silence_told(run: AgentRequests) -> str:
     last = run.ended[-1]
     ended = "was stopped" if last.code is None else f"ended with exit code {last.code}"
     return f"the agent {ended} and sent no request{f': {sanitize(last.said)}' if last.said else ''}"
+
+
+def _prompt(turn: int) -> str:
+    return _PROMPTS[turn] if turn < len(_PROMPTS) else f"{_PROMPTS[-1]} ({turn + 1})"
 
 
 def _is_over(traffic: StubTraffic, before: int, seconds: float) -> bool:

@@ -7,7 +7,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable
+import threading
 from pathlib import Path
 from typing import IO
 
@@ -21,8 +21,13 @@ from kvtool.text.terminal.numbers import plural
 _NAMES = ("localhost", LOOPBACK)
 
 
-def record(address: str, path: str, wait: Callable[[], None]) -> int:
-    """Write each request that comes as a line of a log, until `wait` returns or is interrupted; return how many came.
+def until_interrupted() -> None:
+    """Wait for Ctrl-C."""
+    threading.Event().wait()
+
+
+def record(address: str, path: str) -> int:
+    """Write each request that comes as a line of a log, until Ctrl-C; return how many came.
 
     KvtoolError for an address that is not of loopback or is in use, and for a file that is there already.
     """
@@ -33,7 +38,7 @@ def record(address: str, path: str, wait: Callable[[], None]) -> int:
     ):
         print(_told(stub.port, path), file=sys.stderr)
         with contextlib.suppress(KeyboardInterrupt):
-            wait()
+            until_interrupted()
         return len(stub.traffic.requests)
 
 

@@ -11,7 +11,7 @@ KV411 = CodeEntry(
     "KV411",
     name="agent that breaks its prefix",
     what="A request of an agent does not begin with the request before it, or a first request keeps less than the baseline.",
-    why="A cache reuses a prompt only up to the first token that differs. An agent sends all of it again in each step.",
+    why="A cache reuses a prompt only up to the first token that differs. An agent sends its whole prompt again in each step.",
     before="base: 1 of 8 steps does not begin with the step before: tools[1] Bash.description",
     after="base: 8 of 8 steps begin with the step before",
     remedies=(
