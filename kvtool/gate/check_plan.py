@@ -112,6 +112,8 @@ class CheckPlan:
     configured: bool = False
     advice: bool
     agents: Sequence[AgentToCheck] = ()
+    agents_left_out: int = 0
+    """Agents of the configuration that nobody asked to run."""
     offline: bool = False
     views: bool = False
     show_text: ShowText = "none"
@@ -128,12 +130,22 @@ class CheckPlan:
         return self.configured and not self.run.reading.groups
 
 
-def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, offline: bool) -> CheckPlan:
-    """Return the plan of the command line over the configuration file. Raises KvtoolError without anything to check."""
+def check_plan(
+    judging: Judging, run: RunOptions, file: ConfigFile | None, *, offline: bool, run_agents: bool = False
+) -> CheckPlan:
+    """Return the plan of the command line over the configuration file. Raises KvtoolError without anything to check.
+
+    Only `run_agents`, which no file can say, makes the agents of the configuration run.
+    """
     run = run.over(file)
     options = CheckOptions() if file is None else file.config.check
     inputs = matched(run.inputs, ALONE) or ([] if file is None else file.workloads)
     agents = [] if run.inputs else agents_of(file)
+    if agents and not run_agents and not inputs:
+        raise KvtoolError(
+            f"{file.path if file else ''} names only agents to run",
+            hint="kvtool check --run-agents executes their commands",
+        )
     if not inputs and not agents:
         missing = "there is no INPUT, and no configuration file with `workloads`"
         if file is not None:
@@ -166,7 +178,8 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
         update_baseline=judging.update_baseline,
         all_inputs=not run.inputs or file is None or not file.config.workloads,
         configured=not run.inputs,
-        agents=agents,
+        agents=agents if run_agents else [],
+        agents_left_out=0 if run_agents else len(agents),
         offline=offline,
         advice=options.advice if judging.advice is None else judging.advice,
     )

@@ -32,6 +32,7 @@ from kvtool.results.finding import Finding
 from kvtool.results.report import Report
 from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import judged, verdict_of
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.version import __version__
@@ -180,6 +181,9 @@ def _judged(
         notices.append(
             f"there is no baseline {plan.baseline}, so nothing was compared: write one with --update-baseline"
         )
+    if plan.agents_left_out:
+        names = plural(plan.agents_left_out, "agent")
+        notices.append(f"the configuration names {names}; kvtool check --run-agents runs them")
     for one in done:
         facts = replace(one.facts, partial=interrupted)
         demands = held(_demands(one, plan))

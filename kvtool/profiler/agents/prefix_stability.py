@@ -68,7 +68,10 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
     """Run an agent and compare its requests. KvtoolError where it cannot be run, or sends nothing that can be read."""
     agent = command_of(options.agent, options.resume, options.other, options.folder)
     asked = chosen(options.vary, fast=options.fast)
-    skipped = [SkippedRun(name=how.name, reason=why) for how in asked if (why := _impossible(how, agent))]
+    if options.vary is None and agent.other is None:
+        asked = [how for how in asked if not how.other]
+    impossible = {how.group or how.name: why for how in asked if (why := _impossible(how, agent))}
+    skipped = [SkippedRun(name=name, reason=why) for name, why in impossible.items()]
     keep = None if options.keep is None else _kept_folder(options.keep)
     with ExitStack() as stack:
         network = open_network()
@@ -186,7 +189,7 @@ def _is_over(traffic: StubTraffic, before: int, seconds: float) -> bool:
 def _impossible(how: Circumstance, agent: AgentCommand) -> str | None:
     """Say why a circumstance cannot be tried; None where it can."""
     if how.servers and not agent.takes_servers:
-        return "the command does not say where its MCP servers are: give it the file {mcp}"
+        return "the command does not use the file {mcp}, which names MCP servers"
     if how.other and agent.other is None:
         return f"there is no other version: give it with {flag('other')}"
     if how.commits and shutil.which("git") is None:

@@ -62,7 +62,9 @@ def test_check_runs_the_agents_of_its_configuration(
     Path("kvtool.toml").write_text(config)
     names = ("r.json", "r.md", "r.html", "r.sarif", "r.xml")
     outputs = [word for name in names for word in ("-o", name)]
-    assert run(["check", *outputs]) == 1
+    assert run(["check", *outputs]) == 2  # no file can ask to be executed
+    assert "--run-agents" in capsys.readouterr().err
+    assert run(["check", "--run-agents", *outputs]) == 1
     shown = capsys.readouterr().out
     assert "KV411" in shown
     assert "1 step does not begin with the step before" in shown
@@ -76,8 +78,13 @@ def test_check_runs_the_agents_of_its_configuration(
     for name in ("r.md", "r.html"):
         assert "mcp_notes" in Path(name).read_text()
     Path("kvtool.toml").write_text('[[probe]]\nagent = "no-such-agent-xyz {prompt}"\n')
-    assert run(["check"]) == 2
+    assert run(["check", "--run-agents"]) == 2
     assert "kvtool.toml:2" in capsys.readouterr().err
+    Path("p.txt").write_text("A prompt.")
+    Path("q.txt").write_text("A prompt, too.")
+    Path("kvtool.toml").write_text('workloads = ["*.txt"]\n[[probe]]\nagent = "no-such-agent-xyz"\n')
+    assert run(["check"]) == 0
+    assert "names 1 agent" in capsys.readouterr().out
 
 
 def test_formats_of_a_probe_quote_no_prompt(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
