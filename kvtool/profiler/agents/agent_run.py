@@ -266,8 +266,9 @@ def _end_marked(mark: str) -> None:
 
 
 def _end_of(output: IO[bytes]) -> str:
-    """Return the last lines of an output; whoever shows them makes them safe."""
+    """Return the last lines of an output, those that speak of an error if there are any; whoever shows them makes them safe."""
     size = os.fstat(output.fileno()).st_size
     output.seek(max(size - _KEPT_OUTPUT, 0))
     lines = [line.strip() for line in output.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return " | ".join(line[:_SHOWN_WIDTH] for line in lines[-_SHOWN_LINES:])
+    errors = [line for line in lines if "error" in line.lower()]
+    return " | ".join(line[:_SHOWN_WIDTH] for line in (errors or lines)[-_SHOWN_LINES:])

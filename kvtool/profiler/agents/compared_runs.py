@@ -12,6 +12,7 @@ from pathlib import Path
 import xxhash
 
 from kvtool.config.command_line import flag
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.errors import KvtoolError
 from kvtool.profiler.agents.agent_run import Ended
 from kvtool.profiler.agents.chance import Chance
@@ -126,6 +127,7 @@ def _row(run: AgentRequests, chance: Chance, before: Steps, now: Steps) -> Varie
     if found is None or first.prompt.text is None:
         return row
     at, kind = found
+    kind = run.how.kind if kind is OTHER else kind
     return row.model_copy(
         update={
             "kept_tokens": first.prompt.token_at(at),

@@ -181,9 +181,8 @@ def _prompt(turn: int) -> str:
 
 
 def _is_over(traffic: StubTraffic, before: int, seconds: float) -> bool:
-    """Return whether a command sent nothing for a while, or far more than its turn needs."""
-    came = traffic.any - before
-    return came > _MOST_OF_TURN or (not came and seconds > SILENCE)
+    """Return whether a command sent far more than its turn needs, or nothing came at all for a while."""
+    return traffic.any - before > _MOST_OF_TURN or (not traffic.any and seconds > SILENCE)
 
 
 def _impossible(how: Circumstance, agent: AgentCommand) -> str | None:
@@ -257,7 +256,9 @@ def _notes(runs: Sequence[AgentRequests], refused: int, agent: str, version: str
     stopped = sum(each.code is None for each in ended)
     failed = sum(bool(each.code) for each in ended)
     if stopped:
-        notes.append(f"{plural(stopped, 'command')} did not end in time and was stopped.")
+        notes.append(
+            f"{plural(stopped, 'command')} did not end in time, so kvtool ended {'it' if stopped == 1 else 'them'}."
+        )
     if failed:
         notes.append(f"{plural(failed, 'command')} ended with an error.")
     if refused:
