@@ -39,6 +39,11 @@ _USER = "probe"
 KEY_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 _NO_HOST = "http://127.0.0.1:9"
 """The port for discarded data: nothing listens there, so what goes to another host is refused at once."""
+_PROXIES = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NO_HOST),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
+}
+"""For where no network of its own keeps an agent from other hosts; some agents ask a proxy for the stub, too."""
 _FAKETIME = ("/usr/lib", "*/faketime/libfaketime.so.1")
 
 
@@ -147,8 +152,7 @@ class AgentFolder:
             _MARK: self._mark,
             **url_variables(url),
             **dict.fromkeys(KEY_VARIABLES, "kvtool-probe"),
-            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NO_HOST),
-            **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
+            **({} if self._network is not None else _PROXIES),
             **{name: filled(value, self._values("")) for name, value in self._agent.variables.items()},
             **self._how.variables,
         }

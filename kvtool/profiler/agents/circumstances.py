@@ -40,7 +40,7 @@ class Circumstance:
 
     `folder` and `home` are relative to the folder of the probe. With `session` each turn is run, else only the first. `days` pass
     and `commits` are made before each turn. `latency` is the least one of the stub, in seconds. The steps of a run that is not
-    `judged` do not decide the verdict: no cache lasts as long.
+    `judged` do not decide the verdict: no cache lasts until tomorrow, and another version is not the one that is probed.
     """
 
     name: str
@@ -92,7 +92,7 @@ VARIED: tuple[Circumstance, ...] = (
         latency=_SLOW_ANSWERS,
     ),
     Circumstance("tomorrow", "a day passes before each turn", kind=CLOCK, days=1, session=True, judged=False),
-    Circumstance("version", "the other version runs", other=True, session=True),
+    Circumstance("version", "the other version runs", other=True, session=True, judged=False),
 )
 NAMES = (AGAIN.name, RESUME.name, *dict.fromkeys(each.group or each.name for each in VARIED))
 

@@ -257,7 +257,7 @@ def _notes(runs: Sequence[AgentRequests], refused: int, agent: str, version: str
     failed = sum(bool(each.code) for each in ended)
     if stopped:
         notes.append(
-            f"{plural(stopped, 'command')} did not end in time, so kvtool ended {'it' if stopped == 1 else 'them'}."
+            f"{plural(stopped, 'command')} did not end within the limits, so kvtool ended {'it' if stopped == 1 else 'them'}."
         )
     if failed:
         notes.append(f"{plural(failed, 'command')} ended with an error.")
