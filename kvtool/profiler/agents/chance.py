@@ -18,7 +18,7 @@ _OF_VALUE = re.compile(r"[\w.:/+~@%-]")
 """Characters that go on with a value: a time, a path, an id."""
 
 
-class Change(NamedTuple):
+class TextChange(NamedTuple):
     """`a[a0:a1]` of a first text became `b[b0:b1]` of a second one; all are characters."""
 
     a0: int
@@ -60,7 +60,7 @@ class Chance:
         first = next(self._beyond_order(left, other), None)
         return None if first is None else (first.b0, value_around(self._text, first[:2], other, first[2:]).kind)
 
-    def _beyond_values(self, change: Change, other: str) -> Change | None:
+    def _beyond_values(self, change: TextChange, other: str) -> TextChange | None:
         """Return the part of a change that is in no value of chance; None where all of it is."""
         a0, a1, b0, b1 = change
         for low, high, spaces in self._values:
@@ -69,9 +69,9 @@ class Chance:
                 return None
             if low <= a0 < high < a1:  # chance, and more after it
                 a0, b0 = high, min(b0 + high - a0, b1)
-        return Change(a0, a1, b0, b1)
+        return TextChange(a0, a1, b0, b1)
 
-    def _beyond_order(self, left: Sequence[Change], other: str) -> Iterator[Change]:
+    def _beyond_order(self, left: Sequence[TextChange], other: str) -> Iterator[TextChange]:
         """Yield the changes that are more than another order of the words that chance has in any order."""
         low, high = self._shuffled or (0, 0)
         inside = [each for each in left if self._shuffled and low <= each.a0 and each.a1 <= high]
@@ -84,7 +84,7 @@ class Chance:
                 yield each
 
 
-def changes(a: str, b: str) -> Iterator[Change]:
+def changes(a: str, b: str) -> Iterator[TextChange]:
     """Yield what differs between two texts, word by word, in order."""
     if a == b:
         return
@@ -95,7 +95,9 @@ def changes(a: str, b: str) -> Iterator[Change]:
     for one, following in pairwise(runs):
         ends = one.a_start + one.length, one.b_start + one.length
         if (following.a_start, following.b_start) != ends:
-            yield Change(starts_a[ends[0]], starts_a[following.a_start], starts_b[ends[1]], starts_b[following.b_start])
+            yield TextChange(
+                starts_a[ends[0]], starts_a[following.a_start], starts_b[ends[1]], starts_b[following.b_start]
+            )
 
 
 def _words(text: str, names: dict[str, int]) -> tuple[list[int], list[int]]:
@@ -108,7 +110,7 @@ def _words(text: str, names: dict[str, int]) -> tuple[list[int], list[int]]:
     return [*starts, len(text)], words
 
 
-def _whole_value(a: str, b: str, change: Change) -> _Value:
+def _whole_value(a: str, b: str, change: TextChange) -> _Value:
     """Return the value that a change is in: a clock that ran a second may run an hour in the next run."""
     found = value_around(a, change[:2], b, change[2:])
     low, high = min(change.a0, found.a[0]), max(change.a1, found.a[1])
