@@ -33,7 +33,7 @@ class AgentCommand:
 
     `server` is an MCP server in its configuration, with `between` two of them; `takes_servers` says that it reads them. `other` is
     another version's first and later words. `clock` says why its clock cannot be changed. `final` is the shell command that ends a
-    session, where a text does not.
+    session, where a text does not; `prepare` is run in each new home before the first turn.
     """
 
     name: str
@@ -47,6 +47,7 @@ class AgentCommand:
     takes_servers: bool = False
     clock: str | None = None
     final: str | None = None
+    prepare: tuple[str, ...] | None = None
 
     def files_of(self, values: Mapping[str, str], servers: Sequence[McpServer]) -> dict[str, str]:
         """Return the text of each file in the home, by its path there."""
@@ -92,6 +93,7 @@ class Recipe:
             takes_servers="{servers}" in json.dumps(table.get("files", {})) or "{mcp}" in table["first"],
             clock=table.get("clock"),
             final=table.get("final"),
+            prepare=(start, *shlex.split(table["prepare"])) if "prepare" in table else None,
         )
 
 

@@ -164,7 +164,7 @@ class AgentFolder:
 
         They are stopped after `timeout` seconds, and where `is_over` says so after some seconds.
         """
-        if self._how.commits:
+        if self._how.commits and prompt:
             self._commit(turn)
         values = self._values(prompt)
         shared = _shared_clocks()
@@ -212,7 +212,7 @@ class AgentFolder:
         who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in _AUTHOR.items()}
         env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), **who}
         for words in commands:
-            subprocess.run([git, *words], cwd=self.repo, env=env, check=False)  # noqa: S603 - fixed words
+            subprocess.run([git, *words], cwd=self.repo, env=env, check=False, capture_output=True)  # noqa: S603 - fixed words
 
     def _start(self, words: list[str], turn: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
         if shutil.which(words[0]) is None and "/" not in words[0]:

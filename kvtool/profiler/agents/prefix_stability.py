@@ -161,6 +161,9 @@ def _run(
     turns = max(options.turns, 2) if later is not None and how.session else 1
     run = AgentRequests(how)
     start = len(stub.traffic.requests)
+    if agent.prepare is not None:
+        stub.run = ""
+        folder.run(agent.prepare, 0, "", options.timeout, lambda seconds: seconds > SILENCE)
     for turn in range(turns):
         stub.run, stub.turn = how.name, turn
         words = first if not turn or later is None else later
