@@ -18,7 +18,8 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.profiler import agents
-from kvtool.profiler.agents import circumstances
+from kvtool.profiler.agents import circumstances, prefix_stability
+from kvtool.profiler.agents.agent_commands import AgentCommand
 from kvtool.profiler.agents.circumstances import VARIED, McpServer
 
 FAKE = Path(__file__).with_name("fake_agent.py")
@@ -167,6 +168,26 @@ def test_an_agent_sees_nothing_of_its_user(
     variables = json.loads(seen.read_text())
     assert variables["HOME"] != os.environ.get("HOME")
     assert "sk-real" not in str(variables)
+
+
+def test_without_a_network_of_its_own_an_agent_gets_a_closed_proxy_and_the_report_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefix_stability, "open_network", lambda: None)
+    agent = tmp_path / "agent.sh"
+    agent.write_text(f'#!/bin/sh\ntest "$HTTPS_PROXY" = http://127.0.0.1:9 && exec {command("chat")} "$@"\n')
+    agent.chmod(0o755)
+    code, found = probe(capsys, str(agent))
+    assert code == 0
+    assert any("closed port" in note for note in found["notes"])
+
+
+def test_a_recipe_prepares_each_new_home(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    login = ("git", "init", "-q", "{home}/login")
+    made = AgentCommand("x", ("sh", "-c", f'test -e "$HOME/login" && exec {command("chat")}'), prepare=login)
+    monkeypatch.setattr(prefix_stability, "command_of", lambda *_: made)
+    code, found = probe(capsys, "x")
+    assert (code, [each["exit_codes"] for each in found["runs"]]) == (0, [[0], [0]])
 
 
 @pytest.mark.parametrize(
