@@ -128,11 +128,9 @@ def kv_agent() -> Callable[..., AgentProbe]:
     def probe(
         agent: str | Callable[[str], Callable[[str], object]],
         *,
-        resume: str | None = None,
-        turns: int = 3,
         vary: str = "",
-        timeout: float = 120.0,
         tokenizer: str | None = None,
+        **options: Any,
     ) -> AgentProbe:
         from kvtool.profiler.agents.prefix_stability import AgentProbeOptions, probe_agent, probe_function
         from kvtool.text.tokens.tokenizer import load_tokenizer
@@ -140,9 +138,8 @@ def kv_agent() -> Callable[..., AgentProbe]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             if not isinstance(agent, str):
-                return probe_function(agent, turns, lambda: load_tokenizer(tokenizer))
-            options = AgentProbeOptions(agent, resume, turns, timeout, vary)
-            return probe_agent(options, lambda: load_tokenizer(tokenizer))
+                return probe_function(agent, lambda: load_tokenizer(tokenizer), **options)
+            return probe_agent(AgentProbeOptions(agent, vary=vary, **options), lambda: load_tokenizer(tokenizer))
 
     return probe
 

@@ -108,7 +108,7 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
 
 
 def probe_function(
-    make: Callable[[str], Callable[[str], object]], turns: int, load: Callable[[], Tokenizer]
+    make: Callable[[str], Callable[[str], object]], load: Callable[[], Tokenizer], turns: int = ProbedAgent.turns
 ) -> AgentProbe:
     """Probe an agent in this process: `make(url)` returns what takes one prompt. It is made anew for each of two runs."""
     runs: list[AgentRequests] = []
