@@ -458,7 +458,7 @@ def test_hostile_templates_and_names(init: Command, in_folder: Command) -> None:
     said = " ".join(out.split())
     for left_out in ("broken.j2", "include.j2", "loop.j2"):
         assert f"prompts/{left_out} was left out" in said
-    assert "includes `x`, which does not exist (line 1)" in said
+    assert "includes `x`, which does not exist (prompts/include.j2:1:13)" in said
     assert "plain.txt has placeholders that are not Jinja. They are sent as written." in said
     assert not any(line.lstrip().startswith("::") for line in out.splitlines())
     source = load_yaml_workload("kvtool-workload.yaml")

@@ -37,6 +37,9 @@ class CheckCommand(Command):
         tuple[str, ...],
         Argument("workload.yaml, logs, prompts, templates or .py files; else `workloads` of kvtool.toml", "INPUT"),
     ] = ()
+    run_agents: Annotated[bool, Option("Run the agents in kvtool.toml ([[probe]]): this executes their commands.")] = (
+        False
+    )
     judging: Judging
     predicting: Annotated[Predicting, only("model", "accelerator")]
     rendering: Rendering
@@ -74,7 +77,7 @@ class CheckCommand(Command):
         )
         if self.judging.tighten:
             check_tighten(file, self.inputs, self.reading, self.judging.min_hit_rate)
-        plan = check_plan(self.judging, run, file, offline=self.showing.offline)
+        plan = check_plan(self.judging, run, file, offline=self.showing.offline, run_agents=self.run_agents)
         taken = {} if plan.baseline is None else {plan.baseline: "the baseline"}
         if file is not None:
             taken[file.path] = "the configuration"

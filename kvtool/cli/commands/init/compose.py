@@ -105,8 +105,7 @@ def read_prompts(
 def left_out(name: str, error: KvtoolError) -> str:
     """Return a note on a file that cannot be rendered: what is wrong, where, and what to do."""
     first = error.errors[0] if isinstance(error, ProblemsError) else error
-    at = first.place
-    place = "" if at is None else f" (line {at.line})" if at.path.endswith(name) else f" ({at})"
+    place = f" ({first.place})" if first.place is not None else ""
     hint = f"; {first.hint}" if first.hint else ""
     return f"{name} was left out: {first.message}{place}{hint}"
 
