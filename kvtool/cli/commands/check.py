@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
-from kvtool.config.option import Argument, only
+from kvtool.config.option import Argument, Option, only
 from kvtool.config.options.judged_options import Judging
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
