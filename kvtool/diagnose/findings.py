@@ -158,7 +158,7 @@ def described(
         fix="",
         snippet=Snippet.of(cause.excerpt, cause.value_start, cause.value_stop),
         in_source=cause.in_source and line > 0,
-        logged=_logged(cause),
+        logged=logged_cause(cause),
         width=cause.origin.width
         if cause.slot.variable and cause.origin is not None
         else cause.value_stop - cause.value_start,
@@ -175,7 +175,7 @@ def _quoted(visible_text: str) -> str:
     return f"`{sanitize(visible_text[:_LONGEST])}`"
 
 
-def _logged(cause: SlotCause) -> LoggedPlace | None:
+def logged_cause(cause: SlotCause) -> LoggedPlace | None:
     """Return where in a record a cause is, record 0 being a file of its own; None for what is of no record, or comes from a
     template.
     """

@@ -37,7 +37,7 @@ class OptimizeCommand(Command):
     editing: Editing
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
-    caching: Annotated[Caching, only("concurrency")]
+    caching: Caching
     tracing: Annotated[Tracing, only("rules")]
     rule_flags: RuleFlags
     reading: Reading
