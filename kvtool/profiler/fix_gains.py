@@ -74,6 +74,7 @@ def _unlock(number: int, step: KeptFix) -> Unlock:
         after=step.after,
         alone=step.alone,
         predicted=step.predicted,
+        lines=step.fix.lines,
     )
 
 

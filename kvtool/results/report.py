@@ -146,6 +146,8 @@ class Unlock(Model):
     after: Ratio
     alone: Ratio
     predicted: float
+    lines: Count = 1
+    """Lines that a move takes along, that of the cause among them."""
 
 
 class Cause(Model):

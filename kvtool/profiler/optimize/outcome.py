@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.findings import place_of
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.advisor import KeptFix
 from kvtool.profiler.advice.trials import steady_first, total_rate
@@ -30,7 +29,7 @@ from kvtool.results.documents.optimize import (
 )
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.logs.logs import LogSource, locate
+from kvtool.workload.logs.logs import LogSource
 
 if TYPE_CHECKING:
     from kvtool.profiler.optimize.optimized_log import OptimizedLog
@@ -67,7 +66,7 @@ def optimized(
     found = optimize(runs, tiers)
     forbidden, left = needing_consent(runs, tiers)
     order = request_order(opened, progress, found.before)
-    log, marks, allowed = _log(opened, [each.step for each in found.done], forbidden, progress)
+    log, marks, allowed = _log(opened, [each.step for each in found.done], [each.step for each in forbidden], progress)
     if log is not None and log.after is not None and allowed:
         found = replace(found, after=log.after)
     groups = _groups(found)
@@ -81,7 +80,7 @@ def optimized(
         hit_rate=_rates(*found.rates),
         groups=groups,
         steps=[_done(done) for done in [*found.done, *left]],
-        needs_consent=[_step(step) for step in forbidden],
+        needs_consent=[_step(done) for done in forbidden],
         request_order=None if order is None else RequestOrder(fix=order.fix.what, hit_rate=order.hit_rate),
         files=[changed.path for changed in found.files],
         edited_log=None if log is None else _edited_log(log, found.before, sdk, allowed=allowed),
@@ -163,8 +162,8 @@ def _rates(before: float, after: float) -> BeforeAfter:
     return BeforeAfter(before=before, after=after)
 
 
-def _step(step: KeptFix) -> Step:
-    path, line, column = place_of(step.cause, locate, "")
+def _step(done: Done) -> Step:
+    step, (path, line, column) = replace(done.step, before=done.before, after=done.rate), done.place
     return Step(
         code=step.fix.code,
         tier=step.fix.tier,
@@ -180,7 +179,7 @@ def _step(step: KeptFix) -> Step:
 
 def _done(done: Done) -> DoneStep:
     return DoneStep(
-        **dict(_step(done.step)),
+        **dict(_step(replace(done, before=done.step.before, rate=done.step.after))),
         edited=not done.reason,
         reason=done.reason or None,
         files_hit_rate=_rates(done.before, done.rate),

@@ -104,8 +104,9 @@ def _cells(cause: Cause) -> tuple[str, ...]:
 
 
 def _place(cause: Cause) -> str:
-    """Return a line of a file that people edit, or the part of a logged request and the line in it."""
+    """Return a line of a file that people edit, or the part of a logged request and the line in it; and how many lines move."""
+    more = f" (moves {cause.unlock.lines:,} lines)" if cause.unlock is not None and cause.unlock.lines > 1 else ""
     if cause.in_source:
-        return f"{cause.path}:{cause.line}"
+        return f"{cause.path}:{cause.line}{more}"
     part = cause.part or cause.path
-    return f"{part}, line {cause.line_in_text + 1:,}" if cause.line_in_text else part
+    return f"{part}, line {cause.line_in_text + 1:,}{more}" if cause.line_in_text else f"{part}{more}"
