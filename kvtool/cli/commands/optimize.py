@@ -98,12 +98,12 @@ class OptimizeCommand(Command):
             output = self.editing.output
             write_in_order(self.inputs[0], outcome.order.order, output)
         elif self.editing.output is not None:
-            limited = opened.planned.plan.engine.num_blocks is not None
+            order = opened.planned.plan.engine.num_blocks is not None
             why = (
-                "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
+                "no edit or other order of the requests raises the hit rate" if order else "no edit raises the hit rate"
             )
-            consent = "" if edited is None else " (its fixes need consent: --allow)"
-            print(f"kvtool: {why}; {self.editing.output} was not written{consent}", file=sys.stderr)
+            why = why if edited is None else "the edits need your consent (--allow)"
+            print(f"kvtool: {why}, so {self.editing.output} was not written", file=sys.stderr)
         with printing():
             self._print(outcome.written(undo=undo, output=output))
         opened.check_read()
@@ -155,10 +155,12 @@ class OptimizeCommand(Command):
                 return ["profile", document.output]
             root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
             single = len(self.inputs) == 1 and suffix in (".jsonl", ".ndjson", ".json")
-            return [*command, "-o", f"{root}.optimized{suffix}"] if single else []
+            return [*command.without_output(), "-o", f"{root}.optimized{suffix}"] if single else []
         if document.request_order is not None and document.output is None and len(self.inputs) == 1:
             root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
-            return [*command, "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
+            return (
+                [*command.without_output(), "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
+            )
         if document.needs_consent:
             needed = {step.tier for step in document.needs_consent} | set(document.tiers) - set(SAFE_TIERS)
             return command.with_(allow=",".join(sorted(needed)))

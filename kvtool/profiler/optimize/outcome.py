@@ -40,13 +40,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class OptimizeOutcome:
     """`files` are those that change, `order` is an order of a log's requests that wins (None: none does), and `log` is the log
-    with the fixes in its records."""
+    with the fixes in its records. `hosted`: a provider's rules were followed, not those of an own server."""
 
     document: OptimizeDocument
     files: Sequence[Changed]
     order: LogOrder | None
     log: OptimizedLog | None = None
     sdk: Sdk | None = None
+    hosted: bool = False
 
     def written(self, *, undo: str | None, output: str | None) -> OptimizeOutcome:
         """Return the outcome with the places of the undo patch and of the log in its new order; None where
@@ -89,7 +90,7 @@ def optimized(
         output=None,
         breakpoints=None if breakpoints is None else _breakpoints(opened, found.after, breakpoints),
     )
-    return OptimizeOutcome(document, found.files, order, log, sdk)
+    return OptimizeOutcome(document, found.files, order, log, sdk, hosted=opened.planned.plan.hosted)
 
 
 def _log(

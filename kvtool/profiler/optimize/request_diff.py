@@ -44,6 +44,13 @@ def _shortened(lines: list[str]) -> list[str]:
     return lines if left <= 1 else [*lines[:_MOST_SHOWN], f"({left:,} more lines)"]
 
 
+def count_changes(edit: RequestEdit) -> int:
+    """Count the places of a diff."""
+    old, new, _ = _parted(edit)
+    opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return sum(tag != "equal" for tag, *_ in opcodes)
+
+
 def changed_places(edit: RequestEdit) -> list[str]:
     """Return the places at which a request differs."""
     old, new, _ = _parted(edit)

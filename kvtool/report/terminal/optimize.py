@@ -39,7 +39,7 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
     """Print rates, steps in the order of their gain, what needs consent, the diff, and the next command."""
     plain = ascii_only(console)
     document = outcome.document
-    _head(console, document, plain)
+    _head(console, outcome, plain)
     _steps(console, outcome, plain)
     _forbidden(console, document, plain)
     if document.marks:
@@ -93,12 +93,13 @@ def _todo(document: OptimizeDocument) -> str:
     return "preview the edits that need your consent" if document.needs_consent else "write the log in this order"
 
 
-def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
+def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
+    document = outcome.document
     parts = [
         "kvtool optimize",
         document.input,
         plural(document.requests, "request"),
-        f"block {document.block_size}",
+        "providers' rules" if outcome.hosted else f"block {document.block_size}",
         f"tiers {', '.join(document.tiers)}",
     ]
     put_head(console, parts)
@@ -274,8 +275,5 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
             indent=0,
         )
     else:
-        say(
-            console,
-            "Nothing to change in the prompts: no edit raises the hit rate. kvtool profile also tries server settings.",
-            indent=0,
-        )
+        more = "" if outcome.hosted else " kvtool profile also tries server settings."
+        say(console, f"Nothing to change in the prompts: no edit raises the hit rate.{more}", indent=0)
