@@ -13,7 +13,7 @@ from kvtool.config.option import Argument, only
 from kvtool.config.options.edit_options import Editing
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.config.options.run_options import Caching, Reading, Rendering, Serving, Tracing
-from kvtool.config.options.shown_options import Configured, Showing
+from kvtool.config.options.shown_options import Configured, Quoting, Showing
 from kvtool.errors import KvtoolError
 from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.streams import check_piped
@@ -41,6 +41,7 @@ class OptimizeCommand(Command):
     tracing: Annotated[Tracing, only("rules")]
     rule_flags: RuleFlags
     reading: Reading
+    quoting: Quoting
     configured: Configured
     showing: Showing
 
@@ -137,7 +138,13 @@ class OptimizeCommand(Command):
             sys.stdout.write(outcome.document.to_json())
             return
         next_command = self._next(outcome.document)
-        print_optimize(self.showing.console(), outcome, show_diff=self.editing.diff, next_command=next_command)
+        print_optimize(
+            self.showing.console(),
+            outcome,
+            show_diff=self.editing.diff,
+            next_command=next_command,
+            show_text=self.quoting.printed,
+        )
 
     def _next(self, document: OptimizeDocument) -> Sequence[str]:
         """Write it; or allow what needs consent; or look at all figures of what was written."""

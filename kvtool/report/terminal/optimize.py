@@ -10,8 +10,8 @@ from kvtool.fixes.edits.patch import unified_patch
 from kvtool.profiler.optimize.optimizer import is_left_to_people
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
 from kvtool.profiler.optimize.write_edits import undo_command
+from kvtool.report.terminal.hidden_text import put_prompt_patch
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
-from kvtool.report.terminal.patch import put_patch
 from kvtool.report.terminal.profile_blocks.breakpoints import print_breakpoints
 from kvtool.results.documents.optimize import DoneStep, EditedLog, GroupRates, OptimizeDocument, Step
 from kvtool.results.money import marks_in_words
@@ -21,6 +21,8 @@ from kvtool.text.terminal.table import Column, put_table
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from kvtool.results.show_text import ShowText
 
 _COLUMNS = (
     Column("Step", "<"),
@@ -35,7 +37,14 @@ _COLUMNS = (
 _GROUP_COLUMNS = (Column("Group", "<"), Column("requests", keep=1), Column("before"), Column("after"), Column("points"))
 
 
-def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: bool, next_command: Sequence[str]) -> None:
+def print_optimize(
+    console: Console,
+    outcome: OptimizeOutcome,
+    *,
+    show_diff: bool,
+    next_command: Sequence[str],
+    show_text: ShowText = "full",
+) -> None:
     """Print rates, steps in the order of their gain, what needs consent, the diff, and the next command."""
     plain = ascii_only(console)
     document = outcome.document
@@ -51,9 +60,9 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
     patch = unified_patch(outcome.files)
     if show_diff and patch:
         put(console)
-        put_patch(console, patch, plain=plain)
+        put_prompt_patch(console, patch, plain=plain, show_text=show_text)
     if show_diff:
-        _request(console, outcome, plain)
+        _request(console, outcome, plain, show_text)
     put(console)
     _end(console, outcome, plain)
     if next_command:
@@ -61,7 +70,7 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
         put_next(console, _todo(document), next_command)
 
 
-def _request(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
+def _request(console: Console, outcome: OptimizeOutcome, plain: bool, show_text: ShowText) -> None:
     """Print one edited request of a log as a diff, and the code that sends it."""
     log, edited = outcome.log, outcome.document.edited_log
     if log is None or log.example is None or edited is None:
@@ -71,7 +80,7 @@ def _request(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
 
     put(console)
     put(console, f"  One of {plural(edited.requests, 'edited request')}, before and after:", "bold")
-    put_patch(console, request_diff(log.example), plain=plain)
+    put_prompt_patch(console, request_diff(log.example), plain=plain, show_text=show_text)
     if outcome.sdk is not None:
         put(console)
         put(console, f"  Send it like this ({outcome.sdk}):", "bold")

@@ -11,8 +11,9 @@ import numpy as np
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.tool_places import in_tools
 from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff
+from kvtool.report.terminal.hidden_text import hidden_text
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
-from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
+from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt, redacted
 from kvtool.results.documents.diff import Spot, Trial
 from kvtool.text.terminal.console import (
     ascii_only,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kvtool.config.command_line import CommandLine
+    from kvtool.results.show_text import ShowText
 
 
 _LABEL = 14
@@ -43,7 +45,9 @@ _LEGEND = [("=", "reusable"), ("X", "first difference"), ("~", "repeated, not re
 _LEGEND_EQUAL = [("=", "reusable"), ("~", "repeated, computed again"), ("#", "in the second prompt only")]
 
 
-def print_diff(console: Console, diff: PromptDiff, command: CommandLine | None = None) -> None:
+def print_diff(
+    console: Console, diff: PromptDiff, command: CommandLine | None = None, show_text: ShowText = "full"
+) -> None:
     """Print header, totals, ruler, the first difference, the gain of moving it, and what to do next.
 
     `command` is what followed `kvtool`; without it nothing is proposed.
@@ -64,7 +68,7 @@ def print_diff(console: Console, diff: PromptDiff, command: CommandLine | None =
         print_ruler(console, diff, plain)
     put(console)
     if diff.first is not None:
-        _first(console, diff.first, plain, (diff.name_a, diff.name_b))
+        _first(console, diff.first, plain, (diff.name_a, diff.name_b), show_text)
     _named(console, diff, plain)
     _verdict(console, diff, a, b)
     if command is not None and diff.first is not None:
@@ -136,7 +140,7 @@ def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def _first(console: Console, first: Difference, plain: bool, names: tuple[str, str]) -> None:
+def _first(console: Console, first: Difference, plain: bool, names: tuple[str, str], show_text: ShowText) -> None:
     place = f"block {first.block:,}, offset {first.offset:,}"
     if first.a is None or first.b is None or first.excerpt_a is None or first.excerpt_b is None:
         put(console, f"  {place}")
@@ -151,7 +155,13 @@ def _first(console: Console, first: Difference, plain: bool, names: tuple[str, s
         lines.append(f"  {name}")
     for line in lines:
         put(console, f"  {line}", "bold")
-    print_excerpt(console, first.excerpt_a, first.excerpt_b, _volatile(first))
+    if show_text == "none":
+        put(console, f"  {_volatile(first)}. {hidden_text()}")
+    else:
+        excerpts = (first.excerpt_a, first.excerpt_b)
+        if show_text == "snippet":
+            excerpts = (redacted(first.excerpt_a), redacted(first.excerpt_b))
+        print_excerpt(console, *excerpts, _volatile(first))
     put(console)
 
 
@@ -268,16 +278,19 @@ def print_tokens(
     common: int,
     a: Ids,
     b: Ids,
-    token_text: Callable[[int], str],
+    token_text: Callable[[int], str] | None,
     names: tuple[str, str] = ("a", "b"),
 ) -> None:
-    """Ids and texts of the tokens around token `common`, the first that differs, side by side."""
+    """Ids and texts of the tokens around token `common`, the first that differs, side by side; only ids without `token_text`."""
     plain = ascii_only(console)
     start = max(common - _CONTEXT_BEFORE, 0)
     rows: list[tuple[str, ...]] = []
     for at in range(start, min(common + _CONTEXT_AFTER, max(len(a), len(b)))):
         sides = [
-            (str(int(ids[at])), '"' + sanitize(token_text(int(ids[at])), ascii_only=plain) + '"')
+            (
+                str(int(ids[at])),
+                '"' + sanitize(token_text(int(ids[at])), ascii_only=plain) + '"' if token_text is not None else "",
+            )
             if at < len(ids)
             else ("", "")
             for ids in (a, b)
@@ -292,6 +305,9 @@ def print_tokens(
         Column(f"{names[1]} id"),
         Column(f"{names[1]} text", "<", prose=True),
     ]
+    if token_text is None:
+        rows = [(*row[:3], row[4]) for row in rows]
+        columns = [column for column in columns if not column.title.endswith(" text")]
     put(console)
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)
