@@ -103,6 +103,8 @@ class DiffCommand(Command):
         )
         if chat_template is not None:
             _ = renderer.chat_template  # a file that is named must be there, whether a side needs it or not
+        if by_provider:
+            block_size = 1  # a provider's rules have no blocks of a server
         rendered = [Rendered.of(side, renderer) for side in sides]
         show = _two if len(rendered) == 2 else _many
         command = CommandLine(self.showing.command_line or ("diff-prompts", *prompts))
