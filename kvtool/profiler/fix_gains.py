@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.values.kv103 import KV103
-from kvtool.diagnose.findings import Locate, cause_name, is_declared_stable, place_of
+from kvtool.diagnose.findings import Locate, cause_name, is_declared_stable, logged_cause, place_of
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.report import Cause, CausesLeftOut, Unlock
 
@@ -91,6 +91,7 @@ def _row(cause: SlotCause, place: tuple[str, int, int], blame: int, share: int, 
         line=line,
         column=column,
         line_in_text=cause.slot.line_in_text,
+        place="" if (logged := logged_cause(cause)) is None else logged.told,
         variable=cause.slot.variable,
         in_source=cause.in_source and line > 0,
         blame_tokens=blame,

@@ -28,6 +28,8 @@ _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
 """The settings that a fix of the run was tried with, in the words of the fix."""
 _NO_GAIN = "(tested: "
 """What the words of a fix contain that gained nothing in a trial."""
+_UNLIMITED = ("vllm", "block-lru")
+"""Rules whose cache has no limit where no capacity is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +182,9 @@ def larger_cache(report: Report) -> str | None:
     if config.get("capacity_blocks") is not None:
         return "an unlimited cache"
     replicas = config.get("replicas")
-    alone = config.get("ttl_seconds") is None and not (isinstance(replicas, int) and replicas > 1)
-    return None if alone else "one cache that evicts nothing"
+    if config.get("ttl_seconds") is not None or (isinstance(replicas, int) and replicas > 1):
+        return "one cache that evicts nothing"
+    return None if config.get("rules") in _UNLIMITED else "an unlimited cache"
 
 
 def _lost(report: Report, finding: Finding | None) -> str:

@@ -273,7 +273,7 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         if document.output is None:
             say(console, "Nothing was written. A log is a record: change the code that sends these requests.", indent=0)
     elif document.steps:
-        say(console, "Nothing was written: kvtool made none of these steps.", indent=0)
+        say(console, "Nothing was written: kvtool made no step.", indent=0)
     elif document.request_order is not None:
         say(console, "The prompts need no change.", indent=0)
     elif document.needs_consent:
