@@ -17,7 +17,7 @@ from kvtool.fixes.edits.body_limits import record_refusals
 from kvtool.fixes.edits.record_edits import NotInRecordError, edited_record, same_prompt
 from kvtool.fixes.fix import Fix, combined
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.optimize.request_diff import count_changes
+from kvtool.profiler.optimize.request_diff import RequestEdit, count_changes
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.documents.optimize import CostBeforeAfter
@@ -42,18 +42,6 @@ _LOOKED_AT = 64
 _COUNTED = (b'"usage', b'"meta_info"')
 """What a record with reported tokens contains."""
 _SEVERAL = "a record with several requests is not rewritten"
-
-
-@dataclass(frozen=True, slots=True)
-class RequestEdit:
-    """One request before and after: its record's JSON value, both without reported reads, and the turns of both."""
-
-    path: str
-    record: int
-    before: Any
-    after: Any
-    turn: Turn
-    edited: Turn
 
 
 @dataclass(slots=True)

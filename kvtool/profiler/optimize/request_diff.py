@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from kvtool.profiler.optimize.optimized_log import RequestEdit
-
+from kvtool.workload.turn import Turn
 
 _Line = tuple[str, str]
 _CONTEXT = 1
@@ -19,6 +18,18 @@ _LONGEST = 240
 """Characters of a new block that are shown."""
 _MOST_LINES = 20_000
 """Lines of what differs that are compared; of a longer body its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEdit:
+    """One request before and after: its record's JSON value, both without reported reads, and the turns of both."""
+
+    path: str
+    record: int
+    before: Any
+    after: Any
+    turn: Turn
+    edited: Turn
 
 
 def request_diff(edit: RequestEdit) -> str:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from kvtool.profiler.optimize.optimized_log import OptimizedLog, RequestEdit
-from kvtool.profiler.optimize.request_diff import request_diff
+from kvtool.profiler.optimize.optimized_log import OptimizedLog
+from kvtool.profiler.optimize.request_diff import RequestEdit, request_diff
 from kvtool.workload.turn import Turn
 from tests.conftest import Command
 from tests.profiler.optimize.hosted_logs import HostedLog, Place
