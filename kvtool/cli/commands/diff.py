@@ -198,6 +198,8 @@ def _same(a: Rendered, b: Rendered) -> bool:
 
 def _second(names: Sequence[str]) -> str:
     log = names[0] if names else "log.jsonl"
+    path, at, record = log.rpartition(":")
+    log = path if at and record.isdecimal() else log
     records = shlex.join(["kvtool", "diff-prompts", f"{log}:1", f"{log}:2"])
     return f"pass two files, or two records of a log: {records}; kvtool diff-prompts --help"
 

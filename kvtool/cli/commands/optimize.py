@@ -155,7 +155,7 @@ class OptimizeCommand(Command):
         if document.undo is not None:
             return command.to("profile")
         if document.files:
-            return command.with_(write=True)
+            return command.without_output().with_(write=True)
         edited = document.edited_log
         if edited is not None and edited.allowed:
             if document.output is not None:
@@ -170,7 +170,8 @@ class OptimizeCommand(Command):
             )
         if document.needs_consent:
             needed = {step.tier for step in document.needs_consent} | set(document.tiers) - set(SAFE_TIERS)
-            return command.with_(allow=",".join(sorted(needed)))
+            written = [] if self.editing.output is None else ["-o", self.editing.output]
+            return [*command.without_output().with_(allow=",".join(sorted(needed))), *written]
         return []
 
 

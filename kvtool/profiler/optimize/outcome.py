@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kvtool.diagnose.findings import logged_cause
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.advisor import KeptFix
 from kvtool.profiler.advice.trials import steady_first, total_rate
@@ -172,6 +173,7 @@ def _step(done: Done) -> Step:
         path=path or None,
         line=line or None,
         column=column or None,
+        place="" if (logged := logged_cause(step.cause)) is None or not logged.record else logged.told,
         fix=step.fix.what,
         warnings=list(step.fix.warnings),
         hit_rate=StepRates.taken_from(step),

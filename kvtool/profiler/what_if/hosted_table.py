@@ -157,7 +157,7 @@ class _HostedTable:
             self.edits = fixes
             yield _Change("prompts", "prompt fixes", "edit the prompts as kvtool optimize shows", fixes)
         else:
-            self._lack("prompts", "No edit of the prompts wins")
+            self._lack("prompts", "No edit of the prompts lowers the cost")
 
     def _models(self, calls: list[Call]) -> Iterator[_Change]:
         """Yield a row for each model of the log, with all requests of its provider sent to it."""

@@ -135,8 +135,8 @@ def prompt_changes(
         if len(left) > 1:
             name = _OTHERS if made else found.all_together
             places = list(dict.fromkeys(f"{found.places[fix.key].told} ({fix.code})" for fix in left))
-            more = f" and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
-            does = f"fix the prompts: {', '.join(places[:_SHOWN])}{more}"
+            more = f"; and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
+            does = f"fix the prompts: {'; '.join(places[:_SHOWN])}{more}"
         yield _changed(today, name, does, rewritten(found.together), ALL_FIXES)
 
 

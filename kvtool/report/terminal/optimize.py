@@ -214,7 +214,7 @@ def _row(number: int, step: DoneStep, plain: bool, *, is_made: bool) -> tuple[st
 
 def _what(step: Step, plain: bool) -> str:
     place = _place(step, plain)
-    column = f":{step.column}" if step.column is not None else ""
+    column = f":{step.column}" if step.column is not None and not step.place else ""
     return f"{place}{column}: {sanitize(step.fix, ascii_only=plain)}" if place else sanitize(step.fix, ascii_only=plain)
 
 
@@ -223,6 +223,8 @@ def _place(step: Step, plain: bool) -> str:
     if step.path is None:
         return ""
     path = shown_path(step.path, plain)
+    if step.place:
+        return f"{path}:{step.line}, {sanitize(step.place, ascii_only=plain)}"
     return f"{path}, in a line that an edit above wrote" if step.line is None else f"{path}:{step.line}"
 
 

@@ -25,6 +25,7 @@ from kvtool.text.terminal.console import (
     put,
     put_field,
     sanitize,
+    say,
 )
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.table import Column, table
@@ -166,7 +167,7 @@ def _first(console: Console, diff: PromptDiff, first: Difference, plain: bool, s
     for line in lines:
         put(console, f"  {line}", "bold")
     if show_text == "none":
-        put(console, f"  {_volatile(first)}. {hidden_text()}")
+        say(console, f"{_volatile(first)}. {hidden_text()}")
     else:
         excerpts = (first.excerpt_a, first.excerpt_b)
         if show_text == "snippet":
