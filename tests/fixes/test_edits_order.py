@@ -223,7 +223,7 @@ def test_a_clock_tells_less(tmp_path: Path, before: str, after: str) -> None:
     [
         ("{datetime: 7m, format: unix}", ASK, "no clock format"),
         ('{choice: ["2026-01-05T09:00:00Z", "2026-01-05T10:00:00Z"], pick: cycle}', ASK, "not a clock"),
-        ("{datetime: 7m}", ASK.replace("{{ q }}", "{{ now }}"), "found no edit that gives"),
+        ("{datetime: 7m}", ASK.replace("{{ q }}", "{{ now }}"), "no edit of the files"),
     ],
 )
 def test_what_is_no_clock_is_not_coarsened(tmp_path: Path, now: str, text: str, reason: str) -> None:
