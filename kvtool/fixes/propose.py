@@ -64,7 +64,7 @@ from kvtool.fixes.moves.move import (
 )
 from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
 from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
-from kvtool.fixes.moves.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
+from kvtool.fixes.moves.passages_last import PASSAGES, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
 from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
@@ -121,7 +121,8 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hoste
     if hosted:
         fixes += _own_message(cause, samples, fixes)
     if (passages := PassagesLast.learn(cause, samples)) is not None:
-        fixes = [_fix(cause, PASSAGES, "P2", MOVE_PASSAGES, lambda: passages, shared=passages.role)]
+        looks = (_AN_APPLICATION,) if passages.role == "user" else ()
+        fixes = [_fix(cause, PASSAGES, "P2", passages.what, lambda: passages, *looks, shared=passages.role)]
     if is_declared_stable(cause):
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
     if block_size > 1 and cause.kind.code == KV122.code:
