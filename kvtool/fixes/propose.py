@@ -25,6 +25,7 @@ from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.compare.json_forms import canonical, ordered
 from kvtool.diagnose.findings import is_declared_stable
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.tool_places import in_tools
@@ -326,8 +327,9 @@ def _definition(cause: SlotCause) -> list[Fix]:
 
 
 def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    del samples
     role = role_of_part(cause.slot.part)
+    if role == "assistant" and _sent_alike(samples):
+        return [_advice(cause, "resend-calls", "P3", _RESEND)]
     roles = INSTRUCTIONS | {role}
     warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
     what = "write JSON with sorted keys"
@@ -340,8 +342,15 @@ def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             lambda: lambda turn: sort_keys(turn, roles),
             *warnings,
             shared=role or "prompt",
-        )
+        ),
     ]
+
+
+def _sent_alike(samples: Sequence[Turn]) -> bool:
+    """Return whether requests send each tool call in one form: then it is the model that wrote it in another."""
+    forms: dict[bytes, bytes] = {}
+    calls = (call for turn in samples for message in turn.messages or () for call in message.get("tool_calls") or ())
+    return all(forms.setdefault(canonical(call), ordered(call)) == ordered(call) for call in calls)
 
 
 def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
@@ -438,6 +447,7 @@ def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 _BUILDER = "fix the code that builds this segment, or remove `stable: true`"
+_RESEND = "send tool calls back as the model wrote them"
 _ADVICE: dict[str, tuple[str, Tier, str]] = {
     KV103.code: ("builder", "P3", _BUILDER),
     KV122.code: (
