@@ -15,6 +15,7 @@ from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first
+from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns, SourceRuns
 from kvtool.profiler.run.run_result import RunResult
@@ -100,6 +101,8 @@ class Optimizer:
             last = state
             made = self._carried_out(state, steps)
             state, done = made.now, made.done
+            edited_texts = self._texts(last)
+            done = [replace(each, place=disk_place(each.step.cause, edited_texts)) for each in done]
             edited += [each for each in done if not each.reason]
             left = [each for each in done if each.reason]
             refused |= {each.step.fix.key: each.reason for each in left}
@@ -207,6 +210,11 @@ class Optimizer:
         self._keep(changed)
         return _Made(changed, steps, [*made.done, *refused, *done])
 
+    def _texts(self, state: _State) -> dict[str, tuple[str, str]]:
+        """Return texts of edited files, by path: as they are on disk, and as they are in `state`."""
+        named = ((*self._originals[real], text) for real, text in state.overlay.items() if real in self._originals)
+        return {path: (disk, edited) for path, disk, edited in named if disk != edited}
+
     def _state(self, overlay: Mapping[str, str]) -> _State:
         runs = self._runs.with_files(overlay)
         return _State(overlay, runs, runs.counted())
@@ -248,6 +256,11 @@ class Optimizer:
         return overlay if overlay != texts_before else _NOTHING_LEFT
 
 
+def is_left_to_people(reason: str) -> bool:
+    """Return whether a person can still make a step that kvtool did not make for this reason."""
+    return not reason.endswith(_POSSIBLE)
+
+
 def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
     """Return whether a step of a group, with those that it may open the way for, wins enough for what its tier does to text."""
     step = steps[number]
@@ -266,7 +279,7 @@ def _joined(first: Sequence[KeptFix], more: Mapping[str, Sequence[KeptFix]]) -> 
 
 def _is_impossible(done: Done) -> bool:
     """Return whether no edit of the files makes a step."""
-    return bool(done.reason) and not done.reason.endswith(_POSSIBLE)
+    return bool(done.reason) and is_left_to_people(done.reason)
 
 
 def _change_of(step: KeptFix) -> tuple[object, ...]:
@@ -346,7 +359,7 @@ def first_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
     return found, replace(advice, kept=kept)
 
 
-def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[KeptFix], list[Done]]:
+def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[Done], list[Done]]:
     """Return what would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
 
     Of logs, which nobody edits, what would win. Raises TrialInterruptedError.
@@ -354,8 +367,8 @@ def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[Kep
     if set(tiers) >= ALL_TIERS:
         return [], []
     if isinstance(runs.first.source, LogSource):
-        return [step for step in runs.first.advised(ALL_TIERS).steps if step.fix.tier not in tiers], []
+        steps = [step for step in runs.first.advised(ALL_TIERS).steps if step.fix.tier not in tiers]
+        return [Done(step, "", step.before, step.after, disk_place(step.cause, {})) for step in steps], []
     found, _ = plan_edits(runs)
     asked = [each for each in found.done if each.step.fix.tier not in tiers]
-    made = [replace(each.step, before=each.before, after=each.rate) for each in asked if not each.reason]
-    return made, [each for each in asked if each.reason]
+    return [each for each in asked if not each.reason], [each for each in asked if each.reason]
