@@ -138,7 +138,7 @@ class SlotCause:
     @property
     def distinct(self) -> int:
         """Return how many values it took (counted up to 100,000)."""
-        return len(self.values.distinct)
+        return self.values.taken
 
     @property
     def is_of_groups(self) -> bool:
@@ -228,6 +228,7 @@ class CauseBook:
         tails: list[int] = []
         counted: set[Slot] = set()
         donor = alignment.donor.turn if alignment.donor is not None else None
+        in_group = donor is not None and donor.group == turn.group
         for gap in alignment.gaps[:MOST_NAMED]:
             rung, found = namer.name(gap)
             rungs.append(rung)
@@ -241,6 +242,8 @@ class CauseBook:
                     counted.add(cause.slot)
                     _count(cause, named, turn, donor)
                     cause.within_group += not is_first
+                    if in_group and (named.donors is not None or cause.values.seen == 1):
+                        cause.values.add_donors(namer.donors_value(gap, named))
             slots.append(causes)
             tails.append(found[-1].tail if found else 0)
         rest, last = len(alignment.gaps) - len(rungs), alignment.gaps[-1]

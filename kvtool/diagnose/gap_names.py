@@ -110,6 +110,8 @@ class Named(NamedTuple):
     label: str = ""
     absent: bool = False
     other: str | None = None
+    donors: str | None = None
+    """The donor's value of the same template variable; None where it has none."""
     tail: int = 0
     """Tokens after the gap that belong to the same line: they go with the value where its line goes."""
 
@@ -182,6 +184,13 @@ class Namer:
                 return was, now
             return widened(now, was, named.low, named.high), PromptSide(now.text, named.low, named.high)
         return theirs, own
+
+    def donors_value(self, gap: Gap, named: Named) -> str | None:
+        """Return the donor's text where a value is; None where it has none, or its prompt does not tell."""
+        if named.structural or named.absent or named.donors is not None:
+            return named.donors
+        sides = self.sides(gap, named)
+        return None if sides is None else str(sides[0])
 
     # Where it is
 
@@ -460,7 +469,7 @@ class Namer:
             if each.origin in seen or others.get(each.origin) == each.value or (empty and absent):
                 continue
             seen.add(each.origin)
-            yield self._variable(each, self._text, absent=absent)
+            yield self._variable(each, self._text, absent=absent)._replace(donors=others.get(each.origin))
         around = {each.origin for each in self._sources.variables(max(own.start - 1, 0), own.stop + 1)}
         for each in self._donor_sources.variables(theirs.start, theirs.stop):
             if each.origin not in around and each.origin not in seen:

@@ -42,6 +42,10 @@ RULE: dict[Severity, str] = {
     "info": "a request loses less, or nothing countable",
 }
 """The rule in words; the first that applies counts."""
+UNSURE_MOST: Severity = "warning"
+"""The most that a finding is in a file that was only read, where neither a call nor a whole name shows that a value changes."""
+UNSURE_BLOCKS = 8
+"""Blocks of text that must follow such a value for certain; with fewer, it is information."""
 _BY_COST = "By its cost. " + " ".join(f"{severity.capitalize()}: {when}." for severity, when in RULE.items())
 _CHAT = "A warning or information, whatever it costs: no run has shown a loss yet."
 EXCEPTIONS: dict[str, str] = {
@@ -56,8 +60,8 @@ EXCEPTIONS: dict[str, str] = {
     KV133.code: _CHAT,
     KV107.code: f"{_BY_COST} In a template it is information, unless its name is the name of a flag.",
     KV201.code: (
-        f"{_BY_COST} In a template it is at most a warning. It is information if nothing shows that the "
-        "placeholder changes, or if fewer than 8 blocks of text follow for certain."
+        f"{_BY_COST} In a file that is only read, without a run, it is at most a {UNSURE_MOST}. There it is information if "
+        f"nothing shows that the placeholder changes, or if fewer than {UNSURE_BLOCKS} blocks of text follow for certain."
     ),
     KV302.code: "Information, whatever it costs: do not trade security for speed.",
     KV306.code: "A warning for keys, cards and account numbers, else information. It costs no tokens.",

@@ -145,7 +145,7 @@ def _run_all(
 
 def _run(workload: CheckedWorkload, plan: CheckPlan, progress: Progress, problems: Problems) -> _Done:
     opened = workload.opened
-    profiler = opened.profiler(ReportOptions(advice=plan.advice, views=plan.views), progress)
+    profiler = opened.profiler(ReportOptions(advice=plan.advice, views=plan.views, edits="none"), progress)
     report = opened.run(profiler)
     if not report.partial:
         problems.attempt(

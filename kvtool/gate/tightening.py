@@ -1,11 +1,11 @@
-"""Raising the hit rates that a configuration demands to those of today; nothing else in the file changes, none is lowered."""
+"""Raising the hit rates that a configuration demands to those of today; none is lowered, and no other value changes."""
 
 from __future__ import annotations
 
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -15,11 +15,14 @@ from kvtool.config.loading import ConfigFile
 from kvtool.config.options.run_options import Reading
 from kvtool.errors import KvtoolError, Place
 from kvtool.fixes.edits.apply import write_files
+from kvtool.gate.config_text import MOST_GROUPS, group_gate, refreshed
 from kvtool.gate.evaluate import exact, rate
 from kvtool.results.check import CheckResult
 from kvtool.results.gate_words import percents, subject
 from kvtool.results.report import Group, Totals
+from kvtool.results.worst_loss import loss_sentence
 from kvtool.text.files.text_files import read_source
+from kvtool.text.files.toml_places import TomlPlaces
 from kvtool.text.quantities import parse_threshold
 
 _BOM = "\ufeff"
@@ -70,15 +73,43 @@ def check_tighten(file: ConfigFile | None, inputs: Sequence[str], reading: Readi
         raise KvtoolError(f"cannot write {file.path}: it is write-protected", place=Place(file.path))
 
 
+def can_tighten(
+    file: ConfigFile | None, result: CheckResult, inputs: Sequence[str], reading: Reading, min_hit_rate: str | None
+) -> bool:
+    """Return whether --tighten with the same options would raise a limit of a check that passed."""
+    if file is None or result.verdict.outcome != "pass":
+        return False
+    try:
+        check_tighten(file, inputs, reading, min_hit_rate)
+        return bool(plan_tightening(file, result).told)
+    except KvtoolError:
+        return False
+
+
 def tighten(file: ConfigFile, result: CheckResult) -> Tightened:
     """Raise what can be raised, and write it; where nothing can, or the check was interrupted, the file stays as it is.
 
     KvtoolError, with the file as it was, where it has changed since it was read or cannot be written.
     """
+    tightened = plan_tightening(file, result)
+    if tightened.told:
+        write_files([tightened])
+    return tightened
+
+
+def plan_tightening(file: ConfigFile, result: CheckResult) -> Tightened:
+    """Return the file with its limits at today's rates; where some groups have limits, the others get one.
+
+    KvtoolError where it has changed since it was read.
+    """
     before = read_source(Path(file.path), shown=file.path)
     if before.removeprefix(_BOM).replace("\r\n", "\n") != file.places.source:
         raise KvtoolError(f"`{file.path}` has changed since it was read", hint="no gate was raised; run it again")
-    after, told = before, []
+    told: dict[tuple[str, ...], str] = {}
+    added = _missing(file, result)
+    after = _with_gates(before, file, added)
+    if after is None:
+        added, after = {}, before
     for gate in sorted(_gates(file), key=lambda one: -_span(file, one)[0]):  # from the end, so that places stay
         lowest = _lowest(result, gate.group)
         if lowest is None:
@@ -89,11 +120,77 @@ def tighten(file: ConfigFile, result: CheckResult) -> Tightened:
         start, stop = (_in_file(before, file.places.source, at) for at in _span(file, gate))
         after = after[:start] + _written(after[start:stop], percent) + after[stop:]
         was, now = percents(gate.limit, percent / 100)
-        told.append(f"{file.place(*_path(gate))}: hit rate of {subject(gate.group)}: {was} -> {now}")
-    tightened = Tightened(file.path, before, after, told[::-1])
+        told[_path(gate)] = f"{subject(gate.group)}: {was} -> {now}"
+    told = dict(reversed(told.items()))
+    told |= {("gate", "groups", name, "hit_rate"): f"{subject(name)}: {share}% (new)" for name, share in added.items()}
     if told:
-        write_files([tightened])
-    return tightened
+        after = _refreshed(after, file, result, [*added, *file.config.gate.groups])
+    places = TomlPlaces(after.removeprefix(_BOM).replace("\r\n", "\n"), file.path)
+    return Tightened(
+        file.path,
+        before,
+        after,
+        [f"{places.place((*file.prefix, *path))}: hit rate of {text}" for path, text in told.items()],
+    )
+
+
+def _missing(file: ConfigFile, result: CheckResult) -> dict[str, int]:
+    """Return percent of the groups that have no limit, where others have one; none of groups that reuse nothing."""
+    known = file.config.gate.groups
+    room = MOST_GROUPS - len(known)
+    if not any(options.hit_rate is not None for options in known.values()) or room <= 0:
+        return {}
+    names = dict.fromkeys(group.name for report in result.reports for group in report.groups if group.name not in known)
+    lowest = {name: rate for name in names if (rate := _lowest(result, name)) is not None}
+    shares = {name: share for name, rate in lowest.items() if (share := int(100 * rate))}
+    return dict(sorted(shares.items(), key=lambda pair: -pair[1])[:room])
+
+
+def _with_gates(text: str, file: ConfigFile, added: Mapping[str, int]) -> str | None:
+    """Return the text with tables of these groups after all other gates; None where it has no place for tables."""
+    if not added:
+        return text
+    prefix, source = (*file.prefix, "gate"), file.places.source
+    last = max(spot.value[1] for path, spot in file.places.spots.items() if path[: len(prefix)] == prefix)
+    end = source.find("\n", last)
+    at = _in_file(text, source, len(source) if end < 0 else end)
+    written = "".join(f"{name}." for name in file.prefix)
+    lines = [line for name, share in added.items() for line in ("", *group_gate(name, share, written))]
+    new = "\r\n" if "\r\n" in text else "\n"
+    at -= text[:at].endswith("\r")
+    after = text[:at] + "".join(f"{new}{line}" for line in lines) + text[at:]
+    return (
+        after
+        if _gates_in(after, file)
+        == _gates_in(text, file) | {name: {"hit_rate": f">={share}%"} for name, share in added.items()}
+        else None
+    )
+
+
+def _gates_in(text: str, file: ConfigFile) -> dict[str, object]:
+    """Return the tables of groups in a text; none where it is no TOML."""
+    try:
+        table: object = tomllib.loads(text.removeprefix(_BOM))
+    except ValueError:
+        return {}
+    for name in (*file.prefix, "gate", "groups"):
+        table = table.get(name) if isinstance(table, dict) else None
+    return dict(table) if isinstance(table, dict) else {}
+
+
+def _refreshed(text: str, file: ConfigFile, result: CheckResult, gated: Collection[str]) -> str:
+    """Return the text with the comments of `kvtool init` as they are true today."""
+    places = TomlPlaces(text.removeprefix(_BOM).replace("\r\n", "\n"), file.path)
+    reports = {os.path.normpath(report.workload): report for report in result.reports}
+    rates: dict[int, float] = {}
+    for number, pattern in enumerate(file.config.workloads):
+        report = reports.get(file.resolve(pattern))
+        line = places.place((*file.prefix, "workloads", number)).line
+        if report is not None and line is not None:
+            rates[line - 1] = report.totals.hit_rate
+    losses = [loss for report in result.reports if (loss := loss_sentence(report)) is not None]
+    names = dict.fromkeys(group.name for report in result.reports for group in report.groups)
+    return refreshed(text, rates=rates, losses=losses, ungated=[name for name in names if name not in gated])
 
 
 def _gates(file: ConfigFile) -> Iterator[_Gate]:

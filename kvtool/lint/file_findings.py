@@ -22,6 +22,7 @@ from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.front_matter import body_start
 from kvtool.lint.lint_inputs import DATA, InputKind, TextInput
 from kvtool.lint.lint_thresholds import THRESHOLDS
+from kvtool.lint.passed_values import RenderedFile, with_passed
 from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.python.varying_texts import judged
 from kvtool.lint.skeleton import Node, leaves
@@ -111,11 +112,12 @@ class Finder:
 
     def _judged(self, one: TextInput) -> JudgedText:
         files: tuple[str, ...] = ()
+        rendered: tuple[RenderedFile, ...] = ()
         prompts: list[list[Node]] = []
         note, partly = "", False
         if one.kind == "python":
-            prompts, unread = python_prompts(one.path, one.text)
-            note = "" if prompts else "nothing to report: no text in this file contains a changing value"
+            prompts, unread, rendered = python_prompts(one.path, one.text)
+            note = "" if prompts or rendered else "nothing to report: no text in this file contains a changing value"
             note = _UNREAD.format(_listed(unread)) if unread else note
             partly = bool(unread)
         elif one.style == DATA:
@@ -127,7 +129,7 @@ class Finder:
             if not any(part.style for prompt in read.prompts for part in prompt):
                 note = f"{read.format}: nothing to report, no prompt has placeholders"
         elif one.style == "jinja":
-            prompts = [jinja_template(_sent(one))]
+            prompts = [with_passed(jinja_template(_sent(one), {each.variable for each in one.passed}), one.passed)]
         elif one.style == "mustache":
             prompts = [mustache_nodes(_sent(one))]
         elif one.marks:
@@ -150,7 +152,7 @@ class Finder:
         findings = find_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
-        return JudgedText(findings, note=note, files=files, partly=partly)
+        return JudgedText(findings, note=note, files=files, rendered=rendered, partly=partly)
 
 
 def _least_blocks(kind: InputKind) -> tuple[int, int, int]:

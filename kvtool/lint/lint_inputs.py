@@ -17,6 +17,7 @@ from typing import Literal
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.front_matter import body_start
+from kvtool.lint.passed_values import PassedValue
 from kvtool.lint.python.python_source import python_text
 from kvtool.text.files.text_files import file_bytes, read_text
 from kvtool.text.files.yaml_document import parse_yaml_data
@@ -52,7 +53,8 @@ TEMPLATE_BYTES = 16 * 1024 * 1024
 class TextInput:
     """A file that was read: a template, or Python. `style` is how its placeholders are written, or DATA.
 
-    `found`: nobody named it, it lay in a folder that was named. `marks`: what in it code replaces by itself.
+    `found`: nobody named it, it lay in a folder that was named. `marks`: what in it code replaces by itself. `passed`: the
+    values that code passes to it and that surely differ from call to call.
     """
 
     path: str
@@ -61,6 +63,7 @@ class TextInput:
     style: str = ""
     found: bool = False
     marks: tuple[str, ...] = ()
+    passed: tuple[PassedValue, ...] = ()
 
     @property
     def is_template(self) -> bool:

@@ -29,7 +29,9 @@ from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.unused_texts import without_unused
 from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
+from kvtool.lint.passed_values import PassedValue
 from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
+from kvtool.lint.python.rendered_files import template_paths
 from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
 from kvtool.text.files.text_files import read_text
@@ -64,7 +66,12 @@ def lint(
     _read_texts(inputs, options, load, result, ignores, cached=cached)
     if inputs.runs:
         with showing.progress() as progress:
-            _run_traffic(inputs, options, progress, load, result, ignores)
+            failed = _run_traffic(inputs, options, progress, load, result, ignores)
+        if failed:  # what could not be run is read
+            names = [path for run in failed for path in _named_by(run, options)]
+            texts = [replace(one, found=True) for one in sort_inputs(names, names).texts]
+            _read_texts(Inputs(texts=texts), options, load, result, ignores, cached=False)
+            result.problems = _once(result.problems)
     if probing is not None and probing.probe is not None and not result.partial:
         with showing.progress() as progress:
             result.probe = _probed(probing.probe, probing.probe_timeout, options, progress, offline=showing.offline)
@@ -86,6 +93,14 @@ def lint(
         kept, key=lambda one: (one.path, one.line, one.column, one.code, one.group, -one.tokens_lost)
     )
     return result
+
+
+def _once(problems: Iterable[KvtoolError]) -> list[KvtoolError]:
+    """Return the first problem of each line."""
+    first: dict[object, KvtoolError] = {}
+    for each in problems:
+        first.setdefault((each.place.path, each.place.line) if each.place is not None else each, each)
+    return list(first.values())
 
 
 def selection(selecting: Selecting) -> Callable[[str], bool]:
@@ -122,8 +137,8 @@ def _read_texts(
     """Templates and Python files: what can be seen without traffic."""
     result.inputs += [LintInput(path=path, kind="text", note=FOREIGN) for path in inputs.foreign]
     texts = inputs.texts
+    run = _files_of(inputs, options)
     if options.alone:
-        run = _files_of(inputs, options)
         texts = [
             one for one in texts if one.path not in options.alone or realpath(one.path) not in run
         ]  # its run tells more
@@ -131,9 +146,10 @@ def _read_texts(
     cache = _cache(options) if cached and options.alone else LintCache(None, ())
     finder = Finder(options, load)
     passed: dict[str, TextInput] = {}
+    given: dict[str, tuple[PassedValue, ...]] = {}
     while texts:
         texts = _with_marks(texts)
-        judged = _judged(texts, finder, options, cache)
+        judged = _judged_for_templates(texts, finder, options, cache, given)
         more: list[str] = []
         for one, found in zip(texts, judged, strict=True):
             _tell(one, found, inputs, options, result)
@@ -141,13 +157,34 @@ def _read_texts(
             if one.found and not found.known:
                 passed[realpath(one.path)] = replace(one, found=False)
             more += [path for name in found.files if (path := _named_beside(one.path, name)) is not None]
-        new = [path for path in dict.fromkeys(more) if realpath(path) not in read]
+        filled = [path for path in given if realpath(path) not in run]
+        new = [path for path in dict.fromkeys([*more, *filled]) if realpath(path) not in read]
         read.update(map(realpath, new))
-        texts = [replace(one, found=False) for one in sort_inputs(new, new).texts]
+        texts = [replace(one, found=one.path not in more) for one in sort_inputs(new, new).texts]
         named = [passed.pop(real) for real in dict.fromkeys(map(realpath, more)) if real in passed]
         result.passed_over -= len(named)  # a file that another one names as a prompt is one, however it reads
         texts += named
     cache.close()
+
+
+def _judged_for_templates(
+    texts: Sequence[TextInput],
+    finder: Finder,
+    options: RunOptions,
+    cache: LintCache,
+    given: dict[str, tuple[PassedValue, ...]],
+) -> list[JudgedText]:
+    """Judge each file, in their order: Python first, as it may pass values to templates. These are added to `given`, by file."""
+    code = [one for one in texts if one.kind == "python"]
+    of_code = _judged(code, finder, options, cache)
+    for one, found in zip(code, of_code, strict=True):
+        for file in found.rendered:
+            for path in template_paths(one.path, file.name):
+                given[path] = (*given.get(path, ()), *file.values)
+    passed = {realpath(path): values for path, values in given.items()}
+    others = [replace(one, passed=passed.get(realpath(one.path), ())) for one in texts if one.kind != "python"]
+    read, made = iter(of_code), iter(_judged(others, finder, options, cache))
+    return [next(read if one.kind == "python" else made) for one in texts]
 
 
 def _judged(texts: Sequence[TextInput], finder: Finder, options: RunOptions, cache: LintCache) -> list[JudgedText]:
@@ -169,7 +206,7 @@ def _tell(one: TextInput, found: JudgedText, inputs: Inputs, options: RunOptions
     if found.error is not None:
         result.problems.append(found.error)
         return
-    if not found.known and one.path in options.alone:
+    if not found.known and (one.found or one.path in options.alone):
         result.passed_over += 1
         return
     result.findings += found.findings
@@ -200,14 +237,16 @@ def _cache(options: RunOptions) -> LintCache:
 
 def _files_of(inputs: Inputs, options: RunOptions) -> set[str]:
     """The real paths of the files that the workloads among the inputs name."""
-    found: set[str] = set()
-    for paths in inputs.runs:
-        if paths[0].lower().endswith(WORKLOAD_SUFFIXES):
-            with contextlib.suppress(KvtoolError):  # its run tells
-                text = read_text(Path(paths[0]), shown=paths[0])
-                named = named_files(paths[0], text, allow_outside=options.reading.allow_outside)
-                found.update(map(realpath, named))
-    return found
+    return {realpath(path) for paths in inputs.runs for path in _named_by(paths, options)}
+
+
+def _named_by(paths: Sequence[str], options: RunOptions) -> list[str]:
+    """Return the files that a workload names; none of other inputs."""
+    if paths[0].lower().endswith(WORKLOAD_SUFFIXES):
+        with contextlib.suppress(KvtoolError):  # its run tells
+            text = read_text(Path(paths[0]), shown=paths[0])
+            return named_files(paths[0], text, allow_outside=options.reading.allow_outside)
+    return []
 
 
 def _run_traffic(
@@ -217,11 +256,13 @@ def _run_traffic(
     load: Tokenizers,
     result: LintResult,
     ignores: list[Ignore],
-) -> None:
-    """Workloads, logs and prompts: what costs hits when they are run."""
+) -> list[list[str]]:
+    """Workloads, logs and prompts: what costs hits when they are run. Return the inputs that could not be run."""
+    failed: list[list[str]] = []
     for run in inputs.runs:
         traffic = _run(run, options, progress, load, result)
         if traffic is None:
+            failed.append(run)
             continue
         paths = [path for path in run if path not in traffic.unread]
         result.fixable |= traffic.fixable
@@ -234,7 +275,8 @@ def _run_traffic(
         ignores += traffic_ignores(paths, allow_outside=options.reading.allow_outside)
         if traffic.report.partial:
             result.partial = True
-            return
+            return []
+    return failed
 
 
 def _run(

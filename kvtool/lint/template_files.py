@@ -155,6 +155,8 @@ class _Reader:
         self._loop_names: list[str] = []
         self._set: set[str] = set()
         self._macros: dict[str, nodes.Macro] = {}
+        self._imported: set[str] = set()
+        """Names of other templates, or of macros in them: constants."""
         self._tags = _Tags(environment.source)
         self._depth = 0
         self._left = _MOST_NODES
@@ -181,6 +183,10 @@ class _Reader:
             self._assign(statement)
         elif isinstance(statement, nodes.Macro):
             self._macros[statement.name] = statement
+        elif isinstance(statement, nodes.Import):
+            self._imported.add(statement.target)
+        elif isinstance(statement, nodes.FromImport):
+            self._imported.update(name if isinstance(name, str) else name[1] for name in statement.names)
         elif isinstance(body := getattr(statement, "body", None), list):
             yield from self.body(body)
 
@@ -299,9 +305,10 @@ class _Reader:
             leads = self._chat and hole.kind is TIME
             yield replace(hole, kind=TEMPLATE_CLOCK if leads else hole.kind, leads=leads)
             return
-        if isinstance(node.node, nodes.Getattr):
+        if isinstance(node.node, nodes.Getattr) and name.partition(".")[0] not in self._imported:
             yield from self._pieces(node.node.node, spot)
-        elif isinstance(node.node, nodes.Name) and (hole := self._named(node.node.name, spot)) is not None:
+            return
+        if isinstance(node.node, nodes.Name) and (hole := self._named(node.node.name, spot)) is not None:
             yield hole
             return
         for argument in node.args:
@@ -319,7 +326,7 @@ class _Reader:
     def _named(self, name: str, spot: TemplatePlace) -> Hole | None:
         """The hole of a name that the template has from outside. Of chat templates only what its name says: all of it is asked."""
         root = name.partition(".")[0]
-        if root in self._loop_names or root in _OWN_NAMES:
+        if root in self._loop_names or root in self._imported or root in _OWN_NAMES:
             return None
         if root != name and words_of(root)[-1:] and words_of(root)[-1] in _PARTS_OF_PROGRAMS:
             return None

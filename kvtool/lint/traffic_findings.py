@@ -46,7 +46,7 @@ def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) ->
     """Run the inputs of `options` as `kvtool profile --dry-run` does; KvtoolError where they cannot be run."""
     options.check()
     opened = open_workload(options, load, keep_going=True)
-    profiler = opened.profiler(ReportOptions(), progress)
+    profiler = opened.profiler(ReportOptions(edits="first"), progress)
     report = profiler.run()
     unread = dict(opened.source.outcome.failed) if isinstance(opened.source, LogSource) else {}
     edited = () if profiler.edits is None else profiler.edits.edited

@@ -92,13 +92,17 @@ class Opened:
             prices=self._prices,
             gpu_hour=amount_of(self.options.pricing.gpu_hour),
             beside=self._server_events() if measure else None,
-            plan_edits=None if isinstance(self.source, LogSource) else partial(self._planned_edits, progress),
+            plan_edits=None if isinstance(self.source, LogSource) else partial(self._planned_edits, wanted, progress),
         )
 
-    def _planned_edits(self, progress: Progress, profiler: Profiler, result: RunResult) -> tuple[Optimized, Advice]:
-        from kvtool.profiler.optimize.optimizer import EditedRuns, plan_edits
+    def _planned_edits(
+        self, wanted: ReportOptions, progress: Progress, profiler: Profiler, result: RunResult
+    ) -> tuple[Optimized, Advice]:
+        from kvtool.profiler.optimize.edited_runs import EditedRuns
+        from kvtool.profiler.optimize.optimizer import first_edits, plan_edits
 
-        return plan_edits(EditedRuns(self, progress, known=(profiler, result)))
+        plan = first_edits if wanted.edits == "first" else plan_edits
+        return plan(EditedRuns(self, progress, known=(profiler, result)))
 
     def _server_events(self) -> EventComparison | None:
         """Return the KV events of a server, if given; read once before any work is done."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from kvtool.accounting.boundary import BoundaryBook
 from kvtool.accounting.event_writer import EventWriter
@@ -72,6 +72,9 @@ if TYPE_CHECKING:
     """Apply the advice of a profiler to the files; return with them the advice that was followed. Raises TrialInterruptedError."""
 
 
+PlannedEdits = Literal["none", "first", "all"]
+
+
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
     """Requested contents of a profile beside the numbers."""
@@ -81,6 +84,8 @@ class ReportOptions:
     by: By | None = None
     views: bool = False
     """True if the data of charts is collected, too."""
+    edits: PlannedEdits = "all"
+    """Edits of the files that are planned: `none`, those of the advice on the files as they are, or all that `optimize` makes."""
 
 
 class Profiler:
@@ -292,7 +297,7 @@ class Profiler:
             causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
             kv_cache_dtype=gain,
             skipped_lines=skipped,
-            editable=self.edits is not None and bool(self.edits.files),
+            editable=self._is_editable(result),
             by=tokens_by(self.wanted.by),
             told=self._money_sections(result, off),
             pair=self.pair_command,
@@ -444,7 +449,7 @@ class Profiler:
         """Return the findings of fixes that were tried; an interruption marks the result."""
         try:
             advice = self.advised(result)
-            if self._plan_edits is not None and advice.kept:
+            if self._plan_edits is not None and self.wanted.edits != "none" and advice.kept:
                 self.edits, followed = self._plan_edits(self, result)
                 advice = advice.after(followed)
             self.advice = advice
@@ -454,6 +459,14 @@ class Profiler:
         from kvtool.profiler.reported.rule_agreement import rule_differences, with_estimates
 
         return with_estimates(teller.findings(advice, self.edits), rule_differences(result))
+
+    def _is_editable(self, result: RunResult) -> bool:
+        """Return whether `kvtool optimize` edits the files; where no edits were planned, whether an edit makes any of the fixes."""
+        if self.edits is not None:
+            return bool(self.edits.files)
+        if self._plan_edits is None or self.advice is None or result.partial or self.wanted.edits != "none":
+            return False
+        return any(isinstance(edits := self.edits_of(fix), list) and edits for fix in self.advice.fixes)
 
     def edits_of(self, fix: Fix) -> list[FileEdit] | str:
         """Return the edits of the workload's own files for a kept fix, or the reason for none; computed once for each."""

@@ -15,6 +15,7 @@ from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.steps import Steps
+from kvtool.results.worst_loss import worst_finding
 from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
@@ -88,11 +89,6 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
     line = CommandLine(command or ("profile", report.workload)).without_output()
     todo, words, change = _next(report, finding, line, optimize or ("optimize", report.workload))
     return Answer(rate, lost, finding, todo, tuple(words), change)
-
-
-def worst_finding(report: Report) -> Finding | None:
-    """Return the first finding that costs anything: of those that build on each other, the one to begin with."""
-    return next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
 
 
 def place_of_finding(finding: Finding) -> str:

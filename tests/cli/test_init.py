@@ -217,7 +217,7 @@ def test_lint_without_inputs_reads_what_init_found(init: Command, in_folder: Com
     write("other/prompt.j2", "# {{ now }}\n" * 3)
     write("app/none.py", "x = 1\n")
     code, out, _ = init()
-    assert (code, out.splitlines()[-1]) == (0, "  kvtool lint --allow-outside")
+    assert (code, out.splitlines()[-1]) == (0, "  kvtool check --allow-outside")
     code, out, _ = in_folder("lint", "--json", "--offline", "--allow-outside")
     assert {one["path"] for one in json.loads(out)["inputs"]} == {"kvtool-workload.yaml", "app/agent.py"}
 

@@ -113,4 +113,4 @@ def test_a_number_is_a_counter_only_in_a_series(tmp_path: Path, byte_renderer: R
 def test_what_stands_behind_a_label_is_named_by_it(tmp_path: Path, byte_renderer: Renderer) -> None:
     names = ["Ada", "Bob", "Cleo", "Dan"]
     (cause,) = account(log_of(tmp_path, [f"Customer: {name}\n{RULES}" for name in names]), byte_renderer).causes
-    assert (cause.kind.code, cause.distinct) == ("KV104", 3)
+    assert (cause.kind.code, cause.distinct) == ("KV104", 4)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvtool.diagnose.causes import SlotCause
@@ -28,7 +28,7 @@ def test_a_variable_in_a_message(tmp_path: Path, byte_renderer: Renderer) -> Non
     assert (cause.slot.path, cause.slot.line, cause.slot.column) == (str(tmp_path / "w.yaml"), 11, 17)
     assert cause.kind.code == "KV101"
     assert cause.requests == 3  # the first one had nothing to differ from
-    assert cause.distinct == 3
+    assert cause.distinct == 4
     assert cause.excerpt[cause.value_start : cause.value_stop].startswith("20")
     assert cause.excerpt.startswith("It is 20")
     assert cause.blocked == result.ledger.fates()["blocked"]
@@ -51,7 +51,7 @@ def test_its_finding_names_the_place_and_says_what_moving_gives(tmp_path: Path, 
 
 def test_its_sentence_is_right_for_one_and_for_many(tmp_path: Path, byte_renderer: Renderer) -> None:
     """Subject, verb, figures; blocks of one token have no number of their own."""
-    for requests, figures in ((2, "1 value and blocks 1 request"), (4, "3 values and blocks 3 requests")):
+    for requests, figures in ((2, "2 values and blocks 1 request"), (4, "4 values and blocks 3 requests")):
         source = workload(tmp_path, "It is {{ now }}.\n" + RULES, requests=requests)
         (cause,) = causes_of(source, byte_renderer)
         for size, block in ((1, ""), (4, f", block {cause.first_token // 4}")):
@@ -169,6 +169,40 @@ def test_what_varies_at_the_end_blocks_nothing(tmp_path: Path, byte_renderer: Re
     assert causes_of(load_yaml_workload(str(path)), byte_renderer) == []
 
 
+@pytest.mark.parametrize("logged", [False, True])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(st.tuples(*[st.sampled_from(["amber", "birch", "cedar", "dune"])] * 2), min_size=2, max_size=9))
+def test_values_are_counted_as_the_prompts_have_them(
+    tmp_path: Path, byte_renderer: Renderer, logged: bool, rows: list[tuple[str, str]]
+) -> None:
+    """Also those of a first prompt, which differs from no earlier one, and those that only a prompt compared with has."""
+    if logged:
+        source = log_of(tmp_path, [f"Team {team}.\n{RULES}\nFor {town}.\n{RULES}" for team, town in rows])
+        group = "log"
+    else:
+        # Both groups read one file: values of one are none of the other.
+        (tmp_path / "p.j2").write_text(f"Team {{{{ team }}}}.\n{RULES}\nFor {{{{ town }}}}.\n{RULES}\n")
+        drawn = "\n".join(
+            f"  - name: {name}\n    requests: {count}\n    vars:\n      team: {{choice: {teams}, pick: cycle}}\n"
+            f"      town: {{choice: {towns}, pick: cycle}}\n"
+            "    messages:\n      - {role: system, file: p.j2}\n      - {role: user, text: 'What is new?'}"
+            for name, count, teams, towns in (
+                ("other", 2, ["elder", "fir"], ["glade", "heath"]),
+                ("bot", len(rows), [row[0] for row in rows], [row[1] for row in rows]),
+            )
+        )
+        (tmp_path / "w.yaml").write_text(f"version: 1\ngroups:\n{drawn}\n")
+        source, group = load_yaml_workload(str(tmp_path / "w.yaml")), "bot"
+    counts = {
+        cause.slot.variable or cause.slot.line_in_text: cause.distinct
+        for cause in causes_of(source, byte_renderer, group=group)
+    }
+    for number, place in enumerate([0, 2] if logged else ["team", "town"]):
+        values = {row[number] for row in rows}
+        if len(values) > 1:
+            assert counts[place] == len(values)
+
+
 @pytest.mark.parametrize("parts", [False, True])
 def test_a_logged_timestamp(tmp_path: Path, byte_renderer: Renderer, parts: bool) -> None:
     texts = [f"You help.\nToday is {stamp(number)}.\n{RULES}" for number in range(10, 18)]
@@ -180,7 +214,7 @@ def test_a_logged_timestamp(tmp_path: Path, byte_renderer: Renderer, parts: bool
     assert cause.slot.line_in_text == 1
     assert cause.slot.content_part == (0 if parts else None)
     assert cause.kind.key == "timestamp_iso"
-    assert (cause.requests, cause.distinct) == (7, 7)
+    assert (cause.requests, cause.distinct) == (7, 8)
     assert cause.origin is not None
     # The first prompt that differed is the log's second line; the column is that of the value in the JSON text.
     row = (tmp_path / "log.jsonl").read_text().splitlines()[1]
@@ -198,7 +232,7 @@ def test_values_of_two_kinds_in_one_frame_are_one_slot(tmp_path: Path, byte_rend
     contents: list[object] = [f"Ref {value}\n{RULES}" for value in [stamp(1), ids[0], stamp(2), ids[1], stamp(3)]]
     source = log_of(tmp_path, contents)
     (cause,) = causes_of(source, byte_renderer, group="log")
-    assert (cause.slot.line_in_text, cause.slot.mixed, cause.requests, cause.distinct) == (0, True, 4, 4)
+    assert (cause.slot.line_in_text, cause.slot.mixed, cause.requests, cause.distinct) == (0, True, 4, 5)
     assert {kind.key for kind in cause.values.kinds} == {"timestamp_iso", "uuid"}
     (finding,) = findings(source, byte_renderer)
     assert finding.rerun is not None
@@ -233,7 +267,7 @@ def test_the_first_token_is_where_the_earliest_difference_was(tmp_path: Path, by
     contents: list[object] = [f"It is {stamp(number)}\n{RULES}" for number in (11, 12, 21, 13)]
     (cause,) = account(log_of(tmp_path, contents), byte_renderer).causes
     assert cause.first_token == len("system:It is 2025-01-02T10:")
-    assert (cause.requests, cause.distinct) == (3, 3)
+    assert (cause.requests, cause.distinct) == (3, 4)
 
 
 def test_a_cause_is_a_candidate_only_where_it_costs(tmp_path: Path, byte_renderer: Renderer) -> None:

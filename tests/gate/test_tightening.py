@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,82 @@ def test_groups_are_raised_each_to_its_own_rate_and_pyproject_too(tighten: Comma
     assert gate.hit_rate == rate(in_folder) / 100
     assert gate.groups["g"].hit_rate == rate(in_folder, "g") / 100
     assert gate.groups["h"].hit_rate is None
+
+
+INIT = """\
+workloads = [
+  "w.yaml",  # hit rate 12.3% with made up values
+]
+[gate]
+# KV101 p.j2:2:15 (`now`) loses most: 20,110 tokens, 13.4% of all prompt tokens.
+# KV101 of the other team stays
+hit_rate = ">=0%"  # nothing is reused today
+
+[gate.groups.g]
+hit_rate = "1%"
+
+# No gate, since they reuse less than 1% today: h, later, never
+
+[lint]
+inputs = ["."]
+"""
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("table", ["", "tool.kvtool."])
+def test_groups_without_a_limit_get_one_and_comments_of_init_tell_today(
+    end: str, table: str, tighten: Command, in_folder: Command
+) -> None:
+    """The new tables are after the other gates; a group that reuses nothing has none, and other comments stay."""
+    write("w.yaml", HALF + '  - {name: "the later one", text: "always the very same text", requests: 4}\n')
+    head, name = (f"[{table[:-1]}]\n", "pyproject.toml") if table else ("", "kvtool.toml")
+    write(name, (head + INIT.replace("\n[", f"\n[{table}")).replace("\n", end))
+    code, out, err = tighten()
+    assert (code, err) == (0, "")
+    rates = {group: rate(in_folder, group) for group in ("g", "the later one")}
+    text = Path(name).read_bytes().decode()
+    assert text.count("\n") == text.count(end)
+    lines = text.split(end)
+    gate = load_config(name).config.gate
+    assert {group: options.hit_rate for group, options in gate.groups.items()} == {
+        group: each / 100 for group, each in rates.items()
+    }
+    at = lines.index(f'[{table}gate.groups."the later one"]')
+    assert lines.index(f"[{table}gate.groups.g]") < at < lines.index(f"[{table}lint]")
+    assert lines[at + 1] == f'hit_rate = ">={rates["the later one"]}%"'
+    assert f"hit rate of the later one: {rates['the later one']}% (new)" in " ".join(out.split())
+    assert "# No gate, since they reuse less than 1% today: h" in lines
+    assert "# KV101 of the other team stays" in lines
+    assert "20,110" not in text
+    assert "nothing is reused" not in text
+    total = json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])["totals"]["hit_rate"]
+    assert f'  "w.yaml",  # hit rate {100 * total:.1f}% with made up values' in lines
+    said = [line for line in out.splitlines() if line]
+    at = said.index(f"Written: {name}")
+    assert said[at + 1] == "Next: check against the new limits, here and in CI:"
+    assert said[at + 2].startswith("  kvtool check ")
+    assert "--tighten" not in " ".join(said[at:])
+    places = re.findall(rf"{name}:(\d+):\d+: hit rate", out)
+    assert all("hit_rate" in lines[int(line) - 1] for line in places)
+    assert len(places) == 3
+
+
+def test_no_group_gets_a_limit_where_none_has_one_or_where_no_table_can_be(tighten: Command) -> None:
+    write("w.yaml", HALF)
+    for gate in ("[gate]\nhit_rate = '1%'\n", "[gate]\nhit_rate = '1%'\ngroups = {x = {hit_rate = '1%'}}\n"):
+        write("kvtool.toml", "workloads = ['w.yaml']\n" + gate.replace("x =", "h ="))
+        tighten()
+        assert "gate.groups.g" not in Path("kvtool.toml").read_text()
+
+
+def test_a_check_far_above_its_limits_leads_to_tighter_ones(tighten: Command, in_folder: Command) -> None:
+    write("kvtool.toml", GATE)
+    said = in_folder("check")[1]
+    assert "Next: raise the limits to today's rates:\n  kvtool check " in said
+    assert said.endswith("--tighten\n")
+    assert "--tighten" not in in_folder("check", "w.yaml")[1]  # which would refuse that
+    tighten()
+    assert "Next:" not in in_folder("check")[1]
 
 
 def test_the_lowest_of_several_workloads_holds(tighten: Command, in_folder: Command) -> None:

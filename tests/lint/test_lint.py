@@ -265,6 +265,19 @@ def test_bad_input_is_exit_code_2_with_a_place(lint: Lint, name: str, content: b
     assert "Traceback" not in err
 
 
+def test_a_broken_template_hides_no_other_template_of_its_workload(lint: Lint) -> None:
+    """The workload cannot be run, so its other templates are read; each broken line is told once."""
+    write("broken.j2", "Now: {{ now }\n")
+    write("clock.j2", "Now: {{ current_time }}\n" + LONG)
+    groups = "".join(f"  - {{name: {name}, file: {name}.j2, requests: 2}}\n" for name in ("broken", "clock"))
+    write("w.yaml", f"version: 1\nvars: {{current_time: {{datetime: 1m}}, now: {{datetime: 1m}}}}\ngroups:\n{groups}")
+    for arguments in (["w.yaml"], ["."]):
+        code, out, err = lint(*arguments, "--json")
+        assert code == 2
+        assert codes(json.loads(out)) == [("KV101", "clock.j2", 1)]
+        assert err.count("broken.j2:1:") == err.count("error: ") == 1
+
+
 def test_files_that_cannot_be_read_leave_the_others(lint: Lint) -> None:
     write("a.py", b"# gr\xfc\xdfe\n")
     write("b.py", "lazy import json\n")  # syntax that this Python does not have

@@ -153,6 +153,17 @@ def test_a_fix_that_the_others_do_not_need_is_dropped() -> None:
     assert kept(world.advise()) == ["b"]
 
 
+def test_a_cause_has_one_fix_in_advice_of_which_a_part_was_followed() -> None:
+    """With all tiers the round clock wins more; where only lines may move, another fix of the same cause was followed."""
+    rates = {frozenset("r"): 0.9, frozenset("m"): 0.6, frozenset("rn"): 0.95}
+    world = World(lambda _, keys: rates.get(keys, 0.1))
+    world.cause("clock", 60_000, "r", "m", tiers={"r": "P3"})
+    world.cause("name", 50_000, "n")
+    advice, followed = world.advise(), world.advise(frozenset({"P2"}))
+    assert (kept(advice), kept(followed)) == (["r", "n"], ["m"])
+    assert kept(advice.after(followed)) == ["m", "n"]
+
+
 def test_what_wins_nothing_is_not_kept_and_its_cause_is_told() -> None:
     world = World(lambda *_: 0.1)
     world.cause("first", 60_000, "a")

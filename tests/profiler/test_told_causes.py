@@ -86,7 +86,7 @@ def test_a_random_delimiter_is_one_random_id_whatever_it_begins_with(kvtool: Com
     first, *rest = findings(kvtool, [record(n) for n in range(20)])
     assert not rest
     assert first["code"] == "KV102"
-    assert "19 values" in first["message"]
+    assert "20 values" in first["message"]
 
 
 def test_a_number_with_a_unit_stays_a_number(kvtool: Command) -> None:

@@ -37,7 +37,6 @@ class CheckCommand(Command):
         tuple[str, ...],
         Argument("workload.yaml, logs, prompts, templates or .py files; else `workloads` of kvtool.toml", "INPUT"),
     ] = ()
-    tighten: Annotated[bool, Option("Raise the hit-rate limits in kvtool.toml to today's rates, rounded down.")] = False
     run_agents: Annotated[bool, Option("Run the agents in kvtool.toml ([[probe]]): this executes their commands.")] = (
         False
     )
@@ -61,7 +60,7 @@ class CheckCommand(Command):
         from kvtool.config.asked_run import RunOptions
         from kvtool.gate.check_plan import check_plan
         from kvtool.gate.checking import UnfinishedCheckError, run_check
-        from kvtool.gate.tightening import check_tighten, tighten
+        from kvtool.gate.tightening import can_tighten, check_tighten, tighten
         from kvtool.report.outputs import check_outputs, need_views
         from kvtool.text.terminal.streams import printing
 
@@ -76,7 +75,7 @@ class CheckCommand(Command):
             rule_flags=self.rule_flags,
             reading=self.reading,
         )
-        if self.tighten:
+        if self.judging.tighten:
             check_tighten(file, self.inputs, self.reading, self.judging.min_hit_rate)
         plan = check_plan(self.judging, run, file, offline=self.showing.offline, run_agents=self.run_agents)
         taken = {} if plan.baseline is None else {plan.baseline: "the baseline"}
@@ -100,12 +99,13 @@ class CheckCommand(Command):
                     self._show_findings(error, plan)
             raise
         tightened = None
-        if self.tighten and file is not None:
+        if self.judging.tighten and file is not None:
             tightened = tighten(file, result)
             notices = [*result.verdict.notices, *(tightened.told or [f"{file.path}: no gate can be raised"])]
             result = result.model_copy(update={"verdict": result.verdict.model_copy(update={"notices": notices})})
+        raises = tightened is None and can_tighten(file, result, self.inputs, self.reading, self.judging.min_hit_rate)
         with printing():
-            self._show(result, outputs, plan, tightened)
+            self._show(result, outputs, plan, tightened, raises=raises)
         return result.verdict.exit_code
 
     def _show_findings(self, error: UnfinishedCheckError, plan: CheckPlan) -> None:
@@ -117,7 +117,13 @@ class CheckCommand(Command):
         print_findings(console, error.findings, plain=ascii_only(console), show_text=plan.show_text)
 
     def _show(
-        self, result: CheckResult, outputs: Sequence[OutputFile], plan: CheckPlan, tightened: Tightened | None
+        self,
+        result: CheckResult,
+        outputs: Sequence[OutputFile],
+        plan: CheckPlan,
+        tightened: Tightened | None,
+        *,
+        raises: bool,
     ) -> None:
         """Write the files, and print the report unless something else goes to standard output."""
         from kvtool.config.command_line import CommandLine
@@ -145,11 +151,18 @@ class CheckCommand(Command):
             from kvtool.report.terminal.check import print_check
 
             console = self.showing.console()
-            print_check(console, result, show_text=show_text, command=command)
-            if tightened is not None and tightened.told:
+            written = tightened is not None and bool(tightened.told)
+            line = command.without("tighten")
+            print_check(console, result, show_text=show_text, command=line, can_tighten=raises, says_next=not written)
+            if tightened is not None and written:
                 from kvtool.fixes.edits.patch import unified_patch
+                from kvtool.report.terminal.lines import put_next, shown_path
                 from kvtool.report.terminal.patch import put_patch
-                from kvtool.text.terminal.console import ascii_only, put
+                from kvtool.text.terminal.console import ascii_only, put, say
 
+                plain = ascii_only(console)
                 put(console)
-                put_patch(console, unified_patch([tightened]), plain=ascii_only(console))
+                put_patch(console, unified_patch([tightened]), plain=plain)
+                put(console)
+                say(console, f"Written: {shown_path(tightened.path, plain)}", indent=0)
+                put_next(console, "check against the new limits, here and in CI", line)

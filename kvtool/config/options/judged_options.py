@@ -60,6 +60,9 @@ class Judging:
         ),
     ] = None
     update_baseline: Annotated[bool, Option("Write today's hit rates to the baseline instead of comparing.")] = False
+    tighten: Annotated[
+        bool, Option("Raise the hit-rate limits in kvtool.toml to today's rates, rounded down; add missing ones.")
+    ] = False
     max_gpus: Annotated[
         int | None,
         Option(

@@ -129,6 +129,18 @@ class SlotValues:
     mixed: set[int] = field(default_factory=set)
     """Sessions that had more than one value."""
     _numbers: dict[int, int] = field(default_factory=dict)
+    _donors: set[int] = field(default_factory=set)
+    """Values of earlier prompts, which nothing but their number is told by."""
+
+    @property
+    def taken(self) -> int:
+        """Return how many values were seen in any prompt, also in one that was only compared with."""
+        return len(self.distinct | self._donors)
+
+    def add_donors(self, value: str | None) -> None:
+        """Count the value of the prompt that was compared with: of a group's first prompt, nothing else counts it."""
+        if value is not None and (key := hash(value)) not in self.distinct and len(self._donors) < MOST_VALUES:
+            self._donors.add(key)
 
     def add(
         self,

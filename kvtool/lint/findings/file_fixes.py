@@ -19,7 +19,8 @@ from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trial_findings import Teller
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.edited_files import Changed
-from kvtool.profiler.optimize.optimizer import EditedRuns, optimize
+from kvtool.profiler.optimize.edited_runs import EditedRuns
+from kvtool.profiler.optimize.optimizer import optimize
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.finding import Finding
 from kvtool.text.files.checkout_links import write_target

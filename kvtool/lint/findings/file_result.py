@@ -7,8 +7,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.findings.ignore_comments import Ignore
+from kvtool.lint.passed_values import PassedValue, RenderedFile
+from kvtool.lint.skeleton import TemplatePlace
 from kvtool.results.finding import Finding
 
 
@@ -24,6 +27,8 @@ class JudgedText:
     ignores: list[Ignore] = field(default_factory=list)
     note: str = ""
     files: tuple[str, ...] = ()
+    rendered: tuple[RenderedFile, ...] = ()
+    """Template files that code renders with values that surely differ."""
     known: bool = True
     partly: bool = False
     error: KvtoolError | None = None
@@ -38,6 +43,8 @@ class JudgedText:
         if self.error is not None:
             place = None if self.error.place is None else asdict(self.error.place)
             plain["error"] = [self.error.message, self.error.hint, place, self.error.exit_code]
+        if self.rendered:
+            plain["rendered"] = [asdict(one) for one in self.rendered]
         plain |= {name: value for name in ("note", "files", "partly") if (value := getattr(self, name))}
         return json.dumps(plain if self.known else plain | {"known": False})
 
@@ -51,6 +58,7 @@ class JudgedText:
             ignores=[_ignore(each) for each in plain.get("ignores", ())],
             note=str(plain.get("note", "")),
             files=tuple(map(str, plain.get("files", ()))),
+            rendered=tuple(_rendered(each) for each in plain.get("rendered", ())),
             known=bool(plain.get("known", True)),
             partly=bool(plain.get("partly", False)),
             error=None if error is None else _error(*error),
@@ -60,6 +68,14 @@ class JudgedText:
 def _ignore(plain: Mapping[str, Any]) -> Ignore:
     ignore = Ignore(**plain)
     return replace(ignore, codes=tuple(ignore.codes), files=tuple(ignore.files))
+
+
+def _rendered(plain: Mapping[str, Any]) -> RenderedFile:
+    values = (
+        PassedValue(one["variable"], DifferenceKind(**one["kind"]), one["clock"], TemplatePlace(**one["place"]))
+        for one in plain["values"]
+    )
+    return RenderedFile(plain["name"], tuple(values))
 
 
 def _error(message: str, hint: str | None, place: Mapping[str, Any] | None, exit_code: int) -> KvtoolError:

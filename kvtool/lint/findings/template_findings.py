@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.codes.values.kv105 import COUNTER
-from kvtool.diagnose.severity import severity_of
+from kvtool.diagnose.severity import UNSURE_MOST, severity_of
 from kvtool.lint.evidence.placeholders import is_answered, is_set_up, names_a_part, names_whole_prompt
 from kvtool.lint.evidence.value_precision import sure_kind
 from kvtool.lint.evidence.values_on_own_lines import questioned_names
@@ -255,6 +255,8 @@ def _amount(found: Found, block_size: int, *, at_most: bool = False) -> str:
 def _finding(path: str, found: Found, block_size: int, lines: LineIndex) -> Finding:
     hole = found.hole
     kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
+    if hole.made is not None and hole.made.path != path:
+        kind += f", passed by {hole.made.path}:{hole.made.line}"
     verb = "is" if hole.leads or hole.elsewhere else "are"
     message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)}"
     message += f", so {_amount(found, block_size)} after it {verb} not reused"
@@ -330,7 +332,7 @@ def _severity(hole: Hole, behind: FollowingText, prompt: int, block_size: int) -
         return "info"
     tokens = behind.sure if hole.order else behind.tokens
     severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
-    return "warning" if severity == "error" and (hole.capped or not sure) else severity
+    return UNSURE_MOST if severity == "error" and (hole.capped or not sure) else severity
 
 
 def _is_sure(hole: Hole) -> bool:

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
+from typing import NamedTuple
 
 from kvtool.engine.no_garbage_collection import uncollected
 from kvtool.errors import KvtoolError, Place
@@ -22,6 +23,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     is_template_name,
 )
 from kvtool.lint.evidence.volatile_calls import of_unknown, shuffled, unordered
+from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.changed_values import backwards, changed
 from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
@@ -61,8 +63,16 @@ def _holds_texts(value: Value) -> bool:
     )
 
 
-def python_prompts(path: str, text: str) -> tuple[list[list[Node]], tuple[str, ...]]:
-    """Return the texts of a file that may be prompts, as nodes, and the functions that were too much work to be read.
+class PythonPrompts(NamedTuple):
+    """Texts of a file that may be prompts, as nodes; functions that were too much work to be read; templates that it renders."""
+
+    prompts: list[list[Node]]
+    unread: tuple[str, ...]
+    rendered: tuple[RenderedFile, ...]
+
+
+def python_prompts(path: str, text: str) -> PythonPrompts:
+    """Return the prompts of a file.
 
     KvtoolError, with the place, where the file does not parse.
     """
@@ -71,7 +81,8 @@ def python_prompts(path: str, text: str) -> tuple[list[list[Node]], tuple[str, .
             uncollected()
         ):  # syntax trees are many small objects, none of them garbage yet: to look takes half of the time
             program = Program(Module(path, PythonSource(path, text)), _Scope)
-            return program.prompts(), tuple(dict.fromkeys(program.unread))
+            prompts = program.prompts()
+            return PythonPrompts(prompts, tuple(dict.fromkeys(program.unread)), tuple(program.rendered))
     except RecursionError as error:
         raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error
 

@@ -24,6 +24,7 @@ from kvtool.lint.evidence.volatile_calls import has_no_order, unordered
 from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
 from kvtool.lint.python.filled_templates import any_of, filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python.known_calls import KnownCalls
+from kvtool.lint.python.rendered_files import rendered_files
 from kvtool.lint.python.syntax import dotted, keyed
 from kvtool.lint.python.text_values import (
     MESSAGE_KEYS,
@@ -69,6 +70,7 @@ _SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_diff
 _FILLING = frozenset(
     ["format", "format_map", "substitute", "safe_substitute", "render", "format_messages", "format_prompt"]
 )
+_LOADING = frozenset(["get_template", "select_template", "get_or_select_template"])
 _ASKED_WITH = frozenset(["prompt", "input", "messages", "query", "contents", "inputs"])
 _TEMPLATES = ("Template", "from_template", "from_string", "from_messages")
 _PASSES = (
@@ -207,6 +209,8 @@ class Calls(KnownCalls):
             return base
         if method in _FILLING:
             return self._fill(node, function, base)
+        if method in _LOADING and node.args and (asked_for := self._written(node.args[0])) is not None:
+            return (FilePath(name=asked_for),)
         if method == "partial" and base:
             given = {word.arg: self._factory(word.value) for word in node.keywords if word.arg is not None}
             self.told(filled := self._later(base, given), Evidence.SENT)
@@ -288,6 +292,7 @@ class Calls(KnownCalls):
             part for piece in base for part in (piece.template or (piece,) if isinstance(piece, Param) else (piece,))
         )
         if not filled_text(base):
+            self.program.rendered += rendered_files(base, given)
             template = dotted(function.value)
             imported = (
                 self.canonical(template) != template

@@ -18,6 +18,7 @@ from kvtool.lint.evidence.prompt_evidence import (
 )
 from kvtool.lint.evidence.value_precision import DATE, id_of, sure_kind
 from kvtool.lint.evidence.volatile_calls import RANDOM, order_hole, process_variable
+from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.assignments import Assigned
 from kvtool.lint.python.changed_values import backwards
 from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
@@ -58,6 +59,7 @@ class ProgramReader(Protocol):
     """The program that scopes belong to: it reads functions and classes, and collects prompts (`program.Program`)."""
 
     declared: set[TemplatePlace]
+    rendered: list[RenderedFile]
 
     def value_in_module(self, name: str) -> Value | None: ...
     def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value: ...

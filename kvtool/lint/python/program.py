@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvtool.lint.evidence.prompt_evidence import Evidence
+from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.changed_values import changed, substituted, system_first
 from kvtool.lint.python.filled_templates import nodes_of
 from kvtool.lint.python.module import ClassCode, FunctionCode, Module
@@ -79,6 +80,7 @@ class Program:
         self._constant: dict[FunctionCode, bool] = {}
         self.unread: list[str] = []
         """Functions for which nothing was left to be spent."""
+        self.rendered: list[RenderedFile] = []
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[FunctionCode] = set()

@@ -103,9 +103,13 @@ class Instance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FilePath:
-    """A path, a file that was opened, or what is in it; `given`: callers give all of the path."""
+    """A path, a file that was opened, or what is in it; `given`: callers give all of the path.
+
+    `name` is that of a template, as code asks its loader for it.
+    """
 
     given: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -70,13 +70,13 @@ class Advice:
     """What was piled up in groups in which nothing is kept: together it won nothing."""
 
     def after(self, followed: Advice) -> Advice:
-        """Return this advice with the steps of the one that was followed first; the others are left to do."""
+        """Return this advice with the steps of the one that was followed first, and of this one for other causes."""
         if followed is self:
             return self
         kept = {name: list(followed.kept.get(name, ())) for name in {**followed.kept, **self.kept}}
         for name, chain in self.kept.items():
-            known = {step.fix.key for step in kept[name]}
-            kept[name] += [step for step in chain if step.fix.key not in known]
+            known = {step.cause.slot for step in kept[name]}
+            kept[name] += [step for step in chain if step.cause.slot not in known]
         handled = {(name, step.cause.slot) for name, chain in kept.items() for step in chain}
         stuck = [each for each in self.stuck if (each.cause.group, each.cause.slot) not in handled]
         return replace(self, kept=kept, stuck=stuck)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 _GOES_ALONG = "another fix of this group moves this text too"
 _MENDED_TOO = "another fix of this group removes this cause too"
+_LATER = "once the other fixes are made"
 
 _UNNAMED = (KV107.code, KV201.code)
 _OF_THE_CAUSE = (
@@ -74,7 +76,7 @@ class Teller:
         they are left to do by hand.
         """
         made = frozenset[str]() if edits is None else {each.step.fix.key for each in edits.edited}
-        reasons = {} if edits is None else edits.refused
+        reasons = _Refusals() if edits is None else _Refusals.of(edits)
         found: list[Finding | None] = []
         closed: set[tuple[str, Slot]] = set()
         for name, steps in advice.kept.items():
@@ -249,13 +251,31 @@ def break_even(step: KeptFix) -> str:
     return f" (pruning costs {pruned}, keeping everything {kept})"
 
 
-def _by_hand(finding: Finding | None, reasons: Mapping[str, str]) -> Finding | None:
-    """Return a finding whose fix no edit makes, told as one that was tried beside them."""
+@dataclass(frozen=True, slots=True)
+class _Refusals:
+    """Reasons against edits by the names of fixes, and the names of those that edits may make later."""
+
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    later: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, edits: Optimized) -> _Refusals:
+        """Return those of a plan of edits."""
+        return cls({fix_name(key): why for key, why in edits.refused.items()}, frozenset(map(fix_name, edits.later)))
+
+
+def _by_hand(finding: Finding | None, refusals: _Refusals) -> Finding | None:
+    """Return a finding whose fix no edit of the plan makes, told as one that was tried beside them."""
     if finding is None or finding.rerun is None:
         return finding
     won = f"{finding.group} {percent(finding.rerun.group_before)} -> {percent(finding.rerun.group_after)}"
-    why = next((reason for key, reason in reasons.items() if fix_name(key) == finding.fix_key), "")
-    fix = f"by hand: {finding.fix}; {won}" + (f"; not edited: {why}" if why else "")
+    if finding.fix in (_GOES_ALONG, _MENDED_TOO):
+        fix = f"{finding.fix}; make that one by hand"
+    elif finding.fix_key in refusals.later:
+        fix = f"{_LATER}: {finding.fix}; {won}"
+    else:
+        why = refusals.reasons.get(finding.fix_key or "", "")
+        fix = f"by hand: {finding.fix}; {won}" + (f"; not edited: {why}" if why else "")
     return finding.model_copy(update={"fix": fix, "rerun": None, "tried": finding.rerun})
 
 

@@ -52,6 +52,8 @@ class Optimized:
     """By the keys of fixes that no round made, why."""
     tried: frozenset[Tier] = frozenset()
     """The tiers of all fixes that were tried on the way."""
+    later: frozenset[str] = frozenset()
+    """Keys of fixes that edits may make once those of this plan are in the files, or where more tiers are allowed."""
 
     @property
     def rates(self) -> tuple[float, float]:

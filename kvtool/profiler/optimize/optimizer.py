@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from os.path import realpath
 from pathlib import Path
-from typing import Protocol
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
@@ -18,11 +17,10 @@ from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
-from kvtool.profiler.profiler import Profiler, ReportOptions
+from kvtool.profiler.optimize.edited_runs import EditedRuns, SourceRuns
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.text.files.text_files import read_source
 from kvtool.text.terminal.numbers import percent
-from kvtool.text.terminal.progress import Progress
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.yaml_source import YamlSource
@@ -45,81 +43,12 @@ _POSSIBLE = (_DROPPED, _TOO_LITTLE, _NOTHING_LEFT)
 """How the reasons end against edits that could be made."""
 
 
-class EditableWorkload(Protocol):
-    """An opened workload that can be read and run again with other texts of its files."""
-
-    @property
-    def source(self) -> YamlSource | LogSource:
-        """The requests."""
-        ...
-
-    def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
-        """Return the workload with the text of some files, by their real paths, replaced."""
-        ...
-
-    def profiler(
-        self, wanted: ReportOptions, progress: Progress, *, source: YamlSource | LogSource | None = None
-    ) -> Profiler:
-        """Return the profiler of the workload, or of another source with its settings."""
-        ...
-
-
-class _Runs:
-    """The runs of one source."""
-
-    def __init__(self, source: YamlSource | LogSource, profiler: Profiler, explained: RunResult | None = None) -> None:
-        self.source = source
-        self.profiler = profiler
-        self._explained = explained
-        self._counted = explained
-
-    def counted(self) -> RunResult:
-        """Run for the hits alone. Raises TrialInterruptedError, as all do."""
-        self._counted = self._counted or self.profiler.counted()
-        return self._counted
-
-    def explained(self) -> RunResult:
-        """Run with causes, which advice needs."""
-        self._explained = self._counted = self._explained or self.profiler.explained()
-        return self._explained
-
-    def advised(self, tiers: Collection[Tier], without: frozenset[str] = frozenset()) -> Advice:
-        """Return the fixes of these tiers that win, `without` those of some keys."""
-        return self.profiler.advised(self.explained(), tiers, without)
-
-
-class EditedRuns:
-    """Runs of a workload with edits in its files, each made once, whichever tiers are allowed."""
-
-    def __init__(
-        self, opened: EditableWorkload, progress: Progress, *, known: tuple[Profiler, RunResult] | None = None
-    ) -> None:
-        """`known` are the profiler of the files as they are, and its run with causes, where there is one."""
-        self._opened = opened
-        self._progress = progress
-        self._of: dict[frozenset[tuple[str, str]], _Runs] = {}
-        source = opened.source
-        self.first = self._of_source(source) if known is None else _Runs(source, *known)
-        if isinstance(source, YamlSource):
-            self._of[frozenset((source.overlay or {}).items())] = self.first
-
-    def with_files(self, overlay: Mapping[str, str]) -> _Runs:
-        """Return the runs with the text of some files, by their real paths, replaced."""
-        key = frozenset(overlay.items())
-        if key not in self._of:
-            self._of[key] = self._of_source(self._opened.reloaded(overlay))
-        return self._of[key]
-
-    def _of_source(self, source: YamlSource | LogSource) -> _Runs:
-        return _Runs(source, self._opened.profiler(ReportOptions(), self._progress, source=source))
-
-
 @dataclass(frozen=True, slots=True)
 class _State:
     """Files with some edits: their new texts by real path, the runs of the workload that they make, and its result."""
 
     overlay: Mapping[str, str]
-    runs: _Runs
+    runs: SourceRuns
     result: RunResult
 
     @property
@@ -142,7 +71,7 @@ class Optimizer:
     def __init__(
         self,
         runs: EditedRuns,
-        advise: Callable[[_Runs, frozenset[str]], Mapping[str, Sequence[KeptFix]]],
+        advise: Callable[[SourceRuns, frozenset[str]], Mapping[str, Sequence[KeptFix]]],
         originals: dict[str, tuple[str, str]],
     ) -> None:
         """`advise` gives the steps that are worth doing in a source, by group, without fixes of some keys; it may raise
@@ -155,7 +84,7 @@ class Optimizer:
         self._best: dict[str, float] = {}
         """The highest hit rate of each group in any state that was kept: no later edit may take it back."""
 
-    def run(self, first: _Runs, steps: Mapping[str, Sequence[KeptFix]]) -> Optimized:
+    def run(self, first: SourceRuns, steps: Mapping[str, Sequence[KeptFix]]) -> Optimized:
         """Edit what `steps` (the advice on `first`) ask for, and ask for advice on the edited files until it changes nothing more.
 
         So a second run, on the files as they were written, finds nothing to do.
@@ -170,7 +99,8 @@ class Optimizer:
         impossible: dict[str, Done] = {}  # another fix of the same cause is tried instead
         for rounds_left in reversed(range(_MOST_ROUNDS)):
             last = state
-            state, done = self._carried_out(state, steps)
+            made = self._carried_out(state, steps)
+            state, done = made.now, made.done
             edited_texts = self._texts(last)
             done = [replace(each, place=disk_place(each.step.cause, edited_texts)) for each in done]
             edited += [each for each in done if not each.reason]
@@ -180,25 +110,52 @@ class Optimizer:
                 state = replace(state, result=state.runs.explained())
             known = len(impossible)
             if not isinstance(state.source, LogSource):
-                impossible |= {each.step.fix.key: each for each in left if is_left_to_people(each.reason)}
+                impossible |= {each.step.fix.key: each for each in left if _is_impossible(each)}
             if (state is last and len(impossible) == known) or not rounds_left:
                 break
             steps = self._advise(state.runs, frozenset(impossible))
         said = {each.step.cause.group for each in (*edited, *left)}
         left += [each for each in impossible.values() if each.step.cause.group not in said]
-        files = [Changed(*self._originals[real], text) for real, text in state.overlay.items()]
-        files = sorted((file for file in files if file.before != file.after), key=lambda file: file.path)
-        return Optimized(before, state.result, state.source, [*edited, *left], files, refused)
+        return Optimized(before, state.result, state.source, [*edited, *left], self._changed(state), refused)
 
-    def _carried_out(self, state: _State, chains: Mapping[str, Sequence[KeptFix]]) -> tuple[_State, list[Done]]:
+    def first_round(self, first: SourceRuns, steps: Mapping[str, Sequence[KeptFix]]) -> Optimized:
+        """Edit what `steps` ask for, and ask for no advice on the edited files; other fixes take the place of impossible ones."""
+        given = (first.source.overlay if isinstance(first.source, YamlSource) else None) or {}
+        state = _State(given, first, first.explained())
+        self._keep(state)
+        made = _Made(state)
+        done: dict[str, Done] = {}
+        refused: dict[str, str] = {}
+        while True:
+            made = self._carried_out(state, steps, made)
+            done |= {each.step.fix.key: each for each in made.done}
+            new = {key: each.reason for key, each in done.items() if _is_impossible(each) and key not in refused}
+            if not new:
+                break
+            refused |= new
+            made = replace(made, done=[each for each in made.done if not each.reason])
+            steps = _joined(made.steps, self._advise(first, frozenset(refused)))
+        later = frozenset(key for key, each in done.items() if each.reason) - refused.keys()
+        files = self._changed(made.now)
+        return Optimized(
+            state.result, made.now.result, made.now.source, list(done.values()), files, refused, later=later
+        )
+
+    def _changed(self, state: _State) -> list[Changed]:
+        """Return the files that the edits change."""
+        files = [Changed(*self._originals[real], text) for real, text in state.overlay.items()]
+        return sorted((file for file in files if file.before != file.after), key=lambda file: file.path)
+
+    def _carried_out(self, state: _State, chains: Mapping[str, Sequence[KeptFix]], begun: _Made | None = None) -> _Made:
         """Return the steps of all groups in the files of `state`; in each group what comes after the last gain is dropped again.
+        `begun` has some of the steps already.
 
         The edits of several steps come from the prompts that these steps make together, as the trial of the advice does. The first
         steps of all groups are run together, then the second ones, and so on. A step may win nothing until the next one is made.
         """
         worth = [step for chain in chains.values() for at, step in enumerate(chain) if worth_it(chain, at)]
-        made = _Made(state)
-        won = _by_name(state.result)
+        made = begun or _Made(state)
+        won = _by_name(made.now.result)
         open_: dict[str, set[str]] = {}
         for wanted in zip_longest(*chains.values()):
             before = made
@@ -221,7 +178,7 @@ class Optimizer:
             each if each.reason or each.step in kept.steps else replace(each, reason=_NO_GAIN) for each in made.done
         ]
         done.sort(key=lambda each: order.index((each.step.cause.group, each.step.fix.key)))
-        return kept.now, done
+        return replace(kept, done=done)
 
     def _made(self, state: _State, made: _Made, wanted: Sequence[KeptFix], worth: Sequence[KeptFix]) -> _Made:
         """Return `made` with the edits of steps of several groups, run together; one by one where that costs a group hits."""
@@ -310,6 +267,21 @@ def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
     return steps[-1].after - step.before >= _LEAST.get(step.fix.tier, 0.0)
 
 
+def _joined(first: Sequence[KeptFix], more: Mapping[str, Sequence[KeptFix]]) -> dict[str, list[KeptFix]]:
+    """Return the steps of each group, and after them those of `more` for other causes."""
+    names = dict.fromkeys([*(step.cause.group for step in first), *more])
+    joined = {name: [step for step in first if step.cause.group == name] for name in names}
+    for name, chain in more.items():
+        known = {step.cause.slot for step in joined[name]}
+        joined[name] += [step for step in chain if step.cause.slot not in known]
+    return joined
+
+
+def _is_impossible(done: Done) -> bool:
+    """Return whether no edit of the files makes a step."""
+    return bool(done.reason) and is_left_to_people(done.reason)
+
+
 def _change_of(step: KeptFix) -> tuple[object, ...]:
     """Return the same for steps of two groups that are one change of a text which both read."""
     slot, kind = step.cause.slot, step.fix.kind
@@ -338,7 +310,7 @@ def optimize(
     """
     tried: set[Tier] = set()
 
-    def advise(of: _Runs, without: frozenset[str]) -> Mapping[str, Sequence[KeptFix]]:
+    def advise(of: SourceRuns, without: frozenset[str]) -> Mapping[str, Sequence[KeptFix]]:
         result = of.explained()
         advice = of.advised(tiers, without)
         tried.update(advice.tried)
@@ -357,13 +329,34 @@ def plan_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
     TrialInterruptedError.
     """
     tiers: Collection[Tier] = ALL_TIERS
+    later: set[str] = set()
     while True:
         advice = runs.first.advised(tiers)
         found = optimize(runs, tiers)
         needed = {*SAFE_TIERS, *(each.step.fix.tier for each in found.edited if each.step in advice.steps)}
         if found.tried <= needed:
-            return found, advice
+            return replace(found, later=frozenset(later)), advice
+        later.update(each.step.fix.key for each in found.edited)
         tiers = needed
+
+
+def first_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
+    """Return the first round of what `kvtool optimize` does with all tiers allowed, and the advice that was followed.
+
+    What the edited files have left to win is not asked: that takes most of the time of `plan_edits`. Raises
+    TrialInterruptedError.
+    """
+    first = runs.first
+
+    def advise(of: SourceRuns, without: frozenset[str]) -> Mapping[str, Sequence[KeptFix]]:
+        return of.advised(ALL_TIERS, without).kept
+
+    advice = first.advised(ALL_TIERS)
+    found = Optimizer(runs, advise, {}).first_round(first, advice.kept)
+    kept: dict[str, list[KeptFix]] = {}
+    for each in found.edited:
+        kept.setdefault(each.step.cause.group, []).append(each.step)
+    return found, replace(advice, kept=kept)
 
 
 def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[Done], list[Done]]:

@@ -9,7 +9,7 @@ from hashlib import sha256
 
 from markupsafe import Markup
 
-from kvtool.report.answer import answer_of, worst_finding
+from kvtool.report.answer import answer_of
 from kvtool.report.html.charts.block_sizes import boundaries_section
 from kvtool.report.html.charts.icicle import icicle_section
 from kvtool.report.html.charts.reuse import capacity_section, distance_section
@@ -34,6 +34,7 @@ from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.results.verdict import Check, Outcome
+from kvtool.results.worst_loss import worst_finding
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.runner_commands import blunt_xml
 

@@ -47,10 +47,13 @@ def print_check(
     show_text: ShowText = "snippet",
     command: Sequence[str] = ("check",),
     read_files: bool = True,
+    can_tighten: bool = False,
+    says_next: bool = True,
 ) -> None:
     """Print workloads and groups with their limits, missed limits, their findings, the verdict, and what to do next.
 
     `command` is what followed `kvtool`. `read_files` False shows only lines of prompts that the result itself has.
+    `can_tighten`: limits of the configuration are below today's rates. `says_next` False prints no next command.
     """
     plain = ascii_only(console)
     missed = [check for check in result.verdict.checks if check.status in ("fail", "warn")]
@@ -73,7 +76,8 @@ def print_check(
     put(console)
     print_notices(console, result.verdict)
     print_sentence(console, result.verdict)
-    _next(console, result, missed, findings, CommandLine(command), plain)
+    if says_next:
+        _next(console, result, missed, findings, CommandLine(command), plain, can_tighten=can_tighten)
 
 
 def _header(console: Console, result: CheckResult, plain: bool) -> None:
@@ -171,6 +175,8 @@ def _next(
     findings: Sequence[Finding],
     command: CommandLine,
     plain: bool,
+    *,
+    can_tighten: bool,
 ) -> None:
     """One thing to do now, as a command that can be copied."""
     verdict = result.verdict
@@ -204,12 +210,27 @@ def _next(
         if not all(check.is_comparable for check in missed):
             put_next(console, "if this change is intended, record a new baseline", command.with_(update_baseline=True))
         return
-    if any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
+    _next_of_passed(console, result, command, can_tighten)
+
+
+def _next_of_passed(console: Console, result: CheckResult, command: CommandLine, can_tighten: bool) -> None:
+    """What to do where nothing failed: better limits first, then what no limit is about."""
+    verdict, lossy = result.verdict, _ungated(result.reports)
+    if can_tighten:
+        put_next(console, "raise the limits to today's rates", command.without("update_baseline").with_(tighten=True))
+    elif any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
         put_next(console, "record the better rates as the baseline", command.with_(update_baseline=True))
     elif verdict.outcome == "none" and result.reports:
         least = int(100 * min(report.totals.hit_rate for report in result.reports)) / 100
         if least > 0:
             put_next(console, "fail the build if the hit rate drops", command.with_(min_hit_rate=f"{least:.2f}"))
+    elif verdict.outcome == "pass" and lossy is not None:
+        put_next(console, "see the errors that no gate covers, and their fixes", command.to("profile", lossy.workload))
+
+
+def _ungated(reports: Iterable[Report]) -> Report | None:
+    """Return the first report that has an error."""
+    return next((each for each in reports if any(one.severity == "error" for one in each.findings)), None)
 
 
 def _is_run(workload: str, reports: Iterable[Report]) -> bool:

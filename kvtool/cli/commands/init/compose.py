@@ -6,13 +6,13 @@ import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import floor
 from pathlib import Path
 
 from kvtool.cli.commands.init.made_up import MADE_UP, generator, names_line, variable_lines
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
 from kvtool.lint.prompt_copies import CopiedPrompt
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
@@ -28,8 +28,6 @@ _REQUESTS = 240
 """Requests of all groups together, where each gets a number between these:"""
 _FEWEST, _MOST = 12, 40
 _MESSAGE = "user_message"
-_MOST_GROUPS = 20
-"""Groups with a gate of their own, for a first configuration that a person reads."""
 _JINJA = (".j2", ".jinja", ".jinja2")
 
 
@@ -229,7 +227,7 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
 def _message(role: str, prompt: FoundPrompt) -> str:
     if prompt.copied is not None:
         return (
-            f"      # Copied from {_one_line(prompt.path)}. Copy it again after a change there.\n"
+            f"      # Copied from {one_line(prompt.path)}. Copy it again after a change there.\n"
             f"      - {{role: {role}, text: {_text(prompt.copied.text)}}}"
         )
     raw = ", raw: true" if prompt.raw else ""
@@ -268,7 +266,7 @@ def compose_config(
             "# Settings of kvtool for this folder. All settings: kvtool config. Their values: kvtool schema config.",
             "workloads = [",
             *(
-                f"  {_text(path)},  # {_one_line(rate_comment(rate, made_up=path in made_up))}"
+                f"  {_text(path)},  # {one_line(rate_comment(rate, made_up=path in made_up))}"
                 for path, rate in rates.items()
             ),
             "]",
@@ -292,32 +290,28 @@ def _gates(
     made_up: Collection[str],
 ) -> list[str]:
     """Today's lowest rate of a workload, and today's rate of each of its groups; a fall below them fails the build."""
-    lowest = _whole(min(rates.values()))
-    several = len(groups) > len(rates) or any(_whole(rate) > lowest for rate in groups.values())
-    gated = [(name, _whole(rate)) for name, rate in groups.items() if several and _whole(rate)]
-    zero = [name for name, rate in groups.items() if several and not _whole(rate)]
+    lowest = whole_percent(min(rates.values()))
+    shares = {name: whole_percent(rate) for name, rate in groups.items()}
+    several = len(groups) > len(rates) or any(share > lowest for share in shares.values())
+    gated = [(name, share) for name, share in shares.items() if several and share]
+    zero = [name for name, share in shares.items() if several and not share]
     notes = [f"# These rates come from {MADE_UP} values. Run `kvtool init --force` after you replace them."]
     lines = [
         f"[{prefix}gate]  # `kvtool check` fails below today's hit rate, rounded down",
         "# After a fix, raise it: kvtool check --tighten",
         *(notes if any(name in made_up for name in rates) else []),
-        *(f"# {_one_line(loss)}" for loss in losses.values()),
-        f'hit_rate = ">={lowest}%"' + ("" if lowest else "  # nothing is reused today"),
+        *(f"# {one_line(loss)}" for loss in losses.values()),
+        f'hit_rate = ">={lowest}%"' + ("" if lowest else NOTHING_REUSED),
         'level = "error"  # a lower rate fails the build; "warn" only reports it',
         f'# findings = {{{KV101.code} = "error", warning = "warn"}}',
     ]
-    for name, share in sorted(gated, key=lambda pair: -pair[1])[:_MOST_GROUPS]:
-        lines += ["", f"[{prefix}gate.groups.{_key(name)}]", f'hit_rate = ">={share}%"']
+    for name, share in sorted(gated, key=lambda pair: -pair[1])[:MOST_GROUPS]:
+        lines += ["", *group_gate(name, share, prefix)]
     if gated and zero:
-        lines += ["", f"# No gate, since they reuse less than 1% today: {_one_line(', '.join(zero[:_MOST_GROUPS]))}"]
+        lines += ["", ungated_groups(zero)]
     if not gated:
-        lines += ["", f"# [{prefix}gate.groups.{_key(next(iter(groups), 'support'))}]", '# hit_rate = ">=80%"']
+        lines += ["", *(f"# {line}" for line in group_gate(next(iter(groups), "support"), 80, prefix))]
     return lines
-
-
-def _one_line(text: str) -> str:
-    """Return a text that a comment can contain."""
-    return "".join(character if character.isprintable() else " " for character in text)
 
 
 _MOST_SOURCES = 16
@@ -335,16 +329,6 @@ def _lint(sources: Sequence[str], prefix: str) -> list[str]:
         "]",
         "",
     ]
-
-
-def _whole(rate: float) -> int:
-    """Percent, rounded down."""
-    return floor(100 * rate)
-
-
-def _key(name: str) -> str:
-    bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
-    return name if bare else _text(name)
 
 
 def _text(text: str) -> str:

@@ -20,12 +20,12 @@ from kvtool.config.loading import load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
-from kvtool.results.report import Report
+from kvtool.results.worst_loss import loss_sentence
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
-from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
 
 _MOST_CALLS = 4
@@ -100,8 +100,8 @@ def _python(found: FoundPrompts) -> str:
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
     first = shlex.quote(found.python[0])
     return (
-        f"prompts in Python: {which}. Read them: kvtool lint {first}."
-        " For the prompts that are sent, profile a log, or run your code: kvtool lint --probe MODULE:FUNCTION"
+        f"prompts in Python: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION`"
+        " runs a function. A log of your service shows which prompts are really sent."
     )
 
 
@@ -118,7 +118,10 @@ def measured_inputs(
     notes: list[str],
     places: Mapping[str, str],
 ) -> MeasuredInputs:
-    """Run each input, accounting only. What cannot be run is noted and left out; a tokenizer that cannot be had is an error."""
+    """Run each input as a profile does, and measure nothing.
+
+    What cannot be run is noted and left out; a tokenizer that cannot be had is an error.
+    """
     overlay: Overlay = {os.path.realpath(folder / name): text for name, text in files.items()}
     measured, load = MeasuredInputs(), Tokenizers(offline=command.showing.offline)
     with command.showing.progress() as progress:
@@ -127,7 +130,7 @@ def measured_inputs(
             options = RunOptions(inputs=inputs, rendering=command.rendering, serving=command.serving)
             try:
                 opened = open_workload(options, load, overlay=overlay)
-                profile = opened.profiler(ReportOptions(advice=False), progress).run()
+                profile = opened.profiler(ReportOptions(edits="none"), progress).run()
             except KvtoolError as error:
                 if error.exit_code == EXIT_NOT_AVAILABLE:
                     raise
@@ -137,27 +140,11 @@ def measured_inputs(
                 measured.partial = True
                 break
             measured.rates[name] = profile.totals.hit_rate
-            if (loss := largest_loss(profile, places if name in files else {})) is not None:
+            if (loss := loss_sentence(profile, places if name in files else {})) is not None:
                 measured.losses[name] = loss
             for group in profile.groups:
                 measured.groups[group.name] = min(group.hit_rate, measured.groups.get(group.name, 1.0))
     return measured
-
-
-def largest_loss(profile: Report, places: Mapping[str, str]) -> str | None:
-    """Return a sentence on the line that keeps most tokens from being reused; None where there is none. `places` are those of the
-    variables of copied prompts, in the files that they are from."""
-    cause = max(profile.causes, key=lambda each: each.blame_tokens, default=None)
-    total = profile.totals.prompt_tokens
-    if cause is None or not cause.blame_tokens or not total:
-        return None
-    place = f"{cause.path}:{cause.line}:{cause.column}" if cause.line else cause.path
-    place = places.get(cause.variable or "", place)
-    what = f" (`{cause.variable}`)" if cause.variable else ""
-    return (
-        f"{cause.code} {place}{what} loses most: {cause.blame_tokens:,} tokens,"
-        f" {percent(cause.blame_tokens / total)} of all prompt tokens."
-    )
 
 
 def engine_settings(command: InitOptions, folder: Path) -> dict[str, str | int]:
@@ -246,8 +233,7 @@ def report_written(
     lossy = min((name for name in measured.losses), key=lambda name: measured.rates[name], default=None)
     if lossy is not None:
         path = sanitize(shlex.quote(os.path.normpath(lossy)), ascii_only=plain)
-        put(console, "Next: see each line that loses reuse, and the verified fix:")
+        put(console, "Next: see each line that loses reuse, and its fix:")
         put(console, f"  {into}kvtool profile {path}{flag}")
-    put(console, f"{'Then' if lossy is not None else 'Next'}: check the hit rate and the prompts, here and in CI:")
+    put(console, f"{'Then' if lossy is not None else 'Next'}: check the hit rate, here and in CI:")
     put(console, f"  {into}kvtool check{flag}")
-    put(console, f"  {into}kvtool lint{flag}")

@@ -1,0 +1,46 @@
+"""Template files that code renders, with the values that differ from call to call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+
+from kvtool.lint.passed_values import PassedValue, RenderedFile
+from kvtool.lint.python.changed_values import holes_of
+from kvtool.lint.python.text_values import FilePath, Value
+from kvtool.lint.skeleton import Hole
+
+_MOST_FOLDERS = 64
+"""Folders beside a file in which its templates are looked for."""
+
+
+def rendered_files(base: Value, given: Mapping[str, Value]) -> Iterator[RenderedFile]:
+    """Yield the template files that a call of `render` fills, where a value that it passes surely differs from call to call."""
+    values = tuple(
+        PassedValue(name, hole.kind, hole.clock, hole.spot)
+        for name, value in given.items()
+        if (hole := next((one for one in holes_of(value) if isinstance(one, Hole) and _is_plain(one)), None))
+        is not None
+    )
+    if values:
+        yield from (RenderedFile(one.name, values) for one in base if isinstance(one, FilePath) and one.name)
+
+
+def _is_plain(hole: Hole) -> bool:
+    """Return whether a value surely is another one, and not only in another order."""
+    return hole.certain and not hole.order and not hole.minor
+
+
+def template_paths(source: str, name: str) -> list[str]:
+    """Return the files that a template's name can mean for the code in `source`: in its folder, or a folder beside it."""
+    folder = os.path.dirname(source)  # noqa: PTH120 - Path would keep `..`
+    try:
+        with os.scandir(folder or ".") as entries:
+            beside = sorted(one.name for one in islice(entries, _MOST_FOLDERS * 16) if one.is_dir())
+    except OSError:
+        beside = []
+    inside = os.path.realpath(folder or ".") + os.sep
+    paths = (os.path.normpath(os.path.join(folder, each, name)) for each in ("", *beside[:_MOST_FOLDERS]))  # noqa: PTH118
+    return [path for path in paths if Path(path).is_file() and os.path.realpath(path).startswith(inside)]

@@ -1,0 +1,31 @@
+"""The line of a workload that loses most, chosen and told in one way by every command."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kvtool.results.finding import Finding
+from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import percent, plural
+
+
+def worst_finding(report: Report) -> Finding | None:
+    """Return the first finding that costs anything: of those that build on each other, the one to begin with."""
+    return next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
+
+
+def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> str | None:
+    """Say which line keeps most tokens from being reused; None where no finding costs any.
+
+    `places` are those of the variables of copied prompts, in the files that these are from.
+    """
+    finding, total = worst_finding(report), report.totals.prompt_tokens
+    if finding is None or not total:
+        return None
+    at = finding.path, finding.line, finding.column
+    variable = next((each.variable for each in report.causes if (each.path, each.line, each.column) == at), None)
+    place = f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
+    place = (places or {}).get(variable or "", place)
+    what = f" (`{variable}`)" if variable else ""
+    lost = f"{plural(finding.tokens_lost, 'token')}, {percent(finding.tokens_lost / total)} of all prompt tokens"
+    return f"{finding.code} {place}{what} loses most: {lost}."
