@@ -13,6 +13,7 @@ from kvtool.workload.logs.records.call_fields import answer_object, is_answer_na
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, RecordError, Where, kind, object_of
 from kvtool.workload.logs.records.record_format import (
+    NEW_KIND,
     Fields,
     FileState,
     FoundCall,
@@ -37,7 +38,6 @@ LISTS = (
 """Fields that hold the records of a file that is one object."""
 
 _PROMPT_KEYS = frozenset(("messages", "prompt", "conversations", "history", "token_ids", "hash_ids", "instructions"))
-NEW_KIND = LeftOut("record of an unknown kind")
 _SHOWN_KEYS = 12  # that a message names
 _MAX_DEPTH = 4  # of wrappers in wrappers
 _NOWHERE = Where("")
