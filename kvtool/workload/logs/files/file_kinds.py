@@ -56,6 +56,7 @@ _KNOWN = (
     _Known("inspect-ai", "evaluations.inspect_ai", start=b"PK\x03\x04"),
     _Known("aider-chat", "agents.aider", texts=True),
     _Known("aider", "agents.aider", texts=True),
+    _Known("unread", "unread"),
     _Known("table", "tables"),
 )
 

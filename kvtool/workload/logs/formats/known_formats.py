@@ -32,6 +32,12 @@ class _Known(NamedTuple):
 
 
 _KNOWN = (
+    _Known(
+        "unread",
+        "files without sent prompts",
+        "unread",
+        "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName",
+    ),
     _Known("vllm-log", "vLLM server log", "servers.vllm_log", "vllm_request"),
     _Known("sglang-log", "SGLang server log", "servers.sglang_log", "obj"),
     _Known("har", "HTTP archive (HAR)", "gateways.har", "log,startedDateTime"),

@@ -33,7 +33,7 @@ WRAPPERS = (
 may be around them."""
 LISTS = (
     *("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples", "events"),
-    "logEvents",
+    *("logEvents", "request_states"),
 )
 """Fields that hold the records of a file that is one object."""
 
