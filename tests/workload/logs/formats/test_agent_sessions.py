@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kvtool.errors import KvtoolError
 from tests.workload.logs.reading_made import Read, lines
 
 START = 1_770_000_000
@@ -237,3 +240,30 @@ def test_each_answer_of_a_made_up_session_is_one_call(tmp_path: Path, name: str)
             assert (usage.output, usage.reasoning) == (step.output + step.thoughts, step.thoughts)
             if name in WRITES:
                 assert (usage.written, float(row["call"].cost)) == (step.written, 0.5)
+
+
+JUNK = (None, True, -1, 2**70, "x", "{}", [], {}, [None], {"type": "text"}, {"parts": [1]}, [{"text": 1}])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a value, as the way to it."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, each in items for place in places(each, (*path, key)))]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_whatever_is_in_the_place_of_a_value_is_read_or_refused(tmp_path: Path, name: str) -> None:
+    written = WRITERS[name][0](tmp_path / "whole.jsonl", made(3, writes=True)).read_text().splitlines()
+    random = Random(name)
+    read = 0
+    for _ in range(40):
+        records = [json.loads(line) for line in written]
+        *way, last = random.choice([each for each in places(records) if len(each) > 1])
+        holder = records
+        for step in way:
+            holder = holder[step]
+        holder[last] = deepcopy(random.choice(JUNK))
+        with suppress(KvtoolError):
+            Read(lines(tmp_path / "a.jsonl", *records))
+            read += 1
+    assert read

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.agents.session_calls import SessionAnswer, SessionCalls
@@ -24,16 +26,36 @@ _OF_MESSAGES = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """A message of a session: an answer with what its tools gave, or what a user says; neither where it is not sent."""
+
+    time: float | None
+    known: bool
+    answer: SessionAnswer | None = None
+    given: tuple[Message, ...] = ()
+
+    def copy_answer(self) -> SessionAnswer | None:
+        """Return the answer for a history, which may add to it."""
+        if self.answer is None:
+            return None
+        messages = [
+            {**each, "tool_calls": list(each["tool_calls"])} if "tool_calls" in each else dict(each)
+            for each in self.answer.messages
+        ]
+        return replace(self.answer, messages=messages)
+
+
 class GeminiCliSession:
     """A file of a session. Its calls are found at its end, and where messages are taken back."""
 
     def __init__(self, where: Where) -> None:
         self._session = where.file_name or where.path
         self._subagent = False
-        self._messages: dict[str, Record] = {}
+        self._messages: dict[str, _Message] = {}
         """The last version of each message, in the order in which they began."""
         self._found: set[str] = set()
-        """Ids of the answers whose calls were returned."""
+        """Ids of the messages that were returned."""
         self._compacted = False
 
     def read(self, record: Record) -> Reading:
@@ -47,75 +69,79 @@ class GeminiCliSession:
             self._messages = {each: self._messages[each] for each in kept}
             return found
         if fields.get("$snapshot") is True:
+            summary = self._listed(record)
             found = self._close()
-            self._messages = {}
-            self._add_listed(record)
-            self._found.update(self._messages)
+            self._messages = summary
+            self._found.update(summary)
             self._compacted = True
             return found
         if "projectHash" in fields:
             self._session = names_of([fields.get("sessionId"), self._session]) or self._session
             self._subagent = fields.get("kind") == "subagent"
-            self._add_listed(record)
+            self._messages |= self._listed(record)
         elif "$set" not in fields:
-            self._add(record)
+            self._messages[_name(record)] = _read_message(record)
         return Several()
 
     def end(self) -> Reading:
         """Return the calls that were not returned yet."""
         return self._close()
 
-    def _add_listed(self, record: Record) -> None:
-        for at in range(len(record.list_of("messages")) if record.fields.get("messages") is not None else 0):
+    def _listed(self, record: Record) -> dict[str, _Message]:
+        listed = record.list_of("messages") if record.fields.get("messages") is not None else []
+        found: dict[str, _Message] = {}
+        for at, each in enumerate(listed):
             if (inner := record.inner("messages", at)) is None:
-                wrong = kind(record.fields["messages"][at])
-                raise record.error(f"messages[{at}] must be a message object, not {wrong}", "messages", at)
-            self._add(inner)
-
-    def _add(self, record: Record) -> None:
-        self._messages[names_of([record.fields.get("id")]) or f"\0{len(self._messages)}"] = record
+                raise record.error(f"messages[{at}] must be a message object, not {kind(each)}", "messages", at)
+            found[_name(inner)] = _read_message(inner)
+        return found
 
     def _close(self) -> Several:
         calls = SessionCalls(session=self._session, subagent=self._subagent, compacted=self._compacted)
-        for name, record in self._messages.items():
-            fields = record.fields
-            time = seconds(fields.get("timestamp"), "s")
-            parts = ContentParts(record)
-            match fields.get("type"):
-                case "gemini":
-                    answer = self._answer(record, parts, time)
-                    if name in self._found:
-                        calls.history += answer.messages
-                    else:
-                        calls.answer(answer)
-                        self._found.add(name)
-                    calls.say(self._results(record, parts), time)
-                case user if user in _USERS:
-                    calls.say(_texts(record, parts, "user"), time)
-                case note if note not in _NOTES and name not in self._found:
-                    calls.leave_out(NEW_KIND)
-                    self._found.add(name)
+        for name, each in self._messages.items():
+            new = name not in self._found
+            self._found.add(name)
+            if (answer := each.copy_answer()) is not None:
+                if new:
+                    calls.answer(answer)
+                else:
+                    calls.repeat(answer.messages)
+            elif not each.known and new:
+                calls.leave_out(NEW_KIND)
+            calls.say(list(each.given), each.time)
         found = calls.close()
         self._compacted = self._compacted and calls.compacted
         return found
 
-    @staticmethod
-    def _answer(record: Record, parts: ContentParts, time: float | None) -> SessionAnswer:
-        fields = record.fields
-        said = _texts(record, parts, "assistant") or [{"role": "assistant", "content": None}]
-        if calls := [function_call(each) for each in _tool_calls(fields)]:
-            said[-1]["tool_calls"] = [*said[-1].get("tool_calls", ()), *calls]
-        return SessionAnswer(
-            record=record, messages=said, usage=_usage(record), model=names_of([fields.get("model")]), end=time
-        )
 
-    @staticmethod
-    def _results(record: Record, parts: ContentParts) -> list[Message]:
-        return [
-            message | {"tool_call_id": each.get("id")} if message["role"] == "tool" else message
-            for at, each in enumerate(_tool_calls(record.fields))
-            for message in parts.messages(each.get("result"), ("user",), "toolCalls", at, "result")
-        ]
+def _name(record: Record) -> str:
+    """Return the id of a message; for one without, its place."""
+    return names_of([record.fields.get("id")]) or f"{record.where.label}\0{record.pointer}"
+
+
+def _read_message(record: Record) -> _Message:
+    fields = record.fields
+    time = seconds(fields.get("timestamp"), "s")
+    parts = ContentParts(record)
+    said_by = fields.get("type")
+    if said_by in _USERS:
+        return _Message(time, True, given=tuple(_texts(record, parts, "user")))
+    if said_by != "gemini":
+        return _Message(time, said_by in _NOTES)
+    said = _texts(record, parts, "assistant") or [{"role": "assistant", "content": None}]
+    if calls := [function_call(each) for each in _tool_calls(fields)]:
+        said[-1]["tool_calls"] = [*said[-1].get("tool_calls", ()), *calls]
+    model = names_of([fields.get("model")])
+    answer = SessionAnswer(record=record, messages=said, usage=_usage(record), model=model, end=time)
+    return _Message(time, True, answer, _results(record, parts))
+
+
+def _results(record: Record, parts: ContentParts) -> tuple[Message, ...]:
+    return tuple(
+        message | {"tool_call_id": each.get("id")} if message["role"] == "tool" else message
+        for at, each in enumerate(_tool_calls(record.fields))
+        for message in parts.messages(each.get("result"), ("user",), "toolCalls", at, "result")
+    )
 
 
 def _texts(record: Record, parts: ContentParts, role: str) -> list[Message]:
@@ -150,8 +176,9 @@ def fits(fields: Fields) -> bool:
         return len(fields) == 1
     if fields.get("$snapshot") is True:
         return isinstance(fields.get("messages"), list)
-    is_message = {"id", "timestamp", "type", "content"} <= fields.keys() and _OF_MESSAGES.issuperset(fields)
-    return is_message and isinstance(fields["type"], str) and isinstance(fields["timestamp"], str)
+    if not {"id", "timestamp", "content"} <= fields.keys() or not _OF_MESSAGES.issuperset(fields):
+        return False
+    return fields.get("type") in ("gemini", *_USERS, *_NOTES)
 
 
 _EXAMPLE = """

@@ -30,14 +30,15 @@ def read(record: Record) -> Reading:
     )
     for at, item in enumerate(record.list_of("messages")):
         message = record.inner("messages", at)
-        if message is None or not isinstance(item.get("info"), dict) or not isinstance(item.get("parts"), list):
+        info, parts = ({}, None) if message is None else (message.fields.get("info"), message.fields.get("parts"))
+        if message is None or not isinstance(info, dict) or not isinstance(parts, list):
             raise record.error(f"messages[{at}] must have `info` and `parts`, but is {kind(item)}", "messages", at)
-        role = item["info"].get("role")
+        role = info.get("role")
         if role == "assistant":
-            _read_answers(calls, message, item["info"])
+            _read_answers(calls, message, info)
         elif role == "user":
-            texts = [each for nth, part in enumerate(item["parts"]) if (each := _sent(message, part, nth, "user"))]
-            calls.say([{"role": "user", "content": texts}] if texts else [], _time(item["info"], "created"))
+            texts = [each for nth, part in enumerate(parts) if (each := _sent(message, part, nth, "user"))]
+            calls.say([{"role": "user", "content": texts}] if texts else [], _time(info, "created"))
         else:
             calls.leave_out(NEW_KIND)
     return calls.close()

@@ -76,6 +76,11 @@ class SessionCalls:
             self._open, self._before = answer, len(self.history)
             self.history += answer.messages
 
+    def repeat(self, messages: list[Message]) -> None:
+        """Add an answer whose call was returned before."""
+        self._end_answer()
+        self.history += messages
+
     def forget(self, history: list[Message]) -> None:
         """Go on with another history: a summary, or the messages before those that a user took back."""
         self._end_answer()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvtool.text.bounded_number import json_number, whole_number
+from kvtool.workload.logs.formats.observability.framework_attributes import with_standard_names
 from kvtool.workload.logs.records.record import object_of, seconds
 
 _MOST_POSITION = 1_000_000  # of `name.0.role`: a bound for hostile spans
@@ -17,7 +18,7 @@ class Attributes:
     """Attributes by their names, whether these are written with dots or as objects in objects."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        self.given = given
+        self.given = with_standard_names(given)
         self._nested: dict[str, Any] | None = None
 
     def get(self, *names: str) -> Any:
