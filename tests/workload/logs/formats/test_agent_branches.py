@@ -200,3 +200,22 @@ def test_bodies_of_dashscope(tmp_path: Path) -> None:
         [16, None],
         [2, None],
     )
+
+
+def test_counts_from_which_the_cache_was_taken_twice_or_left_out(tmp_path: Path) -> None:
+    tokens = {"input": -6, "output": 2, "reasoning": 0, "cache": {"read": 5, "write": 4}}
+    answer = {"info": {"role": "assistant", "tokens": tokens}, "parts": [{"type": "text", "text": "b"}]}
+    asked = {"info": {"role": "user"}, "parts": [{"type": "text", "text": "a"}]}
+    export = tmp_path / "export.json"
+    export.write_text(json.dumps({"info": {"id": "s"}, "messages": [asked, answer]}))
+    assert Read(export).of("prompt_tokens") == [12]
+    metrics = {"prompt_tokens": 8, "completion_tokens": 2, "cached_tokens": 5}
+    steps: list[Any] = [{"source": "user", "message": "a"}, {"source": "user", "message": "x"}, {}]
+    steps[1]["extra"] = {"is_sidechain": True}
+    steps[2] = {"source": "agent", "message": "b", "metrics": {**metrics, "extra": {"cache_creation_input_tokens": 4}}}
+    steps.append({"source": "agent", "message": "y", "metrics": metrics, "extra": {"is_sidechain": True}})
+    trajectory = tmp_path / "trajectory.json"
+    trajectory.write_text(json.dumps({"schema_version": "ATIF-v1.2", "session_id": "s", "agent": {}, "steps": steps}))
+    read = Read(trajectory)
+    assert (read.of("prompt_tokens"), read.of("cache_write_tokens")) == ([12, 8], [4, None])
+    assert (texts(read), read.of("session")) == ([["a"], ["x"]], ["s", "s/sidechain"])

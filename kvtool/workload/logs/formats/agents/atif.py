@@ -17,7 +17,7 @@ from kvtool.workload.logs.records.chat_records import content_of, tools_of
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM, NO_TOOLS
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat, Several
-from kvtool.workload.logs.records.usage import usage_of
+from kvtool.workload.logs.records.usage import count_of, usage_of
 
 _ROLES = {"system": "system", "user": "user", "agent": "assistant"}
 
@@ -38,19 +38,17 @@ def _calls_of(record: Record, *, subagent: bool) -> Several:
     name = names_of([own, shared] if subagent else [shared, own]) or record.where.session
     steps = record.list_of("steps")
     system = any(object_of(each).get("source") == "system" for each in steps)
-    calls = SessionCalls(
-        session=name,
-        tools=tools,
-        incomplete=None if tools and system else NO_TOOLS if system else NO_SYSTEM,
-        subagent=subagent,
-    )
+    incomplete = None if tools and system else NO_TOOLS if system else NO_SYSTEM
+    calls = SessionCalls(session=name, tools=tools, incomplete=incomplete, subagent=subagent)
+    side = SessionCalls(session=f"{name}/sidechain", subagent=True)
     model = names_of([agent.fields.get("model_name")]) if agent is not None else None
     for at in range(len(steps)):
         step = record.inner("steps", at)
         if step is None:
             raise record.error(f"steps[{at}] must be an object, not {kind(steps[at])}", "steps", at)
-        _add(calls, step, at, model)
-    found = calls.close()
+        aside = object_of(step.fields.get("extra")).get("is_sidechain") is True
+        _add(side if aside else calls, step, at, model)
+    found = Several([*calls.close(), *side.close()])
     inner = fields.get("subagent_trajectories")
     for at in range(len(inner) if isinstance(inner, list) else 0):
         trajectory = record.inner("subagent_trajectories", at)
@@ -131,7 +129,14 @@ def _usage(step: Record, metrics: Fields) -> Usage | None:
     beside: Fields = {name: each for name, each in extra.items() if name not in counts}
     if "reasoning_tokens" in extra:
         beside["completion_tokens_details"] = {"reasoning_tokens": extra["reasoning_tokens"]}
-    return usage_of(beside | counts, (*step.pointer, "metrics")) if counts else None
+    if not counts:
+        return None
+    at = (*step.pointer, "metrics")
+    prompt, cached = (count_of(counts.get(name) or 0, name, at) for name in ("prompt_tokens", "cached_tokens"))
+    written = beside.get("cache_creation_input_tokens")
+    if isinstance(written, int) and written > prompt - cached:
+        counts["prompt_tokens"] = prompt + written  # a converter that adds only what the cache gave
+    return usage_of(beside | counts, at)
 
 
 def fits(fields: Fields) -> bool:

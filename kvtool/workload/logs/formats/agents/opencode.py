@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.agents.projects import project_of
@@ -19,6 +20,7 @@ from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading
 from kvtool.workload.logs.records.usage import check_usage, count_of
 
 _NOT_SENT = ("reasoning", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction", "subtask")
+_OUTPUTS = ("output", "reasoning")
 
 
 def read(record: Record) -> Reading:
@@ -30,7 +32,8 @@ def read(record: Record) -> Reading:
     )
     for at, item in enumerate(record.list_of("messages")):
         message = record.inner("messages", at)
-        info, parts = ({}, None) if message is None else (message.fields.get("info"), message.fields.get("parts"))
+        fields = {} if message is None else message.fields
+        info, parts = fields.get("info"), fields.get("parts")
         if message is None or not isinstance(info, dict) or not isinstance(parts, list):
             raise record.error(f"messages[{at}] must have `info` and `parts`, but is {kind(item)}", "messages", at)
         role = info.get("role")
@@ -146,13 +149,15 @@ def _usage(message: Record, told: Any, *path: str | int) -> Usage | None:
         return None
     at = (*message.pointer, *path, "tokens")
     cache = object_of(tokens.get("cache"))
-    fresh, output, reasoning = (
-        0 if tokens.get(name) is None else count_of(tokens[name], name, at) for name in ("input", "output", "reasoning")
-    )
+    output, reasoning = (0 if tokens.get(name) is None else count_of(tokens[name], name, at) for name in _OUTPUTS)
     cached, written = (
         0 if cache.get(name) is None else count_of(cache[name], name, (*at, "cache")) for name in ("read", "write")
     )
-    usage = Usage(fresh + cached + written, cached, written, output=output + reasoning, reasoning=reasoning)
+    fresh = tokens.get("input", 0)
+    if (taken_twice := whole_number(fresh, least=-cached - written, most=-1)) is not None:
+        fresh = taken_twice + cached + written  # of a provider whose count was without them
+    prompt = count_of(fresh, "input", at) + cached + written
+    usage = Usage(prompt, cached, written, output=output + reasoning, reasoning=reasoning)
     check_usage(usage, at)
     return usage if usage.prompt else None
 
