@@ -49,11 +49,12 @@ def test_messages_of_gemini_that_are_taken_back_or_summed_up_were_sent(tmp_path:
 
 
 def test_pieces_of_an_answer_of_gemini_are_one_call(tmp_path: Path) -> None:
-    said = [gemini("1", "user", "a", 0), gemini("2", "gemini", "b", 1), gemini("3", "gemini", "c", 2, 10)]
+    last = gemini("3", "gemini", "c", 2, 10) | {"toolCalls": [{"id": "t", "name": "ls", "args": {}}]}
+    said = [gemini("1", "user", "a", 0), gemini("2", "gemini", "b", 1), last]
     path = tmp_path / "session-1.json"
     path.write_text(json.dumps({"sessionId": "s", "projectHash": "ab", "messages": said}))
     [row] = Read(path).rows
-    assert (row["said"], row["prompt_tokens"]) == ("bc", 10)
+    assert (row["said"][:2], "ls" in row["said"], row["prompt_tokens"]) == ("bc", True, 10)
 
 
 def qwen(uuid: str, parent: str | None, type_: str, text: str | None, **more: Any) -> dict[str, Any]:

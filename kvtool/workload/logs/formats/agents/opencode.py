@@ -33,15 +33,15 @@ def read(record: Record) -> Reading:
     for at, item in enumerate(record.list_of("messages")):
         message = record.inner("messages", at)
         fields = {} if message is None else message.fields
-        info, parts = fields.get("info"), fields.get("parts")
-        if message is None or not isinstance(info, dict) or not isinstance(parts, list):
+        facts, parts = fields.get("info"), fields.get("parts")
+        if message is None or not isinstance(facts, dict) or not isinstance(parts, list):
             raise record.error(f"messages[{at}] must have `info` and `parts`, but is {kind(item)}", "messages", at)
-        role = info.get("role")
+        role = facts.get("role")
         if role == "assistant":
-            _read_answers(calls, message, info)
+            _read_answers(calls, message, facts)
         elif role == "user":
             texts = [each for nth, part in enumerate(parts) if (each := _sent(message, part, nth, "user"))]
-            calls.say([{"role": "user", "content": texts}] if texts else [], _time(info, "created"))
+            calls.say([{"role": "user", "content": texts}] if texts else [], _time(facts, "created"))
         else:
             calls.leave_out(NEW_KIND)
     return calls.close()
