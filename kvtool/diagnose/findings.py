@@ -32,23 +32,25 @@ _IN_SESSIONS = (KV115.code, KV142.code, KV143.code, KV144.code)
 _LONGEST = 40
 _MOST_POINTS = 4
 """Code points of one text that are listed."""
-_WRITTEN_AROUND = 0.2
-"""Part of a group's tokens that are shared and are after text of a user."""
 CLAIM = "stops reuse of the text after it"
 
 
 def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
     """Return whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered.
 
-    Where much of what requests share is after a user's text, an application wrote what is around it.
+    Where what requests share after a user's text is worth a finding, an application wrote what is around it.
     """
     if cause.blocked < THRESHOLDS.warning_share * group.prompt_tokens:
         return False
     slot = cause.slot
     if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:
         return False  # a recorded answer cannot be rewritten
-    written = cause.blocked >= _WRITTEN_AROUND * group.prompt_tokens
-    return written or slot.variable is not None or cause.kind.code != OTHER.code or not slot.part.endswith("(user)")
+    return (
+        is_worth_finding(cause.blocked, group)
+        or slot.variable is not None
+        or cause.kind.code != OTHER.code
+        or not slot.part.endswith("(user)")
+    )
 
 
 def is_worth_finding(tokens: int, group: GroupTotals) -> bool:

@@ -28,7 +28,7 @@ from kvtool.diagnose.codes.values.kv106 import FILE
 from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.compare.change import Change, in_full
 from kvtool.diagnose.compare.history import history_start
-from kvtool.diagnose.compare.messages import compare_structure, goes_on
+from kvtool.diagnose.compare.messages import compare_answer, compare_structure, goes_on
 from kvtool.diagnose.compare.only_values import differ_in_values
 from kvtool.diagnose.differing_ranges import (
     PromptSide,
@@ -204,9 +204,13 @@ class Namer:
         """Return how the prompt's request and the donor's differ; nothing where that is in values alone, which
         need not be named.
         """
-        if self._donor is None or differ_in_values(self._donor.turn, self._turn):
+        if self._donor is None:
             return []
-        found = compare_structure(self._donor.turn, self._turn)
+        before = self._donor.turn
+        found = compare_answer(before, self._turn)
+        if not found and differ_in_values(before, self._turn):
+            return []
+        found += compare_structure(before, self._turn)
         told = any(change.cosmetic or change.kind in _TOLD for change in found)
         return in_full(found) if told else []
 
@@ -374,6 +378,8 @@ class Namer:
             part = self._tool_place(own)
         if change.kind is ROLE_CHANGED:
             part = f"messages[{change.part.index}]" if change.part.index == 0 else "history"
+        if change.kind is JSON_KEYS and change.part.role == "assistant":  # its calls; the model wrote them
+            part = "messages (assistant)"
         value = str(own) if change.kind.code in _IN_SESSIONS else change.after
         absent = change.kind.code == OPTIONAL.code and not (change.before and change.after)
         words = words_around(change.before or change.after, 0, 0) if absent else None

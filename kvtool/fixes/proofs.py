@@ -30,6 +30,7 @@ from kvtool.fixes.forms.json_form import WRITE_JSON
 from kvtool.fixes.forms.stable_delimiter import DELIMITER
 from kvtool.fixes.moves.move_target import places_of
 from kvtool.fixes.moves.parent_prefix import PARENT_PREFIX
+from kvtool.fixes.moves.passages_last import PASSAGES
 from kvtool.fixes.turn_texts import lines_with_places, marks_in, texts_of
 from kvtool.text.cache_marks import without_marks
 from kvtool.text.json_text import json_in
@@ -206,7 +207,7 @@ def _dumped_tools(turn: Turn) -> Counter[str]:
 def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
     if _dumped_tools(before) != _dumped_tools(after):
         return "the tools are not the same"
-    if marks_in(after) > marks_in(before):
+    if marks_in(after) > marks_in(before) + (fix.kind == PASSAGES):  # which marks what is constant in a message
         return "a move adds no cache mark"
     held, holds = _others(before), _others(after)
     if held - holds or any(each not in _NEW_MESSAGES for each in holds - held):

@@ -25,6 +25,7 @@ from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.compare.json_forms import canonical, ordered
 from kvtool.diagnose.findings import is_declared_stable
 from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.tool_places import in_tools
@@ -64,7 +65,7 @@ from kvtool.fixes.moves.move import (
 )
 from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
 from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
-from kvtool.fixes.moves.passages_last import MOVE_PASSAGES, PASSAGES, PassagesLast
+from kvtool.fixes.moves.passages_last import PASSAGES, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
 from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
@@ -121,7 +122,8 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hoste
     if hosted:
         fixes += _own_message(cause, samples, fixes)
     if (passages := PassagesLast.learn(cause, samples)) is not None:
-        fixes = [_fix(cause, PASSAGES, "P2", MOVE_PASSAGES, lambda: passages, shared=passages.role)]
+        looks = (_AN_APPLICATION,) if passages.role == "user" else ()
+        fixes = [_fix(cause, PASSAGES, "P2", passages.what, lambda: passages, *looks, shared=passages.role)]
     if is_declared_stable(cause):
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
     if block_size > 1 and cause.kind.code == KV122.code:
@@ -324,8 +326,9 @@ def _definition(cause: SlotCause) -> list[Fix]:
 
 
 def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    del samples
     role = role_of_part(cause.slot.part)
+    if role == "assistant" and _sent_alike(samples):
+        return [_advice(cause, "resend-calls", "P3", _RESEND)]
     roles = INSTRUCTIONS | {role}
     warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
     what = "write JSON with sorted keys"
@@ -338,8 +341,15 @@ def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             lambda: lambda turn: sort_keys(turn, roles),
             *warnings,
             shared=role or "prompt",
-        )
+        ),
     ]
+
+
+def _sent_alike(samples: Sequence[Turn]) -> bool:
+    """Return whether requests send each tool call in one form: then it is the model that wrote it in another."""
+    forms: dict[bytes, bytes] = {}
+    calls = (call for turn in samples for message in turn.messages or () for call in message.get("tool_calls") or ())
+    return all(forms.setdefault(canonical(call), ordered(call)) == ordered(call) for call in calls)
 
 
 def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
@@ -436,6 +446,7 @@ def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 _BUILDER = "fix the code that builds this segment, or remove `stable: true`"
+_RESEND = "send tool calls back as the model wrote them"
 _ADVICE: dict[str, tuple[str, Tier, str]] = {
     KV103.code: ("builder", "P3", _BUILDER),
     KV122.code: (

@@ -41,6 +41,7 @@ from kvtool.profiler.run.purposes import counted_run
 from kvtool.profiler.run.run_books import SaltBook, TimeBook
 from kvtool.profiler.run.run_metrics import run_metrics
 from kvtool.profiler.run.run_result import RunResult, money_of
+from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.run.workload_runs import WorkloadRuns, workload_file
 from kvtool.profiler.run_model import ModelSizes
 from kvtool.profiler.sticky_sessions import note_sessionless_requests
@@ -182,7 +183,8 @@ class Profiler:
             if run is not None and run.partial:
                 result.partial = True
             elif run is not None and (fixed_book := money_of(run)) is not None:
-                fixed = FixedRun(run, MarkTrial(run, fixed_book, again, kept))
+                samples = result.find(SampleBook)
+                fixed = FixedRun(run, MarkTrial(run, fixed_book, again, kept, samples))
         return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:
@@ -200,7 +202,8 @@ class Profiler:
             return None
         from kvtool.profiler.reported.cheapest_marks import MarkTrial
 
-        return MarkTrial(result, book, partial(self.runs.priced, "pricing the fixes"))
+        again = partial(self.runs.priced, "pricing the fixes")
+        return MarkTrial(result, book, again, samples=result.find(SampleBook))
 
     def _cut_short(self) -> str:
         """Return the part of the workload that the figures cover, if the accounting was interrupted."""

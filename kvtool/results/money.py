@@ -125,6 +125,13 @@ class MarkPosition(Model):
     tokens: Count
 
 
+class BlockSplit(Model):
+    """A block of content that is two: it ends after a line of its text (from 1), where the shared text ends."""
+
+    place: str
+    line: Count
+
+
 class MarkAdvice(Model):
     """The cheapest marks of some requests to a model, from a run with them."""
 
@@ -134,10 +141,21 @@ class MarkAdvice(Model):
     marks: list[MarkPosition]
     explicit: bool = False
     """Whether the provider sets marks of its own unless `prompt_cache_options.mode` is `explicit`."""
+    splits: list[BlockSplit] = Field(default_factory=list)
+    """Blocks that have to end earlier for these marks, by their places before that; those after them are numbered anew."""
 
 
 _TIMES = {"5m": "5 minutes", "30m": "30 minutes", "1h": "1 hour"}
 """How long a prefix is kept, in words."""
+
+
+def tier_of_marks(advice: Sequence[MarkAdvice]) -> str:
+    """Return the tier of a change of marks: P1 where blocks end elsewhere, else P0, as no text changes."""
+    return "P1" if any(each.splits for each in advice) else "P0"
+
+
+_MOST_SPLITS = 2
+"""Blocks to split that are named."""
 
 
 def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
@@ -145,6 +163,10 @@ def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
     if not advice:
         return ""
     first = 'set prompt_cache_options.mode to "explicit" and ' if any(each.explicit for each in advice) else ""
+    splits = dict.fromkeys(f"{split.place} after its line {split.line}" for each in advice for split in each.splits)
+    if splits:
+        few = " and ".join(splits) if len(splits) <= _MOST_SPLITS else "blocks where their shared text ends"
+        first = f"{first}split {few}, and "
     marked = [each for each in advice if each.marks]
     if not marked:
         return f"{first}mark nothing: its writes cost more than its reads save"

@@ -8,12 +8,12 @@ _MISSES = 8
 """Times the length of a prompt that may be searched for texts which the chat template left out or changed."""
 
 
-def found_in_order(pieces: Iterable[str], text: str) -> Iterator[tuple[int, int] | None]:
-    """Find each piece in a rendered prompt, after those before it; None for one that the template left out or changed.
+def found_in_order(pieces: Iterable[str], text: str, at: int = 0) -> Iterator[tuple[int, int] | None]:
+    """Find each piece in a rendered prompt, after those before it; None for one that the template left out or changed. The search
+    begins at a character.
 
     Space around a piece does not count, as templates may strip it; a piece of nothing else has no place.
     """
-    at = 0
     budget = _MISSES * len(text)
     for piece in pieces:
         wanted = piece.strip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple, SupportsIndex
@@ -17,6 +17,8 @@ from typing import NamedTuple, SupportsIndex
 from kvtool.text.line_index import LineIndex
 
 _FIRST_LINE = 1
+_MANY = 16
+"""Marks above which a part of a text is found by bisection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,17 @@ def _cut(marks: tuple[Mark, ...], start: int, stop: int) -> Iterator[Mark]:
             return
 
 
+def _marks_between(marks: Sequence[Mark], starts: Sequence[int], start: int, stop: int) -> Iterator[Mark]:
+    """Yield the marks of a part of a text, without going through those before it. `starts`: where each mark begins."""
+    number = max(bisect_right(starts, start) - 1, 0)
+    while number < len(marks) and starts[number] < stop:
+        length, origin, offset = marks[number]
+        left, right = max(start - starts[number], 0), min(stop - starts[number], length)
+        if left < right:
+            yield Mark(right - left, origin, offset + left)
+        number += 1
+
+
 def _merged(marks: Iterable[Mark]) -> tuple[Mark, ...]:
     result: list[Mark] = []
     for mark in marks:
@@ -104,8 +117,9 @@ def _merged(marks: Iterable[Mark]) -> tuple[Mark, ...]:
 class Traced(str):
     """A string with the origins of its characters. Equal to, and hashed like, the plain string."""
 
-    __slots__ = ("marks",)
+    __slots__ = ("_starts", "marks")
     marks: tuple[Mark, ...]
+    _starts: list[int]
 
     def __new__(cls, text: str, marks: Iterable[Mark] | None = None) -> Traced:
         self = super().__new__(cls, str.__str__(text))
@@ -117,8 +131,17 @@ class Traced(str):
         """All of `text`, written at `origin`."""
         return cls(text, (Mark(len(text), origin, 0),))
 
+    @classmethod
+    def with_marks(cls, text: str, marks: tuple[Mark, ...]) -> Traced:
+        """Return a text with marks that are whole: no two neighbours are one stretch of an origin."""
+        return _whole(text, marks)
+
     def at(self, index: int) -> tuple[Origin | None, int]:
         """The origin of character `index` and its offset in that origin's text."""
+        if len(self.marks) > _MANY and 0 <= index < len(self):
+            number = bisect_right(self._mark_starts(), index) - 1
+            _, origin, offset = self.marks[number]
+            return origin, offset + index - self._starts[number]
         seen = 0
         for length, origin, offset in self.marks:
             if index < seen + length:
@@ -155,7 +178,17 @@ class Traced(str):
         if len(marks) == 1:  # most texts were written at one place
             _, origin, offset = marks[0]
             return _whole(text, (Mark(len(text), origin, offset + start),) if text else ())
+        if len(marks) > _MANY:
+            return Traced(text, _marks_between(marks, self._mark_starts(), start, stop))
         return Traced(text, _cut(marks, start, stop))
+
+    def _mark_starts(self) -> list[int]:
+        """Return where each mark begins, in characters; found when a text of many is cut for the first time."""
+        try:
+            return self._starts
+        except AttributeError:
+            self._starts = list(accumulate((mark.length for mark in self.marks), initial=0))
+            return self._starts
 
     def __mul__(self, count: SupportsIndex) -> Traced:
         return Traced(str.__mul__(self, count), self.marks * max(count.__index__(), 0))
@@ -301,11 +334,5 @@ class TracedPlaces:
 
     def part(self, start: int, stop: int) -> Traced:
         """`text[start:stop]`, without going through the marks before it."""
-        number = max(bisect_right(self._starts, start) - 1, 0)
-        found: list[Mark] = []
-        while number < len(self._marks) and self._starts[number] < stop:
-            length, origin, offset = self._marks[number]
-            left, right = max(start - self._starts[number], 0), min(stop - self._starts[number], length)
-            found.append(Mark(right - left, origin, offset + left))
-            number += 1
+        found = _marks_between(self._marks, self._starts, start, stop)
         return Traced(str.__getitem__(self._text, slice(start, stop)), found)

@@ -168,7 +168,8 @@ class JobMaker:
 
     def prepare(self, turn: Turn) -> Prepared:
         """Return prompt and answer of a turn that is no trace's. Raises MessageRefusedError."""
-        return Prepared(self.renderer.prompt(turn), *self._answer(turn))
+        prompt = self.renderer.prompt(turn)
+        return Prepared(prompt, *self._answer(turn, prompt))
 
     def _traced(self, turn: Turn, hashed: HashedPrompt, name: str) -> Job:
         """Return the job of a prompt of which only ids of blocks are known."""
@@ -211,13 +212,13 @@ class JobMaker:
         content = np.frombuffer(chain.content, dtype=np.intc)
         return Job(turn, None, request, content, hashed.block_size, "", chain, whole.numbers[named:])
 
-    def _answer(self, turn: Turn) -> tuple[str, list[int]]:
+    def _answer(self, turn: Turn, prompt: Prompt) -> tuple[str, list[int]]:
         tokenizer = self.renderer.tokenizer
         length = None if turn.output_tokens is None else min(turn.output_tokens, _MOST_OUTPUT)
         if turn.output_ids is not None and len(turn.output_ids):
             return "", turn.output_ids.tolist()
         if turn.output_text:
-            ids = tokenizer.encode_ids(turn.output_text).tolist()
+            ids = tokenizer.encode_ids(self.renderer.answer_text(turn, prompt) or turn.output_text).tolist()
             if turn.messages is not None and tokenizer.eos_id is not None and turn.call.finish not in CUT_OFF:
                 ids.append(tokenizer.eos_id)  # a chat answer ends when the model samples it
             return turn.output_text, ids if length is None else _of_length(ids, length)

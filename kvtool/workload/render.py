@@ -7,9 +7,13 @@ from functools import cached_property
 
 import numpy as np
 
+from kvtool.errors import KvtoolError
+from kvtool.text.message import Message, answer_message
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.text.traced import Traced
+from kvtool.workload.growing_prompts import GrowingPrompts
 from kvtool.workload.request_fields import (
     continues_final_message,
     generation_prompt,
@@ -46,6 +50,33 @@ class Renderer:
     def chat_template(self) -> ChatTemplate:
         return self._load_template(self.tokenizer)
 
+    def answer_text(self, turn: Turn, prompt: Prompt) -> str | None:
+        """Return a recorded answer with tool calls as the chat template writes it in the next prompt: nearly as the model did.
+
+        None for an answer without any, and where the template does not continue the prompt with it.
+        """
+        text, before = turn.output_text, prompt.text
+        if text is None or before is None or turn.messages is None or (message := answer_message(text)) is None:
+            return None
+        template, end = self.chat_template, self.tokenizer.eos_token
+        try:
+            if template.by_message and not turn.fields and not turn.extra:
+                whole, known = template.render([message], add_generation_prompt=False), template.render([])
+            else:
+                whole, known = self._rendered(turn, [*turn.messages, message], answers=False), before
+        except KvtoolError:
+            return None  # it takes no such answer; the next request reports it
+        if not str.startswith(whole, known):
+            return None
+        written = str.__getitem__(whole, slice(len(known), None))
+        return written.partition(end)[0] if end and end in written else written.removesuffix("\n")
+
+    @cached_property
+    def _growing(self) -> GrowingPrompts | None:
+        """Make prompts that continue others, where the template allows it."""
+        template = self.chat_template
+        return GrowingPrompts(template, self.tokenizer) if template.by_message else None
+
     def loaded(self, name: str) -> bool:
         """Return whether `tokenizer` or `chat_template` was needed so far."""
         return name in self.__dict__
@@ -60,19 +91,27 @@ class Renderer:
             return self._truncated(turn, Prompt(turn.token_ids))
         fields, text = turn.fields, turn.text
         if turn.messages is not None:
-            template = self.chat_template
-            text = template.render(
-                turn.messages,
-                turn.tools,
-                add_generation_prompt=generation_prompt(fields),
-                continue_final_message=continues_final_message(fields),
-                extra={**template_variables(fields), **turn.extra},
-                seconds=self._arrival(turn) if template.contains_time else 0.0,
-            )
+            if not fields and not turn.extra and self._growing is not None:
+                grown = self._growing.prompt(turn.messages, turn.tools, answers=True)
+                if grown is not None:
+                    return grown
+            text = self._rendered(turn, turn.messages, answers=generation_prompt(fields))
         if text is None:
             raise ValueError("a turn of block hashes has no prompt to render")
         special = special_tokens(fields, chat=turn.messages is not None)
         return self._truncated(turn, self.tokenizer.encode(text, add_special_tokens=special), special=special)
+
+    def _rendered(self, turn: Turn, messages: list[Message], *, answers: bool) -> Traced:
+        """Return the text of a turn with these messages; `answers`: the beginning of the answer follows them."""
+        fields, template = turn.fields, self.chat_template
+        return template.render(
+            messages,
+            turn.tools,
+            add_generation_prompt=answers,
+            continue_final_message=answers is generation_prompt(fields) and continues_final_message(fields),
+            extra={**template_variables(fields), **turn.extra},
+            seconds=self._arrival(turn) if template.contains_time else 0.0,
+        )
 
     def _truncated(self, turn: Turn, prompt: Prompt, *, special: bool = False) -> Prompt:
         """Return the prompt as far as the request lets it be read. A truncated one has no text: it begins or ends anywhere."""

@@ -299,7 +299,7 @@ def test_any_ratio_of_tokens_and_either_way_to_ask(
     turns = []
     for number in range(3):
         messages = chat(number, system=text, mark=FIVE)
-        count = HEAD + system + len("\nuser: 0 asks\nassistant:")
+        count = HEAD + system + len("\nuser:\n0 asks\nassistant:\n")
         reported = Usage(prompt=max(count * tenths // 10, 1), cached=0)
         turns.append(asked(messages, float(number), model, usage=reported))
     provider = None if dated else find_provider("openai" if model.startswith("gpt") else "anthropic")

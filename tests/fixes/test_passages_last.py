@@ -96,3 +96,39 @@ def test_the_same_passages_in_another_order_are_put_into_one(tmp_path: Path) -> 
     told = _findings(tmp_path, texts)
     assert {each.code for each in told} == {"KV113"}
     assert not [each for each in told if "passages with their introduction" in each.fix]
+
+
+@pytest.mark.parametrize("language", list(SAID))
+@pytest.mark.parametrize("provider", ["gpt-4o", "claude-sonnet-5"])
+def test_passages_in_a_question_go_before_what_is_asked(tmp_path: Path, language: str, provider: str) -> None:
+    """The rules of a message are shared then, at a provider with marks too; in a conversation nothing that was said moves."""
+    r = random.Random(language)
+    said = SAID[language]
+    mark = {"cache_control": {"type": "ephemeral"}} if provider.startswith("claude") else {}
+
+    def text(number: int) -> str:
+        found = "\n".join(said.passage.format(*(r.randint(100, 999) for _ in range(3))) for _ in range(r.randint(4, 7)))
+        return f"{said.introduction}\n{found}\n\n{RULES}\n\nQ{number * 7919}: {r.getrandbits(90):x}?"
+
+    def finding(turns: int) -> Finding | None:
+        records = []
+        for number in range(9):
+            messages = [{"role": "user", "content": text(number * 10 + turn)} for turn in range(turns)]
+            answers = [{"role": "assistant", "content": "Yes."} for _ in messages]
+            talk = [each for pair in zip(messages, answers, strict=True) for each in pair][:-1]
+            system = [{"type": "text", "text": f"{said.persona}\n" + RULES * 3, **mark}]
+            records.append({"model": provider, "system": system, "messages": talk})
+        log = tmp_path / "log.jsonl"
+        log.write_text("".join(json.dumps(record) + "\n" for record in records))
+        found = profile(log, advice=True).findings
+        return next((each for each in found if each.fix is not None and "the passages and their" in each.fix), None)
+
+    alone = finding(1)
+    assert alone is not None
+    assert (
+        alone.fix
+        == "move the passages and their introduction after the constant text of their message, before the question"
+    )
+    assert alone.tier == "P2"
+    assert alone.warnings[0] == "it is in a user message: move only text that the application writes"
+    assert finding(3) is None

@@ -25,7 +25,7 @@ from kvtool.workload.call import Call, CallSettings, Usage
 from tests.conftest import Command
 
 START = datetime(2026, 10, 20, 8, tzinfo=UTC)
-HEAD = len("system: ")
+HEAD = len("system:\n")
 
 
 @dataclass
@@ -49,7 +49,7 @@ def record(number: int, sent: Sent) -> dict[str, Any]:
     part: dict[str, Any] = {"type": "text", "text": "s" * sent.system}
     if sent.mark is not None:
         part["cache_control"] = sent.mark
-    before = HEAD + sent.system + len("\nuser: ") + len("\nassistant:")
+    before = HEAD + sent.system + len("\nuser:\n") + len("\nassistant:\n")
     ask = f"{number:04}" + "q" * max(sent.prompt - before - 4, 0)
     claude = sent.model.startswith("claude")
     messages: list[dict[str, Any]] = [{"role": "user", "content": ask}]

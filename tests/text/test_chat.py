@@ -446,3 +446,24 @@ def test_a_template_that_knows_no_developer_gets_one_system_message() -> None:
     assert ChatTemplate("t", source, {}).render(said[:2]) == "system=one;user=hi;"
     parted = "{% for m in messages %}{{ m.role }}={% for c in m.content %}{{ c.text or c }}{% endfor %};{% endfor %}"
     assert ChatTemplate("t", parted, {}).render(said) == "system=one\n\ntwo;user=hi;"
+
+
+@pytest.fixture(scope="module")
+def hosted() -> tuple[Tokenizer, ChatTemplate]:
+    tokenizer = load_tokenizer(None)
+    return tokenizer, ChatTemplate.hosted(tokenizer)
+
+
+@given(answer=st.from_regex(r"[ab7!](?:[ab. \n/é7!]{0,9}[aé7])?", fullmatch=True))
+def test_an_answer_has_the_same_tokens_in_the_next_prompt_of_a_hosted_model(
+    answer: str, hosted: tuple[Tokenizer, ChatTemplate]
+) -> None:
+    """Else each answer would be a difference that nobody made. (A last sign may be one token with the line break after it.)"""
+    tokenizer, template = hosted
+    ask = {"role": "user", "content": "Is it open?"}
+    before = tokenizer.encode(template.render([ask]), add_special_tokens=False).ids.tolist()
+    given = tokenizer.encode_ids(answer.rstrip("!")).tolist()
+    replies = [{"role": "assistant", "content": answer}, ask]
+    after = tokenizer.encode(template.render([ask, *replies]), add_special_tokens=False).ids.tolist()
+    sent = [*before, *given]
+    assert after[: len(sent)] == sent

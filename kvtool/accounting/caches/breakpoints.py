@@ -15,6 +15,7 @@ from kvtool.text.pieces import found_in_order
 from kvtool.text.quantities import parse_duration
 from kvtool.text.templates.chat import TOOLS_HEAD
 from kvtool.text.templates.served_messages import part_text
+from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
@@ -100,15 +101,11 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     for place, mark in _tools(text, job.turn.tools or ()):
         tools_end = job.prompt.token_at(place)
         ends[tools_end] = mark
-    pieces = list(_pieces(job.turn.messages))
     message_ends: list[int] = []
     turn_ends: list[int] = []
     answers: set[int] = set()
     lead_end, last, leading, before = tools_end, 0, True, ""
-    for piece, found in zip(pieces, found_in_order((piece.text for piece in pieces), text), strict=True):
-        if found is None:
-            continue
-        end = job.prompt.token_at(found[1])
+    for piece, end in _found_pieces(job.prompt, job.turn.messages, text):
         ends[end] = piece.mark or ends.get(end)
         if piece.answer and provider.implicit:
             answers.add(end)
@@ -163,6 +160,42 @@ def _tools(text: str, tools: Any) -> Iterator[tuple[int, CacheMark | None]]:
         inner = tool.get("function") if isinstance(tool, dict) else None
         yield at, _mark(tool) or _mark(inner)
         at += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundPieces:
+    """The pieces of each message that are found in a prompt, each with the token that it ends in, for the prompt that continues it.
+
+    `stops` are the characters where the search for the next message begins; empty where any piece was not found.
+    """
+
+    messages: list[list[tuple[_Piece, int]]]
+    stops: list[int]
+
+
+def _found_pieces(prompt: Prompt, messages: list[Message], text: str) -> list[tuple[_Piece, int]]:
+    """Return the blocks of the messages that are in the prompt, in order, each with the token that it ends in."""
+    known, stops = list[list[tuple[_Piece, int]]](), list[int]()
+    if (noted := prompt.note_before(_FoundPieces)) is not None:
+        earlier, continued = noted
+        kept = min(bisect_left(earlier.stops, continued.chars), continued.messages)
+        known, stops = earlier.messages[:kept], earlier.stops[:kept]
+    at = stops[-1] if stops else 0
+    new = [list(_pieces([message])) for message in messages[len(known) :]]
+    places = found_in_order((piece.text for pieces in new for piece in pieces), text, at)
+    complete = True
+    for pieces in new:
+        found = []
+        for piece in pieces:
+            if (place := next(places)) is not None:
+                at = place[1]
+                found.append((piece, prompt.token_at(at)))
+            elif piece.text.strip():
+                complete = False
+        known.append(found)
+        stops.append(at)
+    prompt.notes[_FoundPieces] = _FoundPieces(known, stops if complete else [])
+    return [found for pieces in known for found in pieces]
 
 
 def _pieces(messages: list[Message]) -> Iterator[_Piece]:

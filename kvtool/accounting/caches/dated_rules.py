@@ -135,6 +135,7 @@ ROWS: tuple[DatedRule, ...] = (
     _gemini(r"gemini-2\.5-flash(?!-lite).*", 1024, until=date(2026, 7, 1)),
     _gemini(r"gemini-2\.5-pro.*", 4096, until=date(2026, 7, 1)),
     _gemini(r"gemini-2\.5-(flash|pro).*", 2048, since=date(2026, 7, 1)),
+    _gemini(r"gemini-3(\.5)?-flash(?!-lite).*", 1024, until=date(2026, 7, 1)),
     _gemini(r"gemini-(3|4)(\.\d+)?-.*", 4096),
     DatedRule("vertex", r"gemini-4-argon.*", replace(_GEMINI, name="vertex", minimum=6144, usual=_HOUR), "1", "0.1"),
     DatedRule("vertex", r"gemini-(3|4)(\.\d+)?-(?!argon).*", replace(_GEMINI, name="vertex", usual=_HOUR), "1", "0.1"),

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState, ToolForm
 from kvtool.results.misses import MissCause
-from kvtool.text.message import role_of
+from kvtool.text.message import Message, role_of
+from kvtool.text.pieces import found_in_order
+from kvtool.text.templates.served_messages import part_text
 from kvtool.text.traced import Traced
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
@@ -30,7 +34,7 @@ def find_changed_part(
     before: PromptState, turn: Turn, forms: tuple[MessageForm, ...], tools: tuple[ToolForm, ...]
 ) -> ChangedPart | None:
     """Return the first part that differs from the request before; None where its whole content is sent again, or is not known."""
-    if before.tools != tools:
+    if not _same_tools(before.tools, tools):
         return _changed_tools(before.tools, tools)
     for number, (was, now) in enumerate(zip(before.forms, forms, strict=False)):
         if (was.role, was.text) == (now.role, now.text):
@@ -42,6 +46,51 @@ def find_changed_part(
             return ChangedPart("compaction", place, "the conversation begins anew and is shorter")
         return ChangedPart("history_edited", place, "an earlier message changed")
     return None
+
+
+def find_other_json(
+    before: PromptState, job: Job, forms: tuple[MessageForm, ...], tools: tuple[ToolForm, ...], read: int
+) -> ChangedPart | None:
+    """Return the first part of which the same JSON is written in another form, where no value differs before it.
+
+    What ends within the first `read` tokens was read, so it did no harm.
+    """
+    if not _same_tools(before.tools, tools):
+        return None
+    for number, (old, new) in enumerate(zip(before.tools, tools, strict=True)):
+        if old.json != new.json and not _ends_within(job, 1, read):
+            says = "the definition of a tool has its keys in another order"
+            return ChangedPart("wire_form", _place_of_tool(number, new), says)
+    for number, (was, now) in enumerate(zip(before.forms, forms, strict=False)):
+        if (was.role, was.text) != (now.role, now.text):
+            return None
+        if was.json != now.json and not _ends_within(job, number + 1, read):
+            what = "a tool call" if (job.turn.messages or [])[number].get("tool_calls") else "the result of a tool"
+            says = f"the JSON of {what} has other spaces or another order of keys"
+            return ChangedPart("wire_form", place_of_message(job.turn, number), says)
+    return None
+
+
+def _same_tools(was: tuple[ToolForm, ...], now: tuple[ToolForm, ...]) -> bool:
+    """Return whether two requests have tools of the same values in the same order."""
+    return [each[:2] for each in was] == [each[:2] for each in now]
+
+
+def _ends_within(job: Job, messages: int, read: int) -> bool:
+    """Return whether so many messages end within the first tokens of a prompt: the next text begins there."""
+    if read <= 0 or job.prompt is None or job.prompt.text is None:
+        return False
+    texts = [list(_texts(each)) for each in job.turn.messages or []]
+    before = sum(map(len, texts[:messages]))
+    places = list(found_in_order(chain.from_iterable(texts), str.__str__(job.prompt.text)))
+    after = next((place for place in places[before:] if place is not None), None)
+    return after is not None and job.prompt.token_at(after[0]) <= read
+
+
+def _texts(message: Message) -> Iterator[str]:
+    content = message.get("content")
+    for part in content if isinstance(content, list) else [content] if content else []:
+        yield str.__str__(part_text(part))
 
 
 def place_in_record(turn: Turn, place: str) -> str:
@@ -74,11 +123,10 @@ def place_of_token(job: Job, token: int) -> str | None:
 
 def _changed_tools(was: tuple[ToolForm, ...], now: tuple[ToolForm, ...]) -> ChangedPart:
     same = zip(was, now, strict=False)
-    number = next((at for at, (old, new) in enumerate(same) if old != new), min(len(was), len(now)))
+    number = next((at for at, (old, new) in enumerate(same) if old[:2] != new[:2]), min(len(was), len(now)))
     shown = now if number < len(now) else was
-    name = shown[number].name if _NAME.fullmatch(shown[number].name) else ""
-    place = f"tools[{number}] {name}".rstrip()
-    if sorted(was) == sorted(now):
+    place = _place_of_tool(number, shown[number])
+    if sorted(each[:2] for each in was) == sorted(each[:2] for each in now):
         says = "the order of the tools changed"
     elif not was or not now:
         says = "the request before had no tools" if not was else "the tools are not sent any more"
@@ -87,3 +135,7 @@ def _changed_tools(was: tuple[ToolForm, ...], now: tuple[ToolForm, ...]) -> Chan
     else:
         says = f"there were {len(was)} tools and are {len(now)}" if len(was) != len(now) else "a tool was replaced"
     return ChangedPart("tools_changed", place, says)
+
+
+def _place_of_tool(number: int, tool: ToolForm) -> str:
+    return f"tools[{number}] {tool.name if _NAME.fullmatch(tool.name) else ''}".rstrip()

@@ -22,10 +22,9 @@ from kvtool.accounting.misses.prompt_states import (
     Earlier,
     PromptState,
     PromptStates,
-    message_forms,
     tool_forms,
 )
-from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest, is_short
+from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest, is_short, request_forms
 from kvtool.accounting.misses.sent_reasoning import ReasoningCuts, follow_reasoning
 from kvtool.accounting.misses.session_timelines import SessionTimelines
 from kvtool.accounting.misses.ttl_replay import TtlReplay
@@ -133,7 +132,7 @@ class MissBook(Book):
         compared = ComparedRequest(
             request,
             earlier,
-            message_forms(turn.messages, () if like is None else like.forms),
+            request_forms(job, () if like is None else like.forms),
             tool_forms(turn.tools, () if like is None else like.tools),
             self.hosted,
         )

@@ -35,6 +35,8 @@ class MissEvidence:
     changed: ChangedPart | None
     rewritten: bool
     forms: tuple[MessageForm, ...]
+    other_json: ChangedPart | None
+    """The first part that is the same JSON in another form."""
     hosted: bool
 
     @property
@@ -211,7 +213,10 @@ def system_changed(evidence: MissEvidence) -> MissReason | None:
 
 
 def wire_form(evidence: MissEvidence) -> MissReason | None:
-    """The same text in another form, a string or a list of parts, is another request for some providers."""
+    """The same text in another form, a string or a list of parts, is another request for some providers; so is the same JSON."""
+    if (other := evidence.other_json) is not None:
+        place = place_in_record(evidence.request.job.turn, other.place)
+        return MissReason("wire_form", "proven" if evidence.request.whole else "consistent", other.says, place)
     for number, (before, now) in enumerate(zip(evidence.state.forms, evidence.forms, strict=False)):
         if before.text != now.text:
             return None  # a change of text, not of form

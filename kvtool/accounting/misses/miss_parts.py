@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kvtool.accounting.misses.changed_part import find_changed_part, place_in_record, place_of_token
+from kvtool.accounting.misses.changed_part import (
+    ChangedPart,
+    find_changed_part,
+    find_other_json,
+    place_in_record,
+    place_of_token,
+)
 from kvtool.accounting.misses.miss_causes import (
     MissEvidence,
     MissReason,
@@ -128,12 +134,20 @@ class ComparedRequest:
             changed=find_changed_part(before, request.job.turn, self.forms, self.tools) if rewritten else None,
             rewritten=rewritten,
             forms=self.forms,
+            other_json=self._other_json(before),
             hosted=self.hosted,
         )
+
+    def _other_json(self, before: PromptState) -> ChangedPart | None:
+        request = self.request
+        read = max(request.read - request.least, 0) * request.own_tokens // max(request.prompt, 1)
+        return find_other_json(before, request.job, self.forms, self.tools, read)
 
     def _changed(self, before: PromptState, known: int, shared: int) -> MissReason:
         """Return which change parts the prompt from the earlier one, and where it is in the record."""
         turn = self.request.job.turn
+        if (other := self._other_json(before)) is not None:
+            return MissReason("wire_form", "proven", other.says, place_in_record(turn, other.place))
         part = find_changed_part(before, turn, self.forms, self.tools)
         if part is not None and part.cause == "tools_changed" and before is self.earlier.session:
             return MissReason("tools_changed", "proven", part.says, place_in_record(turn, part.place))

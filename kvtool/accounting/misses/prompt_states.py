@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
+import orjson
 import xxhash
 
 from kvtool.accounting.prefix_tree import Ids
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 CHUNK = 32
 """Tokens of a piece of a prompt that has a name."""
+_RESULTS = ("tool", "function")
 _MOST_NAMES = 400_000
 _MOST_SESSIONS = 20_000
 _MOST_TURNS = 512
@@ -37,7 +39,10 @@ class CacheKey:
 
 
 class MessageForm(NamedTuple):
-    """How a message is written: the number of its parts (None: a string), how many have a mark, and a digest of its text."""
+    """How a message is written: the number of its parts (None: a string), how many have a mark, and a digest of its text.
+
+    Of JSON in tool calls and in results of tools, `text` is of the value, and `json` of the characters.
+    """
 
     role: str
     parts: int | None
@@ -45,13 +50,15 @@ class MessageForm(NamedTuple):
     text: int
     reasoning: bool = False
     """Whether it has reasoning beside its text."""
+    json: int = 0
 
 
 class ToolForm(NamedTuple):
-    """A tool by its name, and a digest of its definition."""
+    """A tool by its name, and a digest of its definition; `json` is one of the definition with its keys in their order."""
 
     name: str
     text: int
+    json: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +215,13 @@ def message_forms(messages: Sequence[Message] | None, before: tuple[MessageForm,
         parts = content if isinstance(content, list) else None
         marks = sum(isinstance(part, dict) and "cache_control" in part for part in parts or ())
         texts = [part_text(part) for part in parts] if parts is not None else [content] if content is not None else []
-        calls = message.get("tool_calls")
-        text = digest_of(texts if not calls else [*texts, calls])
+        calls, role = message.get("tool_calls"), str(message.get("role"))
+        is_json = bool(calls) or (role in _RESULTS and any(text.lstrip()[:1] in ("{", "[") for text in texts))
+        values = texts if not calls else [*texts, calls]
+        text = digest_of(_read_json(values) if is_json else values)
         reasoning = bool(message.get("reasoning_content") or message.get("reasoning"))
-        form = MessageForm(str(message.get("role")), None if parts is None else len(parts), marks, text, reasoning)
+        json_ = digest_of(values, as_written=True) if is_json else 0
+        form = MessageForm(role, None if parts is None else len(parts), marks, text, reasoning, json_)
         found.append(before[number] if number < len(before) and before[number] == form else form)
     return tuple(found)
 
@@ -222,17 +232,35 @@ def tool_forms(tools: Sequence[object] | None, before: tuple[ToolForm, ...] = ()
     for tool in tools or ():
         inner = tool.get("function", tool) if isinstance(tool, dict) else None
         name = inner.get("name") if isinstance(inner, dict) else None
-        found.append(ToolForm(str.__str__(name) if isinstance(name, str) else "", digest_of([tool])))
+        digests = digest_of([tool]), digest_of([tool], as_written=True)
+        found.append(ToolForm(str.__str__(name) if isinstance(name, str) else "", *digests))
     return before if before == tuple(found) else tuple(found)
 
 
-def digest_of(values: Sequence[object]) -> int:
-    """Return a digest of texts, whatever their parts, and of values of JSON; marks for the cache do not count."""
+def digest_of(values: Sequence[object], *, as_written: bool = False) -> int:
+    """Return a digest of texts, whatever their parts, and of values of JSON; marks for the cache do not count. `as_written`: the
+    order of keys counts."""
     digest = xxhash.xxh3_64()
     for value in values:
-        text = value if isinstance(value, str) else json.dumps(_without_marks(value), sort_keys=True, default=repr)
+        text = value
+        if not isinstance(value, str):
+            text = json.dumps(_without_marks(value), sort_keys=not as_written, default=repr)
         digest.update(str.__str__(text).encode(errors="surrogatepass"))
     return digest.intdigest()
+
+
+def _read_json(value: object) -> Any:
+    """Return a value in which each text that is a JSON object or list is that: two serializers then give the same."""
+    if isinstance(value, str):
+        plain = str.__str__(value)
+        try:
+            found = orjson.loads(plain) if plain.lstrip()[:1] in ("{", "[") else None
+        except ValueError:
+            return value
+        return value if found is None else ["json", found]
+    if isinstance(value, dict):
+        return {name: _read_json(each) for name, each in value.items()}
+    return [_read_json(each) for each in value] if isinstance(value, list) else value
 
 
 def _without_marks(value: object) -> object:
@@ -241,10 +269,11 @@ def _without_marks(value: object) -> object:
     return [_without_marks(each) for each in value] if isinstance(value, list) else value
 
 
-def chunk_names(ids: Ids) -> tuple[int, ...]:
-    """Return a name for every beginning of whole pieces: equal names mean equal tokens from the front on."""
-    names, name = [], 0
-    data, size = ids.astype("<i4", copy=False).tobytes(), 4 * CHUNK
+def chunk_names(ids: Ids, known: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """Return a name for every beginning of whole pieces: equal names mean equal tokens from the front on. `known` are the first
+    ones."""
+    names, name = list(known), known[-1] if known else 0
+    data, size = ids[len(known) * CHUNK :].astype("<i4", copy=False).tobytes(), 4 * CHUNK
     for start in range(0, len(data) - size + 1, size):
         name = xxhash.xxh3_64_intdigest(data[start : start + size], name)
         names.append(name)

@@ -11,7 +11,15 @@ import numpy as np
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.misses.hypothesis_trials import JUDGED_CAUSES, KeptRead
-from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, MessageForm, PromptState, ToolForm, chunk_names
+from kvtool.accounting.misses.prompt_states import (
+    CHUNK,
+    CacheKey,
+    MessageForm,
+    PromptState,
+    ToolForm,
+    chunk_names,
+    message_forms,
+)
 from kvtool.accounting.misses.sent_reasoning import ReasoningCuts
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.misses import MissCause
@@ -62,7 +70,7 @@ class ReportedRequest:
         key = CacheKey(
             call.model, scope.key or job.turn.salt, call.provider, (scope.organisation, scope.workspace, scope.region)
         )
-        names = chunk_names(job.ids)
+        names = _chunk_names(job)
         prediction, hit = (None, None) if served is None else (served.prediction, served.hit)
         return cls(job, usage, usage.prompt, usage.cached, prediction, entry, hit, lack, key, names)
 
@@ -120,7 +128,7 @@ class ReportedRequest:
         """Return what a rerun under a hypothesis needs. `numbers`: its misses by cause; `state`: what it left in the cache."""
         ours = self.own_tokens / max(self.prompt, 1)
         rules = self.rules
-        all_names = chunk_names(np.concatenate([self.job.ids, self.job.computed_output()]))
+        all_names = chunk_names(np.concatenate([self.job.ids, self.job.computed_output()]), self.names)
         marked = rules is not None and rules.keeps == "breakpoints"
         return KeptRead(
             self.key,
@@ -196,6 +204,42 @@ class ReportedRequest:
         if self.usage.written_5m or hour:
             return _MINUTES
         return None if self.rules is None else self.rules.ttl
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkNames:
+    """The names of a prompt's beginnings, for the prompt that continues it."""
+
+    names: tuple[int, ...]
+
+
+def _chunk_names(job: Job) -> tuple[int, ...]:
+    if job.prompt is None:
+        return chunk_names(job.ids)
+    noted = job.prompt.note_before(_ChunkNames)
+    names = chunk_names(job.ids, () if noted is None else noted[0].names[: noted[1].tokens // CHUNK])
+    job.prompt.notes[_ChunkNames] = _ChunkNames(names)
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class _Forms:
+    """The forms of a prompt's messages, for the prompt that continues it."""
+
+    forms: tuple[MessageForm, ...]
+
+
+def request_forms(job: Job, before: tuple[MessageForm, ...]) -> tuple[MessageForm, ...]:
+    """Return the forms of a request's messages; see `message_forms`."""
+    messages, prompt = job.turn.messages, job.prompt
+    if prompt is None or messages is None:
+        return message_forms(messages, before)
+    noted, known = prompt.note_before(_Forms), tuple[MessageForm, ...]()
+    if noted is not None:
+        known = noted[0].forms[: noted[1].messages]
+    forms = known + message_forms(messages[len(known) :], before[len(known) :])
+    prompt.notes[_Forms] = _Forms(forms)
+    return forms
 
 
 def is_short(job: Job) -> bool:

@@ -26,7 +26,7 @@ from kvtool.diagnose.compare.tools import MAX_EXCERPT, compare_tools
 from kvtool.diagnose.compare.units import aligned, plain, same_end
 from kvtool.diagnose.invisible_differences import NORMALIZERS, cosmetic, first_word
 from kvtool.text.align import EqualRun
-from kvtool.text.message import role_of
+from kvtool.text.message import answer_message, role_of
 from kvtool.workload.turn import Turn
 
 _FIELDS = ("reasoning_content", "tool_calls", "function_call", "name", "tool_call_id")
@@ -342,6 +342,24 @@ def compare_turns(before: Turn, after: Turn) -> list[Change]:
     they share: another last question is the request's own. Requests that are not of one form have none that can be told.
     """
     return compare_requests(before, after, None)
+
+
+def compare_answer(before: Turn, after: Turn) -> list[Change]:
+    """Return how a request writes the tool calls of the answer before it otherwise: in another order of keys, with other spaces."""
+    asked, sent = before.messages or [], after.messages or []
+    at = len(asked)
+    if (
+        not asked
+        or len(sent) <= at
+        or before.output_text is None
+        or message_key(asked[-1]) != message_key(sent[at - 1])
+    ):
+        return []
+    answer = answer_message(before.output_text) if sent[at].get("tool_calls") else None
+    if answer is None:
+        return []
+    where = TextWhere(RequestPart("message", at, role_of(sent[at])))
+    return [change for change in compare_message(answer, sent[at], where) if change.cosmetic]
 
 
 def compare_structure(before: Turn, after: Turn) -> list[Change]:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from kvtool.fixes.edits.record_calls import NotInRecordError, calls_of, change_calls, without_calls
 from kvtool.fixes.turn_texts import texts_of
 from kvtool.text.cache_marks import CACHE_MARKS, marks_on, without_marks
 from kvtool.text.message import Message, role_of
@@ -17,10 +18,6 @@ _TOOL_LISTS = ("tools", "functions")
 _OF_RESPONSES = "input"
 """The name of the messages in OpenAI's Responses API, whose blocks of text have a type of their own."""
 _OF_RESULT = ("tool_result", "tool_use_id", "toolResult")
-
-
-class NotInRecordError(Exception):
-    """A change of a turn cannot be made in the record that it was read from."""
 
 
 def edited_record(value: Any, before: Turn, after: Turn) -> Any:
@@ -36,13 +33,14 @@ def edited_record(value: Any, before: Turn, after: Turn) -> Any:
     if after.call.settings.cache_mode != before.call.settings.cache_mode:
         record.set_cache_mode(before, after.call.settings.cache_mode)
     record.change_tools(before, after)
+    change_calls(record.value, before, after)
     record.change_messages(before.messages, after.messages)
     return record.value
 
 
 def same_prompt(one: Turn, other: Turn) -> bool:
     """Return whether two turns say the same in the same roles, with the same marks: the proof of an edited record."""
-    return _said(one) == _said(other) and _marks(one) == _marks(other) and _tools(one) == _tools(other)
+    return all(found(one) == found(other) for found in (_said, _marks, _tools_in_order, calls_of))
 
 
 def _said(turn: Turn) -> list[tuple[str, str]]:
@@ -60,6 +58,11 @@ def _marks(turn: Turn) -> list[dict[str, Any]]:
 
 def _tools(turn: Turn) -> str:
     return json.dumps(turn.tools or [], default=repr)
+
+
+def _tools_in_order(turn: Turn) -> list[str]:
+    """Return the definition of each tool without the order of its keys: that around a definition is the reader's."""
+    return [json.dumps(tool, sort_keys=True, default=repr) for tool in turn.tools or ()]
 
 
 class _Record:
@@ -99,7 +102,7 @@ class _Record:
         for at in reversed(range(len(after))):
             if at in added:
                 self._add_message(before, added[at], after[at])
-            elif (was := before[pairs[at]]) is not after[at] and was != after[at]:
+            elif (was := before[pairs[at]]) is not after[at] and without_calls(was) != without_calls(after[at]):
                 self._change(was, after[at])
 
     def _change(self, was: Message, now: Message) -> None:
@@ -109,27 +112,30 @@ class _Record:
             return
         if not isinstance(old, list) or not isinstance(new, list):
             raise NotInRecordError("its content is of no known form")
-        left = list(new)
-        kept: list[tuple[Any, Any]] = []
-        gone: list[Any] = []
-        for part in old:
-            if left and (part is left[0] or part == left[0] or _is_of(part, left[0])):
-                kept.append((part, left.pop(0)))
-            else:
-                gone.append(part)
+        steps = list(_aligned(old, new))
         first = next((self.locate(part["text"]) for part in old if _text_of(part) is not None), None)
         if first is None:
             raise NotInRecordError("no place of its text is known")
         depth = _index_of_part(first)
         parts, sample = self.at(first[:depth]), self.at(first[: depth + 1])
-        removed = sorted(_int(self.locate(part["text"])[depth]) for part in gone if _text_of(part) is not None)
-        for part, other in kept:
-            if part != other:
-                self._change_part(part, other, self.locate(part["text"]))
-        new_parts = [_block_like(sample, str.__str__(part["text"])) for part in left]
-        for at in reversed(removed):
-            del parts[at]
-        parts.extend(new_parts)
+        places = [None if _text_of(part) is None else self.locate(part["text"]) for part in old]
+        made: dict[int, list[Any]] = {}
+        removed: list[int] = []
+        after = _int(first[depth]) - 1
+        for was_part, now_part in steps:
+            place = None if was_part is None else places[was_part]
+            if was_part is None:
+                made.setdefault(after, []).append(_new_block(sample, now_part))
+            elif place is not None:
+                after = _int(place[depth])
+                if now_part is None:
+                    removed.append(after)
+                elif old[was_part] != now_part:
+                    self._change_part(old[was_part], now_part, place)
+        for at in sorted({*made, *removed}, reverse=True):
+            parts[at + 1 : at + 1] = made.get(at, [])
+            if at in removed:
+                del parts[at]
 
     def _change_part(self, part: Any, other: Any, place: Pointer) -> None:
         text = other.get("text")
@@ -210,10 +216,18 @@ class _Record:
         for depth in range(min(at, len(place)), -1, -1):
             holder = self.at(place[:depth])
             for name in _TOOL_LISTS if isinstance(holder, dict) else ():
-                if isinstance(holder.get(name), list) and len(holder[name]) == count:
-                    found: list[Any] = holder[name]
-                    return found
+                found = [each for each in _tool_lists(holder.get(name)) if len(each) == count]
+                if found:
+                    return found[0]
         raise NotInRecordError("its tools are somewhere else")
+
+
+def _tool_lists(tools: Any) -> Iterator[list[Any]]:
+    """Yield the list of a body's tools, and those that are all of one of its items, as in Gemini's API."""
+    if isinstance(tools, list):
+        yield tools
+        if len(tools) == 1 and isinstance(tools[0], dict):
+            yield from (each for each in tools[0].values() if isinstance(each, list))
 
 
 def _paired(before: Sequence[Message], after: Sequence[Message]) -> tuple[dict[int, int], dict[int, int]]:
@@ -233,6 +247,20 @@ def _paired(before: Sequence[Message], after: Sequence[Message]) -> tuple[dict[i
     if number != len(before):
         raise NotInRecordError("messages were taken out")
     return pairs, added
+
+
+def _aligned(old: Sequence[Any], new: Sequence[Any]) -> Iterator[tuple[int | None, Any]]:
+    """Yield the number of each earlier part with what it is now (None: nothing), and None with each part that is new."""
+    at = 0
+    for part in new:
+        found = next((n for n in range(at, len(old)) if part is old[n] or part == old[n] or _is_of(old[n], part)), None)
+        if found is None:
+            yield None, part
+            continue
+        yield from ((gone, None) for gone in range(at, found))
+        yield found, part
+        at = found + 1
+    yield from ((gone, None) for gone in range(at, len(old)))
 
 
 def _is_same(was: Message, now: Message) -> bool:
@@ -287,6 +315,12 @@ def _index_of_part(place: Pointer) -> int:
 def _int(step: str | int) -> int:
     assert isinstance(step, int), "a place in a list"
     return step
+
+
+def _new_block(sample: Any, part: Any) -> Any:
+    """Return a block with the text and the marks of a new part, in the form of the one beside it."""
+    block = _block_like(sample, str.__str__(part["text"]))
+    return {**block, **marks_on(part)} if isinstance(block, dict) else block
 
 
 def _block_like(sample: Any, text: str) -> Any:

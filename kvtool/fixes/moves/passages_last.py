@@ -1,10 +1,13 @@
-"""Passages that were looked up for one request and are before instructions: as one block, after these (tier P2)."""
+"""Passages that were looked up for one request and are before constant text: as one block, after that (tier P2)."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import KV201
@@ -12,22 +15,33 @@ from kvtool.diagnose.codes.structure.kv113 import KV113
 from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.fixes.fix_thresholds import THRESHOLDS
+from kvtool.fixes.moves.inserted_content import begin_of_introduced
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
-from kvtool.fixes.moves.question_text import nearly_all_differ
+from kvtool.fixes.moves.question_text import leads_over, nearly_all_differ
 from kvtool.fixes.moves.split_text import parted_at, units_last
-from kvtool.fixes.turn_texts import lines_with_places, map_texts, role_of_part, texts_of
+from kvtool.fixes.turn_texts import INSTRUCTIONS, lines_with_places, marks_in, role_of_part, texts_of, with_texts
+from kvtool.text.cache_marks import marks_on, without_marks
+from kvtool.text.message import Message, role_of
 from kvtool.text.structure.sentences import is_sentence
+from kvtool.text.structure.tag_name import TAG_NAME
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
 PASSAGES = "passages"
 """The kind of a fix that moves passages with their introduction."""
 MOVE_PASSAGES = "move the passages and their introduction to the end of their message, as one block"
+BEFORE_QUESTION = (
+    "move the passages and their introduction after the constant text of their message, before the question"
+)
 
-_ROLES = ("system", "developer")
+_ROLES = ("system", "developer", "user")
+_TAGS = re.compile(rf"\A[ \t]*<{TAG_NAME}[^<>]*>|</{TAG_NAME}>[ \t]*\Z")
+"""Tags around the text of a line."""
 _LOOKED_AT = 24
 _MOST_LINES = 20_000
 _LEAST_PASSAGES = 2
+_MOST_MARKS = 4
+"""Marks that Anthropic and OpenAI take."""
 _IN_BLOCKS = ("introduced", "list", "numbered", "section", "element", "quote")
 
 
@@ -45,6 +59,8 @@ class PassagesLast:
         if role not in _ROLES or not cause.slot.logged or not _adds_nothing(cause):
             return None
         looked = samples[:_LOOKED_AT]
+        if role == "user" and not all(map(_is_single, looked)):
+            return None
         texts = [str.__str__(text) for turn in looked if (text := _first_text(turn, role)) is not None]
         if len(texts) < max(THRESHOLDS.passage_samples, THRESHOLDS.passage_requests * len(looked)):
             return None
@@ -52,17 +68,33 @@ class PassagesLast:
         found = cls(
             role, frozenset(line for line, count in counts.items() if count > THRESHOLDS.passage_often * len(texts))
         )
-        blocks = [text[unit.start : unit.stop] for text in texts if (unit := found.block_of(text)) is not None]
+        blocks = [text[place[0].start : place[0].stop] for text in texts if (place := found.block_of(text)) is not None]
         return found if len(blocks) >= THRESHOLDS.passage_requests * len(texts) and nearly_all_differ(blocks) else None
 
-    def block_of(self, text: str) -> Movable | None:
-        """Return the block of passages; None where a text has none, or what is its own is at several places."""
+    @property
+    def what(self) -> str:
+        """Return what the fix does, in the imperative."""
+        return BEFORE_QUESTION if self.role == "user" else MOVE_PASSAGES
+
+    def block_of(self, text: str) -> tuple[Movable, int] | None:
+        """Return the block of passages, and before what it goes; None where a text has none, or what is its own is at several
+        places.
+        """
         places = [place for place in lines_with_places(text) if text[slice(*place)].strip()]
         own = [at for at, place in enumerate(places) if text[slice(*place)].rstrip() not in self.common]
+        end = len(text.rstrip("\r\n"))
+        if self.role == "user":
+            question = self._question(text, places, own)
+            if question is None:
+                return None
+            own = [at for at in own if at < question]
+            before = places[question - 1]
+            end = before[0] if leads_over(text[slice(*before)]) else places[question][0]
+            end = len(text[:end].rstrip("\r\n"))
         if not own:
             return None
         span = places[own[0] : own[-1] + 1]
-        said = [text[slice(*place)] for place in span]
+        said = [_TAGS.sub("", text[slice(*place)]) for place in span]
         passages = sum(is_sentence(line) for line in said)
         if (
             len(said) < _LEAST_PASSAGES
@@ -72,25 +104,70 @@ class PassagesLast:
             return None
         start, stop = span[0][0], span[-1][1]
         unit = movable_unit(text, start, stop, [(start, stop)], common=self.common)
-        if not isinstance(unit, Movable) or unit.kind not in _IN_BLOCKS or not text[: unit.start].strip():
+        if self.role == "user":
+            if not isinstance(unit, Movable):  # constant text of a question is no rule about passages
+                label = begin_of_introduced(text, start)
+                unit = Movable(start if label is None else label, stop, "introduced")
+        elif not isinstance(unit, Movable) or unit.kind not in _IN_BLOCKS or not text[: unit.start].strip():
             return None
-        return unit if len(text[unit.stop :].strip()) >= THRESHOLDS.passage_gain else None
+        return (unit, end) if len(text[unit.stop : end].strip()) >= THRESHOLDS.passage_gain else None
+
+    def _question(self, text: str, places: Sequence[tuple[int, int]], own: Sequence[int]) -> int | None:
+        """Return the number of the first line after the last long constant text: the question begins there."""
+        for before, after in reversed(list(pairwise(own))):
+            if len(text[places[before][1] : places[after][0]].strip()) >= THRESHOLDS.passage_gain:
+                return after
+        return None
 
     def __call__(self, turn: Turn) -> Turn:
-        def change(text: str) -> str:
-            plain = str.__str__(text)
-            unit = self.block_of(plain)
-            if unit is None:
-                return text
-            end = len(plain.rstrip("\r\n"))
-            return units_last(Traced(text), parted_at(plain, [unit], end), end)
+        changed: dict[tuple[int | None, int | None], str] = {}
+        heads: dict[tuple[int | None, int | None], int] = {}
+        for at in texts_of(turn):
+            plain = str.__str__(at.text)
+            if at.role != self.role or (found := self.block_of(plain)) is None:
+                continue
+            unit, end = found
+            moved = units_last(Traced(at.text), parted_at(plain, [unit], end), end)
+            if moved != plain:
+                changed[at.message, at.part] = moved
+                heads[at.message, at.part] = str.__str__(moved).index(plain[unit.start : unit.stop].strip())
+        after = with_texts(turn, changed)
+        marks = marks_in(turn)
+        if self.role != "user" or not changed or not 0 < marks < _MOST_MARKS:
+            return after
+        return _with_marked_heads(after, heads)
 
-        return map_texts(turn, change, {self.role})
+
+def _with_marked_heads(turn: Turn, heads: Mapping[tuple[int | None, int | None], int]) -> Turn:
+    """Return the turn with a mark after the constant text of each message: only the end of a block can be marked."""
+    blocks = [block for message in turn.messages or () for block in (message, *_parts(message))]
+    mark = next((marks for block in (*(turn.tools or ()), *blocks) if (marks := marks_on(block))), {})
+    messages = list(turn.messages or ())
+    for (number, part), length in heads.items():
+        if number is None:
+            continue
+        message = messages[number]
+        parts = _parts(message) or [{"type": "text", "text": message["content"]}]
+        block = parts[part or 0]
+        text = Traced(block["text"])
+        two = {**without_marks(block), "text": text[:length], **mark}, {**block, "text": text[length:]}
+        messages[number] = {**message, "content": [*parts[: part or 0], *two, *parts[(part or 0) + 1 :]]}
+    return turn.with_messages(messages)
+
+
+def _parts(message: Message) -> list[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list) else []
 
 
 def _adds_nothing(cause: SlotCause) -> bool:
     """Return whether a cause says no more than that text differs, or is a number of what was looked up."""
     return cause.kind is OPTIONAL or cause.kind.code in (KV105.code, KV113.code, KV201.code)
+
+
+def _is_single(turn: Turn) -> bool:
+    """Return whether a request is no turn of a longer conversation: what a user said there is sent again as it was."""
+    return sum(role_of(message) not in INSTRUCTIONS for message in turn.messages or ()) == 1
 
 
 def _first_text(turn: Turn, role: str) -> str | None:

@@ -66,6 +66,8 @@ class Advice:
     proof: RunResult | None = None
     tried: frozenset[Tier] = frozenset()
     """The tiers of all fixes that were tried: with only these allowed, the advice is the same."""
+    idle: Sequence[Fix] = ()
+    """What was piled up in groups in which nothing is kept: together it won nothing."""
 
     def after(self, followed: Advice) -> Advice:
         """Return this advice with the steps of the one that was followed first; the others are left to do."""
@@ -156,7 +158,8 @@ class Advisor:
         first = [chain[0] for name, chain in piled.items() if not kept.get(name)]
         stuck = [StuckCause(fix.cause, fix) for fix in first if fix.cause is not None]
         left = [*stuck, *self._not_handled(kept, stuck)]
-        return Advice(steps, left, proof, frozenset(self._pile.tried))
+        idle = [fix for name, chain in piled.items() if not kept.get(name) for fix in chain]
+        return Advice(steps, left, proof, frozenset(self._pile.tried), idle)
 
     def _piled(self) -> dict[str, Chain]:
         """Return for each group a fix of its costliest cause, then of what is costliest with that fix, and so on."""

@@ -22,16 +22,17 @@ _SAID = "put shared text before it: it is {what} in {article} {role} message, wh
 SEND_THE_SAME = "send the same text each time, or move it after the shared text"
 
 
-def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan) -> str:
-    """Return the same as for an engine, but where a hosted model caches nothing that is so short."""
+def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan, *, marked: bool) -> str:
+    """Return the same as for an engine, but where a hosted model caches nothing that is so short. `marked`: the provider stores
+    what cache marks end, and those of the log were kept."""
     moved = stuck.tried is not None and stuck.tried.kind.startswith("move")
     tokens = group.prompt_tokens // max(group.requests, 1)
     if moved and plan.hosted and tokens < _OFTEN_LEAST:
         return _HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST)
-    return _advised(stuck)
+    return _advised(stuck, " with the marks of the log" if marked else "")
 
 
-def _advised(stuck: StuckCause) -> str:
+def _advised(stuck: StuckCause, marks: str) -> str:
     """Return what a person may do about a cause that no fix removed; what was not run is not said to be measured."""
     if stuck.tried is None and (stuck.asked or not stuck.advice) and (role := _said_by(stuck.cause)):
         what = "an image or a file" if stuck.cause.kind.key == PART else "text"
@@ -40,7 +41,7 @@ def _advised(stuck: StuckCause) -> str:
         return stuck.advice or (SEND_THE_SAME if stuck.cause.structural else _SPLIT_THE_LINE)
     if stuck.tried.kind.startswith("move"):
         return _AT_THE_END if ends_its_message(stuck) else _MOVED
-    return f"{stuck.tried.what} (tested: no gain)"
+    return f"{stuck.tried.what} (tested: no gain{marks})"
 
 
 def ends_its_message(stuck: StuckCause) -> bool:

@@ -101,6 +101,7 @@ class Teller:
             else:
                 rest = self._of_steps(group, by_hand, all_of_it, told=len(first))
                 found += [*told, *(_by_hand(each, reasons) for each in rest)]
+        hosted = self._result.counts.hosted
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
             cause = self._known(group).get(stuck.cause.slot)
@@ -113,7 +114,7 @@ class Teller:
                 place=place_of(cause, self._locate, self._path),
                 block_size=block_size,
                 severity="info" if stuck.asked or ends_its_message(stuck) else self._severity(cause, group),
-                fix=left_to_do(stuck, group, self._plan),
+                fix=left_to_do(stuck, group, self._plan, marked=bool(hosted is not None and hosted.layouts)),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
         return without_repeated_places([finding for finding in found if finding is not None])

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from kvtool.errors import KvtoolError
 from kvtool.fixes.edits.body_limits import record_refusals
-from kvtool.fixes.edits.record_edits import NotInRecordError, edited_record, same_prompt
+from kvtool.fixes.edits.record_calls import NotInRecordError
+from kvtool.fixes.edits.record_edits import edited_record, same_prompt
 from kvtool.fixes.fix import Fix, combined
+from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.run.run_result import RunResult, money_of
@@ -64,6 +66,18 @@ class OptimizedLog:
     changed: int
     left: Counter[str]
     after: RunResult | None = None
+
+    def wins(self, before: RunResult) -> bool:
+        """Return whether the log with its edits costs less than before, or hits more where no price is known; what a provider
+        refused for the number of its marks wins, too.
+        """
+        hosted = before.counts.hosted
+        if hosted is not None and hosted.too_many_marks:
+            return True
+        cost = self.cost(before)
+        if cost is not None:
+            return Decimal(cost.after) < Decimal(cost.before)
+        return self.after is not None and total_rate(self.after) > total_rate(before)
 
     def cost(self, before: RunResult) -> CostBeforeAfter | None:
         """Return what all requests cost by the rules, before and after; None where no price is known."""

@@ -34,7 +34,7 @@ _WORSE = 0.005
 _LEAST: dict[Tier, float] = {"P2": THRESHOLDS.warning_share, "P3": THRESHOLDS.error_share}
 """What a group's hit rate must win for text to be moved (as much as makes a warning), and to be changed (an error)."""
 _MOST_ROUNDS = 8
-_LOGS = "a log is a record: fix the code that writes it"
+RECORDED = "a log is a record: fix the code that writes it"
 _PROMPTS = "kvtool edits only prompts of a workload file: name them in one"
 _DROPPED = "so kvtool dropped the edit"
 _NO_GAIN = f"the edited files hit no more than before, {_DROPPED}"
@@ -274,7 +274,7 @@ class Optimizer:
         if isinstance(state.source, LogSource):
             origin = steps[-1].cause.origin
             path = "" if origin is None else origin.path
-            return _PROMPTS if path.lower().endswith(PLAIN_SUFFIXES) else _LOGS
+            return _PROMPTS if path.lower().endswith(PLAIN_SUFFIXES) else RECORDED
         groups = dict.fromkeys(step.cause.group for step in steps)
         fixes = [fix for name in groups for fix in steady_first(one.fix for one in steps if one.cause.group == name)]
         edits = edits_for(fixes, state.source)

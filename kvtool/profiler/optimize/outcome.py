@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.findings import place_of
 from kvtool.fixes.fix import Fix, Tier
-from kvtool.profiler.advice.advisor import KeptFix
+from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
-from kvtool.profiler.optimize.optimizer import EditedRuns, needing_consent, optimize
+from kvtool.profiler.optimize.optimizer import RECORDED, EditedRuns, needing_consent, optimize
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.optimize import (
@@ -67,9 +68,11 @@ def optimized(
     found = optimize(runs, tiers)
     forbidden, left = needing_consent(runs, tiers)
     order = request_order(opened, progress, found.before)
-    log, marks, allowed = _log(opened, [each.step for each in found.done], forbidden, progress)
+    idle = _idle(found, runs.first.advised(tiers)) if isinstance(opened.source, LogSource) else []
+    edited = _log(opened, found.before, [each.step for each in found.done], forbidden, idle, progress)
+    log, marks, allowed = edited.log, edited.marks, edited.allowed
     if log is not None and log.after is not None and allowed:
-        found = replace(found, after=log.after)
+        found = replace(found, after=log.after, done=_with_added(found, edited.added, log.after))
     groups = _groups(found)
     sdk = _sdk(opened, log)
     document = OptimizeDocument(
@@ -93,27 +96,95 @@ def optimized(
     return OptimizeOutcome(document, found.files, order, log, sdk)
 
 
+@dataclass(frozen=True, slots=True)
+class _EditedLog:
+    """The log with fixes, with the cheapest marks on top of them, and with the steps that win only with these; `allowed`: none of
+    them needs consent."""
+
+    log: OptimizedLog | None = None
+    marks: CheaperMarks | None = None
+    allowed: bool = True
+    added: Sequence[KeptFix] = ()
+
+
 def _log(
-    opened: Opened, steps: Sequence[KeptFix], forbidden: Sequence[KeptFix], progress: Progress
-) -> tuple[OptimizedLog | None, CheaperMarks | None, bool]:
-    """Return the log with the steps, else with those that need consent (False), and with the cheapest cache marks on top."""
+    opened: Opened,
+    before: RunResult,
+    steps: Sequence[KeptFix],
+    forbidden: Sequence[KeptFix],
+    idle: Sequence[KeptFix],
+    progress: Progress,
+) -> _EditedLog:
+    """Return the log with the steps, else with those that need consent, and with the cheapest cache marks on top.
+
+    `idle` are fixes that win nothing with the marks that the log has.
+    """
     if not isinstance(opened.source, LogSource):
-        return None, None, True
-    from kvtool.profiler.optimize.log_marks import cheaper_marks
+        return _EditedLog()
+    from kvtool.profiler.optimize.log_marks import mark_trial
     from kvtool.profiler.optimize.optimized_log import edit_log
 
-    tried = [(fixes, allowed) for fixes, allowed in ((_fixes(steps), True), (_fixes(forbidden), False)) if fixes]
-    for fixes, allowed in tried or [([], True)]:
-        marks = cheaper_marks(opened, fixes, progress)
+    samples = before.find(SampleBook)
+    tried = [(chain, allowed) for chain, allowed in ((steps, True), (forbidden, False)) if chain]
+    for chain, allowed in tried or [((), True)]:
+        fixes, added = _fixes(chain), list[KeptFix]()
+        trial = mark_trial(opened, fixes, progress, samples)
+        marks = None if trial is None else trial.cheaper
+        if trial is not None and idle and allowed:
+
+            def try_marks(more: Sequence[KeptFix], chain: Sequence[KeptFix] = chain) -> CheaperMarks | None:
+                again = mark_trial(opened, _fixes([*chain, *more]), progress, samples)
+                return None if again is None else again.cheaper
+
+            cheaper = _cheaper_with(try_marks, idle, trial.cost if marks is None else marks.cost)
+            if cheaper is not None:
+                marks, added = cheaper
+                fixes = _fixes([*chain, *added])
         marked = None if marks is None else edit_log(opened, [*fixes, marks.fix], progress)
+        marked = marked if marked is not None and marked.wins(before) else None
         if marked is not None and not marked.left:
-            return marked, marks, allowed
+            return _EditedLog(marked, marks, allowed, added)
         log = edit_log(opened, fixes, progress)  # a mark that has no place in a record keeps no other fix from it
-        if log is not None and (marked is None or log.changed > marked.changed):
-            return log, None, allowed
+        if log is not None and log.wins(before) and (marked is None or log.changed > marked.changed):
+            return _EditedLog(log, None, allowed)
         if marked is not None:
-            return marked, marks, allowed
-    return None, None, True
+            return _EditedLog(marked, marks, allowed, added)
+    return _EditedLog()
+
+
+def _idle(found: Optimized, advice: Advice) -> list[KeptFix]:
+    """Return the fixes that were tried and won nothing, with the rates of their groups as they are."""
+    rates = {group.name: group.hit_rate for group in found.before.ledger.totals()}
+    return [KeptFix(fix, fix.cause, *(rates[fix.cause.group],) * 4) for fix in advice.idle if fix.cause is not None]
+
+
+def _cheaper_with(
+    try_marks: Callable[[Sequence[KeptFix]], CheaperMarks | None], idle: Sequence[KeptFix], cost: Decimal
+) -> tuple[CheaperMarks, list[KeptFix]] | None:
+    """Return marks that cost less than `cost` with the fewest of these fixes, and those; None where all of them together do not."""
+    from kvtool.profiler.reported.cheapest_marks import saves_enough
+
+    marks = try_marks(idle)
+    if marks is None or not saves_enough(cost, marks.cost):
+        return None
+    kept = list(idle)
+    for fix in idle[:-1] if len(idle) > 1 else ():
+        fewer = [each for each in kept if each is not fix]
+        other = try_marks(fewer)
+        if other is not None and not saves_enough(other.cost, marks.cost):
+            kept, marks = fewer, other
+    return marks, kept
+
+
+def _with_added(found: Optimized, added: Sequence[KeptFix], after: RunResult) -> list[Done]:
+    """Return the steps with those that win together with the marks, which no file is edited for."""
+    rates = {group.name: group.hit_rate for group in after.ledger.totals()}
+    more = [
+        Done(replace(step, after=rate, alone=rate, predicted=rate), RECORDED, step.before, rate)
+        for step in added
+        for rate in [rates[step.cause.group]]
+    ]
+    return [*found.done, *more]
 
 
 def _fixes(steps: Iterable[KeptFix]) -> list[Fix]:

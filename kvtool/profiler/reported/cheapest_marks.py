@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cached_property
+from functools import cached_property, partial
 
+from kvtool.accounting.caches.breakpoints import block_places
 from kvtool.accounting.caches.mark_plan import MarkPlan, MarkSet, PlacedMark, set_of
 from kvtool.accounting.caches.request_layout import PromptLayout
 from kvtool.accounting.log_clock import moment_of
@@ -16,14 +17,17 @@ from kvtool.accounting.prices.mark_compiler import MarkedKind, compile_marks, pl
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.prices.price_row import Rates
 from kvtool.diagnose.run_findings import KEEP_LONGER, MARK_THE_END
-from kvtool.fixes.fix import Fix, Transform
+from kvtool.fixes.fix import Fix, Transform, combined
 from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.marked_turn import marked_turn
+from kvtool.fixes.moves.shared_heads import SharedHeads
 from kvtool.profiler.run.run_result import RunResult, money_of
+from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.finding import Finding
-from kvtool.results.money import MarkAdvice, MarkPosition, marks_in_words
+from kvtool.results.money import BlockSplit, MarkAdvice, MarkPosition, marks_in_words
 
 KEY = "run:marks"
+SPLIT_KEY = "run:blocks"
 
 Again = Callable[[Sequence[Fix]], RunResult]
 
@@ -37,16 +41,34 @@ class CheaperMarks:
     marks: list[MarkAdvice]
     fix: Fix
     """Puts the marks into the requests."""
-    plan_fix: Fix
+    plan_fixes: list[Fix]
     """The same for runs of the same requests, which need not be read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """Texts that are parted where the shared text ends, and by group at which lines of which blocks."""
+
+    heads: SharedHeads
+    fix: Fix
+    places: Mapping[str, list[BlockSplit]]
 
 
 class MarkTrial:
     """The cheapest marks of a run's requests; a run that was interrupted counts as none."""
 
-    def __init__(self, result: RunResult, book: MoneyBook, again: Again | None, fixes: Sequence[Fix] = ()) -> None:
-        """Create the trial. `again` runs with fixes (None: no trial); `fixes` are those of the run itself."""
+    def __init__(
+        self,
+        result: RunResult,
+        book: MoneyBook,
+        again: Again | None,
+        fixes: Sequence[Fix] = (),
+        samples: SampleBook | None = None,
+    ) -> None:
+        """Create the trial. `again` runs with fixes (None: no trial); `fixes` are those of the run itself, `samples` requests
+        before these."""
         self._result, self._book, self._again, self._fixes = result, book, again, list(fixes)
+        self._samples = samples
 
     @property
     def tries(self) -> bool:
@@ -61,33 +83,82 @@ class MarkTrial:
 
     @cached_property
     def cheaper(self) -> CheaperMarks | None:
-        """Marks that cost less than those that were sent, by another run; None where none do, or the saving is too small."""
+        """Marks that cost less than those that were sent, by another run; None where none do, or the saving is too small.
+
+        A text whose beginning other requests have, too, is parted there where marks then cost less than without.
+        """
         hosted = self._result.counts.hosted
         if self._again is None or hosted is None or not hosted.layouts:
             return None
-        epoch = hosted.rules.epoch
+        found = self._compiled(self._result, None)
+        if (split := self._split()) is not None:
+            run = self._again([*self._fixes, split.fix])
+            parted = None if self._result.partial or run.partial else self._compiled(run, split)
+            self._result.partial = self._result.partial or run.partial
+            cost = self.cost if found is None else found.cost
+            if parted is not None and saves_enough(cost, parted.cost):
+                found = parted
+        if self._result.partial or found is None:
+            return None
+        return found if self.refused or saves_enough(found.before, found.cost) else None
+
+    @property
+    def cost(self) -> Decimal:
+        """What all requests cost with the marks that they have."""
+        return self._book.total[self._book.told].costs.predicted.total
+
+    def _compiled(self, run: RunResult, split: _Split | None) -> CheaperMarks | None:
+        """Return the cheapest marks of a run's requests with what all requests cost with them, by one more run."""
+        hosted = run.counts.hosted
+        if self._again is None or hosted is None or not hosted.layouts:
+            return None
+        layouts, epoch = hosted.layouts, hosted.rules.epoch
 
         def rates_of(layout: PromptLayout) -> Rates | None:
             return self._book.rates_of(layout.call, layout.prompt, moment_of(epoch, layout.use.now))
 
-        kinds = compile_marks(hosted.layouts, rates_of)
+        kinds = compile_marks(layouts, rates_of)
         if not kinds:
             return None
         fix = marks_fix(plan_sets(kinds))
-        run = self._again([*self._fixes, fix])
-        if run.partial:
+        fixes = [fix] if split is None else [split.fix, fix]
+        with_marks = self._again([*self._fixes, *fixes])
+        if with_marks.partial:
             self._result.partial = True
             return None
-        again = money_of(run)
+        again = money_of(with_marks)
         if again is None:
             return None
         before, after = (money.total[money.told].costs for money in (self._book, again))
         if before.requests != after.requests:
             return None
-        if not (self.refused or saves_enough(before.predicted.total, after.predicted.total)):
+        marking = partial(_marking, layouts, plan_sets(kinds))
+        sent = replace(fix, make=marking, plan=None)
+        if split is not None:
+            sent = replace(sent, tier=split.fix.tier, make=lambda: _one_after_another(split.heads, marking()))
+        advice = _advice(kinds, {} if split is None else split.places)
+        return CheaperMarks(before.predicted.total, after.predicted.total, advice, sent, fixes)
+
+    def _split(self) -> _Split | None:
+        """Return how the requests' texts are parted; None where none is."""
+        if self._samples is None:
             return None
-        sent = replace(fix, make=lambda: _marking(hosted.layouts or [], plan_sets(kinds)), plan=None)
-        return CheaperMarks(before.predicted.total, after.predicted.total, _advice(kinds), sent, fix)
+        transform = combined(self._fixes)
+        samples = [transform(turn) for group in self._samples.groups for turn in self._samples.of_group(group)]
+        heads = SharedHeads.learn(samples)
+        if heads is None:
+            return None
+        places: dict[str, list[BlockSplit]] = {}
+        for turn in samples:
+            names = {each.path: each.name for each in block_places(turn)}
+            for at, head in heads.split_texts(turn):
+                message = at.message or 0
+                path = (message,) if at.part is None else (message, "content", at.part)
+                split = BlockSplit(place=names.get(path, ""), line=head.count("\n") + (not head.endswith("\n")))
+                if split.place and split not in places.setdefault(turn.group, []):
+                    places[turn.group].append(split)
+        fix = Fix(SPLIT_KEY, "", "P1", None, "end a block where the shared text ends", make=lambda: heads)
+        return _Split(heads, fix, places)
 
     def proven(self, finding: Finding) -> Finding:
         """Return a finding about prefixes that are not stored, or not for long enough, with the cheapest marks as its fix."""
@@ -132,7 +203,11 @@ def _marking(layouts: Sequence[PromptLayout], sets: Mapping[str, Mapping[int, Ma
     return lambda turn: marked_turn(turn, *marks[turn.name]) if turn.name in marks else turn
 
 
-def _advice(kinds: Sequence[MarkedKind]) -> list[MarkAdvice]:
+def _one_after_another(first: Transform, second: Transform) -> Transform:
+    return lambda turn: second(first(turn))
+
+
+def _advice(kinds: Sequence[MarkedKind], splits: Mapping[str, list[BlockSplit]]) -> list[MarkAdvice]:
     """Return the marks, kinds of one model with the same ones together, most requests first."""
     told: dict[tuple[str, tuple[MarkPosition, ...]], list[MarkedKind]] = {}
     for kind in kinds:
@@ -146,6 +221,9 @@ def _advice(kinds: Sequence[MarkedKind]) -> list[MarkAdvice]:
             requests=sum(kind.requests for kind in of),
             marks=list(positions),
             explicit=of[0].example.rules.implicit,
+            splits=list(
+                dict.fromkeys(split for kind in of for group in kind.groups for split in splits.get(group, ()))
+            ),
         )
         for (model, positions), of in told.items()
     ]

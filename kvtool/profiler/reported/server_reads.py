@@ -21,6 +21,7 @@ from kvtool.engine.request import Ids, Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
 from kvtool.workload.jobs import Job
+from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT
 
 MOST_KEPT = 2_000_000
 """Tokens of requests that are kept to be run again with another cache, a bound on memory."""
@@ -100,8 +101,9 @@ class ServerReads:
         cut = call.incomplete is not None or bool(call.uncounted)
         self._numbers.extend((group, usage.cached, prompt, own, hit, reachable, known, number, cut))
         self._times.extend((began, ended))
-        theirs, ours = self.models.get(call.model or "", (0, 0))
-        self.models[call.model or ""] = theirs + prompt, ours + own
+        if call.incomplete != NO_PROMPT:
+            theirs, ours = self.models.get(call.model or "", (0, 0))
+            self.models[call.model or ""] = theirs + prompt, ours + own
         return True
 
     def _keep(self, job: Job, began: float, ended: float) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.workload.jobs import Job
@@ -33,6 +35,11 @@ class SampleBook(Book):
             return
         kept.append(turn)
         self._characters[turn.group] = _MOST_CHARACTERS - room + _size(turn)
+
+    @property
+    def groups(self) -> Iterable[str]:
+        """The groups of which turns were kept."""
+        return self._turns
 
     def of_group(self, group: str) -> list[Turn]:
         """Return the turns that were kept, in order."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 
 from kvtool.accounting.caches.timed_tree import LONG
 from kvtool.accounting.hosted_models import hosted_model
@@ -23,6 +24,7 @@ from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
 from kvtool.profiler.reported.one_key import one_key_fix
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
+from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.what_if.prompt_changes import edit_command
 from kvtool.results.choices import ChangeKind
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
@@ -115,10 +117,11 @@ class _HostedTable:
         calls = self._calls()
         yield from self._prompts()
         if layouts:
-            trial = MarkTrial(self._today, self._book, lambda fixes: self._runs.priced("trying marks", fixes))
+            again = partial(self._runs.priced, "trying marks")
+            trial = MarkTrial(self._today, self._book, again, samples=self._today.find(SampleBook))
             if (cheaper := trial.cheaper) is not None and any(advice.marks for advice in cheaper.marks):
                 does = marks_in_words(cheaper.marks)
-                yield _Change("marks", "cheapest marks", _told(does), [cheaper.plan_fix])
+                yield _Change("marks", "cheapest marks", _told(does), cheaper.plan_fixes)
             else:
                 self._lack("other marks", "No other placement of cache marks costs less")
             if all(each.rules.needs_mark for each in layouts):

@@ -13,7 +13,7 @@ from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.patch import put_patch
 from kvtool.report.terminal.profile_blocks.breakpoints import print_breakpoints
 from kvtool.results.documents.optimize import DoneStep, EditedLog, GroupRates, OptimizeDocument, Step
-from kvtool.results.money import marks_in_words
+from kvtool.results.money import marks_in_words, tier_of_marks
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
@@ -44,7 +44,7 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
     if document.marks:
         put(console)
         told = marks_in_words(document.marks).replace("the places below", "the places that kvtool profile names")
-        _told(console, f"Cache marks [P0]: {sanitize(told, ascii_only=plain)}.", "bold")
+        _told(console, f"Cache marks [{tier_of_marks(document.marks)}]: {sanitize(told, ascii_only=plain)}.", "bold")
     if document.breakpoints is not None:
         print_breakpoints(console, document.breakpoints, plain=plain)
     patch = unified_patch(outcome.files)

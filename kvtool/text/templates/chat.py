@@ -112,6 +112,11 @@ class ChatTemplate:
         """The same template with a clock of its own, or with variables that go before those of a request."""
         return ChatTemplate(self.name, self.source, self._tokens, clock=clock, extra={**self._extra, **(extra or {})})
 
+    @property
+    def by_message(self) -> bool:
+        """Return whether it writes tools, then each message, whatever is before and after it, then the beginning of the answer."""
+        return self.name == HOSTED_TEMPLATE and not self._extra
+
     @classmethod
     def load(cls, path: str | None, tokenizer: Tokenizer) -> ChatTemplate:
         """The template of a file, else the tokenizer's own, else one of ours: for Tekken's control tokens, or ChatML."""

@@ -70,6 +70,8 @@ class Cuts:
     offset: int = 0
     inside: re.Pattern[str] | None = None
     controls: re.Pattern[str] | None = None
+    reach: int = 1
+    """Characters from a cut on that decide whether it is one."""
 
     def starts(self, text: str) -> list[int]:
         """The first characters of the pieces of `text`, in order; `[0]` where it cannot be cut, `[]` where it is empty."""
@@ -106,32 +108,33 @@ def find_cuts(spec: Mapping[str, object]) -> Cuts:
     if any(entry.get(flag) for entry in added for flag in ("lstrip", "rstrip", "single_word")):
         return Cuts()
     pre_tokenizer = spec.get("pre_tokenizer")
-    controls = _control_tokens(added) if _is_local(pre_tokenizer) else None
+    chosen = _control_tokens(added) if _is_local(pre_tokenizer) else []
+    controls = re.compile("|".join(map(re.escape, chosen))) if 0 < len(chosen) <= _MAX_CONTROLS else None
+    reach = max(map(len, chosen), default=1)
     kind = _pattern_kind(pre_tokenizer) if _is_nfc(spec.get("normalizer")) else None
     contents = [str(entry.get("content", "")) for entry in added]
     if kind is None or any("\n" in content or "\r" in content for content in contents):
-        return Cuts(controls=controls)
+        return Cuts(controls=controls, reach=reach)
     # A cut after a digit or before a space lies inside an added token only if that holds such a pair itself.
     inside = None if any(_INSIDE_LINE.search(f"x{content}") for content in contents) else _INSIDE_LINE
     if kind == "gpt2":
-        return Cuts(_BEFORE_NEWLINE, 0, inside, controls)
-    return Cuts(_AFTER_NEWLINE, 1, inside, controls)
+        return Cuts(_BEFORE_NEWLINE, 0, inside, controls, reach)
+    return Cuts(_AFTER_NEWLINE, 1, inside, controls, reach)
 
 
-def _control_tokens(added: Sequence[Mapping[str, object]]) -> re.Pattern[str] | None:
-    """Matches control tokens, at which a text is always cut.
+def _control_tokens(added: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return control tokens, at which a text is always cut.
 
     One that begins with a character that no added token has further inside cannot lie within another match: at each place
     where it is written, some added token begins. Reserved ones, which have a number, are left out: hundreds, and never used.
     """
     contents = [str(entry.get("content", "")) for entry in added]
     inner = set("".join(content[1:] for content in contents))
-    chosen = [
+    return [
         content
         for entry, content in zip(added, contents, strict=True)
         if content and content[0] not in inner and entry.get("normalized") is False and not _DIGIT.search(content)
     ]
-    return re.compile("|".join(map(re.escape, chosen))) if 0 < len(chosen) <= _MAX_CONTROLS else None
 
 
 def _is_local(pre_tokenizer: object) -> bool:

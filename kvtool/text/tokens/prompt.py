@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,17 @@ Spans = npt.NDArray[np.int32]
 """The first character and the end of each token of a text `[tokens, 2]`."""
 Offsets = Callable[[str, Ids | None], Spans]
 """What says the characters of each token of a piece of text: see `Prompt`."""
+Note = TypeVar("Note")
+
+
+class Continued(NamedTuple):
+    """The prompt `before` of the same conversation: so many messages (the same objects), characters and tokens at its front are
+    those of this one."""
+
+    before: Prompt
+    messages: int
+    chars: int
+    tokens: int
 
 
 @dataclass(slots=True)
@@ -32,6 +44,15 @@ class Prompt:
     char_starts: list[int] | None = None
     token_starts: list[int] | None = None
     offsets: Offsets | None = None
+    continued: Continued | None = field(default=None, compare=False, repr=False)
+    """Its conversation so far, as long as it is the latest prompt of it."""
+    notes: dict[type, object] = field(default_factory=dict, compare=False, repr=False)
+    """What was found out of it and is to be used for the next prompt of its conversation, by its class."""
+
+    def note_before(self, kind: type[Note]) -> tuple[Note, Continued] | None:
+        """Return what was noted of the prompt that this one continues; None where there is nothing."""
+        found = None if self.continued is None else self.continued.before.notes.get(kind)
+        return (found, self.continued) if self.continued is not None and isinstance(found, kind) else None
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -167,6 +168,25 @@ class Tokenizer:
         if isinstance(text, Traced):
             return Prompt(ids, text, starts, token_starts, self.offsets)
         return Prompt(ids)
+
+    def encode_continued(self, text: Traced, before: Prompt, shared: int) -> tuple[Prompt, int, int]:
+        """Return the prompt of a text without special tokens that begins with the first `shared` characters of another such
+        prompt's; and how many characters and tokens at its front are taken from there."""
+        starts, token_starts = before.char_starts, before.token_starts
+        assert starts is not None
+        assert token_starts is not None
+        kept = bisect_right(starts, shared - self._cuts.reach) - 1
+        if kept <= 0:
+            return self.encode(text, add_special_tokens=False), 0, 0
+        chars, tokens = starts[kept], token_starts[kept]
+        plain = str.__getitem__(text, slice(chars, None))
+        new = self._cuts.starts(plain)
+        arrays = self._pieces(plain, new)
+        own = list(accumulate(map(len, arrays), initial=tokens))
+        own.pop()
+        ids = np.concatenate([before.ids[:tokens], *arrays])
+        prompt = Prompt(ids, text, starts[:kept] + [chars + at for at in new], token_starts[:kept] + own, self.offsets)
+        return prompt, chars, tokens
 
     def encode_ids(self, text: str) -> Ids:
         """The ids `[n]` of a text alone, without the tokens that begin or end a prompt."""

@@ -26,9 +26,9 @@ def test_breakpoints_by_hand(byte_tokenizer: Tokenizer) -> None:
     """Ten requests with one system block and a question of their own: written once, read nine times."""
     plan = plan_breakpoints("g", turns(*(f"question {n}" for n in range(10))), byte_tokenizer, 4)
     assert plan is not None
-    own = len("\nuser: question 1")
+    own = len("\nuser:\nquestion 1")
     rest = plan.cost.no_caching - 10 * SYSTEM
-    assert rest == 10 * (own + len("\nassistant:"))
+    assert rest == 10 * (own + len("\nassistant:\n"))
     assert plan.best.where == ["after system[-1]"]
     assert (plan.best.after_blocks, plan.best.last_message) == ([1], False)
     assert plan.cost.best == pytest.approx(1.25 * SYSTEM + 9 * 0.1 * SYSTEM + rest)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -52,3 +53,182 @@ def test_five_marks_become_what_the_provider_takes(in_folder: Command) -> None:
     assert found["marks"]
     for record in written:
         assert refusals(record.get("request", record)) == []
+
+
+def split_by_hand(text: str, at: int) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text[:at], "cache_control": MARK}, {"type": "text", "text": text[at:]}]
+
+
+@pytest.mark.parametrize(("seed", "form"), [(21, "text"), (22, "marked"), (23, "followed"), (24, "question")])
+def test_a_block_is_split_where_its_shared_text_ends(in_folder: Command, seed: int, form: str) -> None:
+    """Passages at the end of a marked text, of one among others, or of what is asked: as cheap as parted by hand, at that line."""
+    r = random.Random(seed)
+    records = HostedLog("anthropic", seed, (), {}, sessions=9, gap=r.choice([20, 60])).bodies()
+    by_hand = []
+    for record in records:
+        body = record.get("request", record)
+        system = body["system"]
+        rules = system if isinstance(system, str) else system[0]["text"]
+        found = "\n".join(f"Passage {n}: {r.getrandbits(300):x}" for n in range(r.randint(2, 6)))
+        text = f"{rules}\n\nFound today:\n{found}"
+        at = text.index("Passage")
+        better = json.loads(json.dumps(record))
+        other = better.get("request", better)
+        if form == "question":
+            body["system"], other["system"] = "You help.", "You help."
+            body["messages"][-1]["content"], other["messages"][-1]["content"] = text, split_by_hand(text, at)
+        else:
+            last = [{"type": "text", "text": "Answer in English."}] if form == "followed" else []
+            block = {"type": "text", "text": text, **({"cache_control": MARK} if form == "marked" else {})}
+            body["system"] = text if form == "text" else [block, *last]
+            other["system"] = [*split_by_hand(text, at), *last]
+        by_hand.append(better)
+    Path("hand.jsonl").write_text("".join(json.dumps(record) + "\n" for record in by_hand))
+    found, written = optimized(in_folder, records)
+    place = "messages[0].content[0]" if form == "question" else "system[0]"
+    assert [(split["place"], split["line"]) for split in found["marks"][0]["splits"]] == [(place, at_line(text, at))]
+    assert cost(in_folder, "better.jsonl") <= cost(in_folder, "hand.jsonl") * Decimal("1.01")
+    assert Decimal(found["edited_log"]["cost"]["after"]) == cost(in_folder, "better.jsonl")
+    for record, edited in zip(records, written, strict=True):
+        assert all_text(record) == all_text(edited)
+        assert refusals(edited.get("request", edited)) == []
+
+
+def at_line(text: str, at: int) -> int:
+    return text[:at].count("\n")
+
+
+def all_text(value: Any) -> str:
+    if isinstance(value, dict):
+        return "".join(
+            all_text(each)
+            for name, each in value.items()
+            if name in ("request", "system", "messages", "content", "text")
+        )
+    return "".join(map(all_text, value)) if isinstance(value, list) else value if isinstance(value, str) else ""
+
+
+def test_keys_of_tools_are_written_in_one_order(in_folder: Command) -> None:
+    r = random.Random(31)
+    records = HostedLog("anthropic", 31, ("system",), {}, sessions=8, tools=3).bodies()
+
+    def shuffled(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: shuffled(value[name]) for name in r.sample(list(value), len(value))}
+        return [shuffled(each) for each in value] if isinstance(value, list) else value
+
+    fields = {f"field_{n}": {"type": "string", "description": f"Says what field {n} is for."} for n in range(6)}
+    for record in records:
+        for tool in record.get("request", record)["tools"]:
+            tool["input_schema"] = {"type": "object", "properties": fields, "required": ["field_1"]}
+    steady = [json.dumps(record.get("request", record)["tools"], sort_keys=True) for record in records]
+    for record in records:
+        body = record.get("request", record)
+        body["tools"] = shuffled(body["tools"])
+    found, written = optimized(in_folder, records)
+    assert [step["code"] for step in found["steps"]] == ["KV112"]
+    assert [json.dumps(record.get("request", record)["tools"], sort_keys=True) for record in written] == steady
+    assert len({json.dumps(record.get("request", record)["tools"]) for record in written}) == 1
+    assert found["hit_rate"]["before"] < 0.2 < 0.8 < found["hit_rate"]["after"]
+    _, out, _ = in_folder("optimize", "log.jsonl")
+    assert "+with keys in alphabetical order" in out
+
+
+def _called(form: str, number: int, arguments: dict[str, Any]) -> dict[str, Any]:
+    match form:
+        case "anthropic":
+            return {
+                "role": "assistant",
+                "content": [{"type": "tool_use", "id": f"t{number}", "name": "look", "input": arguments}],
+            }
+        case "openai":
+            inner = {"name": "look", "arguments": json.dumps(arguments)}
+            return {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": f"t{number}", "type": "function", "function": inner}],
+            }
+        case _:
+            return {"role": "model", "parts": [{"functionCall": {"name": "look", "args": arguments}}]}
+
+
+def _result(form: str, number: int, text: str) -> dict[str, Any]:
+    match form:
+        case "anthropic":
+            return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{number}", "content": text}]}
+        case "openai":
+            return {"role": "tool", "tool_call_id": f"t{number}", "content": text}
+        case _:
+            return {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"result": text}}}]}
+
+
+@pytest.mark.parametrize("form", ["anthropic", "openai", "gemini"])
+def test_calls_are_replayed_with_their_keys_in_one_order(in_folder: Command, form: str) -> None:
+    """An agent that writes the arguments of earlier calls anew, each time in another order: the written log has one order."""
+    r = random.Random(form)
+    rules = HostedLog("openai", 5, (), {}).bodies()[0]["messages"][0]["content"]
+    records, calls = [], []
+    for number in range(8):
+        calls.append(({f"key_{key}": f"{r.getrandbits(160):x}" for key in range(4)}, f"{r.getrandbits(400):x}"))
+        talk = [
+            each
+            for at, (arguments, text) in enumerate(calls)
+            for each in (_called(form, at, dict(r.sample(list(arguments.items()), 4))), _result(form, at, text))
+        ]
+        if form == "gemini":
+            asked: Any = {"role": "user", "parts": [{"text": "Find the order."}]}
+            body = {
+                "model": "gemini-2.5-pro",
+                "contents": [asked, *talk],
+                "systemInstruction": {"parts": [{"text": rules}]},
+            }
+        elif form == "openai":
+            head = [{"role": "system", "content": rules}, {"role": "user", "content": "Find the order."}]
+            body = {"model": "gpt-4o", "messages": [*head, *talk]}
+        else:
+            talk[-1]["content"][-1]["cache_control"] = MARK
+            body = {
+                "model": "claude-sonnet-5",
+                "system": rules,
+                "messages": [{"role": "user", "content": "Go."}, *talk],
+            }
+        records.append({"timestamp": 1_790_000_000 + 30 * number, "session_id": "s", "request": body})
+    found, written = optimized(in_folder, records)
+    assert [step["code"] for step in found["steps"]] == ["KV112"]
+    assert found["hit_rate"]["before"] < found["hit_rate"]["after"]
+    assert len({json.dumps(_talk(record)) for record in written[2:]}) == 1
+    assert len({json.dumps(_talk(record)) for record in records[2:]}) > 1
+
+
+def _talk(record: dict[str, Any]) -> list[Any]:
+    body = json.loads(json.dumps(record["request"]).replace(', "cache_control": {"type": "ephemeral"}', ""))
+    talk: list[Any] = body.get("contents") or body["messages"]
+    return talk[:4]
+
+
+def test_a_block_moves_where_only_other_marks_make_it_worth_it(in_folder: Command) -> None:
+    """A mark ends the system text alone, and the first message changes: neither a mark after it nor its move wins by itself."""
+    r = random.Random(41)
+    records = HostedLog("anthropic", 41, ("system",), {}, rules=60, sessions=1, turns=5, gap=20).bodies()
+    for record in records:
+        body = record.get("request", record)
+        memory = f"<memory>\nLast order: {r.getrandbits(60):x}\nName: {r.getrandbits(60):x}\n</memory>\n\n"
+        for message in body["messages"]:
+            message["content"][0]["text"] += " " + "Please check this order, and say what is next. " * 25
+        body["messages"][0]["content"][0]["text"] = memory + body["messages"][0]["content"][0]["text"]
+    _, out, _ = in_folder("optimize", written_as(records), "--json")
+    assert json.loads(out)["steps"] == []
+    code, out, err = in_folder("optimize", "log.jsonl", "--allow", "P2", "-o", "better.jsonl", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert [step["code"] for step in found["steps"]] == ["KV144"]
+    assert any(mark["place"].startswith("messages") for mark in found["marks"][0]["marks"])
+    cost_after = cost(in_folder, "better.jsonl")
+    assert Decimal(found["edited_log"]["cost"]["after"]) == cost_after < cost(in_folder, "log.jsonl") * Decimal("0.9")
+    rate = found["edited_log"]["hit_rate"]["after"]
+    assert [step["files_hit_rate"]["after"] for step in found["steps"]] == [rate]
+
+
+def written_as(records: list[dict[str, Any]]) -> str:
+    Path("log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    return "log.jsonl"

@@ -81,6 +81,16 @@ OPENINFERENCE = {
     "llm.input_messages.1.message.content": QUESTION,
     "llm.token_count.prompt": 120,
 }
+VENDOR = {
+    "anthropic": {"usage": {"input_tokens": 20, "cache_read_input_tokens": 64, "cache_creation_input_tokens": 36}}
+}
+VERCEL_4 = {
+    "ai.operationId": "ai.streamText.doStream",
+    "ai.model.id": "claude-sonnet-4-5",
+    "ai.prompt.messages": json.dumps(MESSAGES),
+    "ai.usage.promptTokens": 20,
+    "ai.response.providerMetadata": json.dumps(VENDOR),
+}
 VERCEL = {
     "ai.operationId": "ai.streamText.doStream",
     "ai.model.id": "gpt-5.5",
@@ -89,7 +99,7 @@ VERCEL = {
 }
 
 
-@pytest.mark.parametrize("attributes", [GENAI, INDEXED, OPENINFERENCE, VERCEL])
+@pytest.mark.parametrize("attributes", [GENAI, INDEXED, OPENINFERENCE, VERCEL, VERCEL_4])
 def test_each_convention_of_spans_is_read(tmp_path: Path, attributes: dict[str, Any]) -> None:
     others = [
         span("r", {"openinference.span.kind": "RETRIEVER", "input.value": QUESTION}),
@@ -102,6 +112,7 @@ def test_each_convention_of_spans_is_read(tmp_path: Path, attributes: dict[str, 
     assert [row["messages"] for row in rows] == [WANTED] * 3
     assert [row["time"] - START for row in rows] == pytest.approx([0, 1, 2], abs=0.01)
     assert rows[0]["prompt_tokens"] == 120
+    assert rows[0].get("cached_tokens") == (64 if attributes in (GENAI, VERCEL_4) else None)
     assert source.left_out.counts == {"retriever span": 1, "other span": 1, "embedding": 1, "agent span": 1}
     lines = write(tmp_path / "b.jsonl", [otlp(each) for each in (*others, *calls)])
     assert read(lines)[0] == rows
@@ -272,17 +283,65 @@ def test_langfuse_counts_are_those_of_its_total(
     assert found.output == output + (reasoning if thought else 0)
 
 
+GEMINI = {
+    "config": {"system_instruction": SYSTEM},
+    "contents": [{"role": "user", "parts": [{"text": QUESTION}]}],
+}
+CALLED = [
+    *MESSAGES,
+    {"type": "function_call", "call_id": "c", "name": "hours", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c", "output": "10-18"},
+]
+
+
+@pytest.mark.parametrize("dumped", [False, True], ids=["object", "text"])
 @pytest.mark.parametrize(
-    "value", [MESSAGES, {"messages": MESSAGES}, json.dumps(MESSAGES), json.dumps({"messages": MESSAGES})]
+    "value",
+    [
+        MESSAGES,
+        {"messages": MESSAGES},
+        {"args": [MESSAGES]},
+        {"args": [], "kwargs": {"messages": MESSAGES}},
+        GEMINI,
+        CALLED,
+    ],
 )
-def test_langfuse_inputs_have_many_forms(tmp_path: Path, value: Any) -> None:
+def test_langfuse_inputs_have_many_forms(tmp_path: Path, value: Any, dumped: bool) -> None:
+    """Alone, in a trace of the API and in one that its web page downloaded, whatever framework called the model."""
     around = {"id": "t1", "sessionId": "s", "timestamp": "2026-02-02T02:40:00Z"}
     span = {"id": "s1", "traceId": "t1", "type": "SPAN", "input": "the same again"}
-    trace = {**around, "observations": [span, langfuse(input=value)]}
-    for records in ([trace], [span, langfuse(input=value)]):
+    call = langfuse(input=json.dumps(value) if dumped else value)
+    trace, downloaded = {**around, "observations": [span, call]}, {"trace": around, "observations": [span, call]}
+    for records in ([trace], [downloaded], [span, call]):
         rows, source = read(write(tmp_path / "log.jsonl", records))
-        assert [row["messages"] for row in rows] == [WANTED]
+        assert [row["messages"][:2] for row in rows] == [WANTED]
+        assert len(rows[0]["messages"]) == len(WANTED) + 2 * (value is CALLED)
         assert source.left_out.counts == {"other span": 1}
+
+
+def test_tools_that_langfuse_has_as_messages_are_tools(tmp_path: Path) -> None:
+    behind = [
+        {"role": "tool", "content": {"type": "function", "function": {"name": name}}} for name in ("hours", "loans")
+    ]
+    log = write(tmp_path / "log.jsonl", [langfuse(input=[*MESSAGES, *behind])])
+    turn = read_record(json.loads(Path(log).read_text()), Where(log))[1][0].turns[0]
+    assert [each["function"]["name"] for each in turn.tools or ()] == ["hours", "loans"]
+    assert [each["role"] for each in turn.messages or ()] == ["system", "user"]
+
+
+def test_a_generation_around_another_is_the_same_request(tmp_path: Path) -> None:
+    outer = langfuse(id="o", input={"prompt": QUESTION}, usageDetails={"input": 120})
+    inner = langfuse(id="i", parentObservationId="o", input=MESSAGES, usageDetails={"input": 120})
+    other = langfuse(id="x", parentObservationId="elsewhere", input=MESSAGES)
+    for records in ([outer, inner, other], [{"trace": {"id": "t1"}, "observations": [inner, outer, other]}]):
+        rows, source = read(write(tmp_path / "log.jsonl", records))
+        assert [row["messages"] for row in rows] == [WANTED, WANTED]
+        assert source.left_out.counts == {"span around another of the same call": 1}
+
+
+def test_a_system_text_beside_a_prompt_is_before_it(tmp_path: Path) -> None:
+    rows, _ = read(write(tmp_path / "log.jsonl", [{"model": "llama3", "prompt": QUESTION, "system": SYSTEM}]))
+    assert [row["messages"] for row in rows] == [WANTED]
 
 
 def test_langsmith_reads_openais_form_and_child_runs(tmp_path: Path) -> None:

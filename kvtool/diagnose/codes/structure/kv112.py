@@ -15,7 +15,10 @@ KV112 = CodeEntry(
     why="A parser ignores the order of keys. The cache compares text, so it does not.",
     before='json.dumps(schema)\n{"type": "object", "name": "search"}\n{"name": "search", "type": "object"}',
     after='json.dumps(schema, sort_keys=True)\n{"name": "search", "type": "object"}',
-    remedies=(CodeRemedy("write keys in sorted order", "P1"),),
+    remedies=(
+        CodeRemedy("write keys in sorted order", "P1"),
+        CodeRemedy("send tool calls back as the model wrote them", "P3"),
+    ),
     ignore="One place builds the object, always in one order.",
     wins=("cosmetic", "displaced"),
     varies="order",

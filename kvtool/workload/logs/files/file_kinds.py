@@ -52,11 +52,12 @@ _KNOWN = (
     _Known("written-lines", "servers.wrapped_lines", objects=True),
     _Known("vllm-log", "servers.vllm_log"),
     _Known("sglang-log", "servers.sglang_log"),
+    _Known("llama-log", "servers.usage_records"),
+    _Known("ollama-log", "servers.usage_records"),
     _Known("sonnet", "evaluations.vllm_bench", texts=True),
     _Known("inspect-ai", "evaluations.inspect_ai", start=b"PK\x03\x04"),
     _Known("aider-chat", "agents.aider", texts=True),
     _Known("aider", "agents.aider", texts=True),
-    _Known("unread", "unread"),
     _Known("table", "tables"),
 )
 

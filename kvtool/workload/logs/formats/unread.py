@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import io
-import re
 import tomllib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.json_stream import RawRecord
-from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.records.record import Record
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, RecordFormat
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadShape:
-    """A shape of files: names of their fields or columns, or a pattern of their text."""
+    """A shape of files: names of their fields or columns."""
 
     message: str
     hint: str
     fields: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    line: str = ""
     left_out: str = ""
 
 
@@ -70,24 +64,4 @@ def fits(fields: Fields) -> bool:
     return shape_of(fields) is not None
 
 
-def begins(head: bytes, path: str) -> bool:
-    """Return whether a text is of a tool whose files are not read."""
-    del path
-    return _text_shape(head) is not None
-
-
-def refuse(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
-    """Raise what the text is."""
-    del file
-    shape = _text_shape(reader.peek(1 << 16))
-    assert shape is not None
-    raise KvtoolError(shape.message, hint=shape.hint, place=Place(path))
-
-
-def _text_shape(head: bytes) -> UnreadShape | None:
-    text = head.decode(errors="replace")
-    return next((each for each in unread_shapes() if each.line and re.search(each.line, text, re.MULTILINE)), None)
-
-
 FORMAT = RecordFormat("unread", "fields of files that contain no sent prompts", fits, read)
-FILE_KINDS = (FileKind("unread", "lines of files that contain no sent prompts", begins, refuse),)

@@ -71,7 +71,7 @@ class GroupSample:
     @property
     def enough(self) -> bool:
         """Return whether no more are wanted."""
-        return self.records >= SAMPLE or self._bytes >= SAMPLE_BYTES
+        return self._word == FILE or self.records >= SAMPLE or self._bytes >= SAMPLE_BYTES
 
     def add(self, entry: LogEntry) -> None:
         self.records += 1

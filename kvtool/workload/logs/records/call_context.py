@@ -20,6 +20,7 @@ _CONTENTS = frozenset(
     ("messages", "contents", "prompt", "input", "system", "systemInstruction", "instructions", "response")
 )
 _OF_ANSWERS = frozenset(("choices", "output", "content", "candidates", "usage", "usageMetadata"))
+_OF_ITEMS = frozenset(("type", "role"))
 _OF_CALL = ("model", "provider", "tenant", "usage", "end", "first_answer", "status", "cost", "incomplete", "stored")
 
 
@@ -144,19 +145,26 @@ def call_from(
             return prompt(record, value, around) if value else None
         value = parsed
     said = object_of(value)
-    messages = as_messages(value)
+    messages = None if _is_gemini(said) else as_messages(value)
     if messages:
         fields = {**(beside or {}), **{key: each for key, each in said.items() if key not in _CONTENTS}}
         fields["messages"] = messages
         fields["tools"] = as_tools(fields.get("tools") or fields.get("functions"))
         return request(record, _answered(fields, answer), around)
     if isinstance(value, list):
-        said = {"input": value} if value and all(isinstance(each, dict) and "type" in each for each in value) else {}
+        items = bool(value) and all(isinstance(each, dict) and not _OF_ITEMS.isdisjoint(each) for each in value)
+        said = {"input": value} if items else {}  # those of OpenAI's Responses
     if not said:
         return None
     made = Record(_answered({**(beside or {}), **said}, answer), record.where, record.pointer, (), in_text=True)
     found = body(made, around)
     return found if isinstance(found, FoundCall) else None
+
+
+def _is_gemini(said: dict[str, Any]) -> bool:
+    """Return whether a body is one of Gemini's API, whose parts have names of their own."""
+    contents = said.get("contents")
+    return isinstance(contents, list) and any(isinstance(each, dict) and "parts" in each for each in contents)
 
 
 def _answered(fields: dict[str, Any], answer: Any) -> dict[str, Any]:

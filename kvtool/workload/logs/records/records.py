@@ -38,6 +38,8 @@ LISTS = (
 """Fields that hold the records of a file that is one object."""
 
 _PROMPT_KEYS = frozenset(("messages", "prompt", "conversations", "history", "token_ids", "hash_ids", "instructions"))
+_USAGE = "usage"
+"""The format of calls without prompts."""
 _SHOWN_KEYS = 12  # that a message names
 _MAX_DEPTH = 4  # of wrappers in wrappers
 _NOWHERE = Where("")
@@ -223,6 +225,10 @@ def _prompt_objects(record: Record, format_: RecordFormat | None) -> list[tuple[
         mapped = format_.name not in FORMAT_NAMES
         hint = "add --format NAME for a known format, or --on-bad-line skip" if mapped else None
         raise record.error(f"not a {format_.name} record: that format has {format_.shape}", hint=hint)
+    from kvtool.workload.logs.formats.servers.usage_records import lacks_prompt
+
+    if lacks_prompt(record):
+        return [(record, format_named(_USAGE))]
     raise _unknown(record)
 
 

@@ -185,3 +185,34 @@ def test_texts_that_no_repr_writes() -> None:
     assert string_of("'\\d'") == "\\d"
     assert string_of("'a\nb'") is None
     assert items_at("a=1, b='" + "\\'" * 200_000, 0)[0] == {"a": "1"}  # in time that grows with its length
+
+
+@given(
+    calls=st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 999)), min_size=1, max_size=6)
+)
+def test_llama_server_and_ollama_say_what_was_reused(calls: list[tuple[int, int, int]], tmp_path_factory: Any) -> None:
+    """Of llama-server the computed tokens of each prompt are written, of Ollama the reused ones; calls of two slots interleave."""
+    folder = tmp_path_factory.mktemp("logs")
+    rows, ollama, expected = ["srv  params_from_: Chat format: x"], [], []
+    for number, (new, reused, answer) in enumerate(calls):
+        prompt, slot = new + reused, f"id {number % 2:2} | task {number} |"
+        begun = f"slot update_slots: {slot} new prompt, n_ctx_slot = 1, n_keep = 0, task.n_tokens = {prompt}"
+        rows += [begun, f"slot update_slots: {slot} n_past = {reused}, pos_min = 1", f"slot print_timing: {slot}"]
+        rows += [f"prompt eval time =   {new}.0 ms / {new:5} tokens ( 1.0 ms per token, 9.0 tokens per second)"]
+        rows += [f"       eval time =   {new}.0 ms / {answer:5} tokens ( 1.0 ms per token, 9.0 tokens per second)"]
+        front = f"time=2026-02-02T09:00:{number:02}.240Z level=DEBUG source=cache.go:142"
+        ollama += [f'{front} msg="loading cache slot" id=0 cache=9 prompt={prompt} used={reused} remaining={new}']
+        expected.append((prompt, reused))
+    read = Read(text(folder / "llama.log", *rows))
+    assert [(usage.prompt, usage.cached) for call in read.of("call") if (usage := call.usage)] == expected
+    assert [call.usage.output for call in read.of("call")] == [answer for *_, answer in calls]
+    read = Read(text(folder / "ollama.log", *ollama, 'time=x level=INFO msg="loading cache slot"'))
+    assert [(usage.prompt, usage.cached) for call in read.of("call") if (usage := call.usage)] == expected
+
+
+def test_a_prompt_in_an_unknown_place_is_still_asked_for(tmp_path: Path) -> None:
+    """Only a record with fewer characters than its prompt has tokens lacks the prompt."""
+    usage = {"prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 64}}
+    assert Read(lines(tmp_path / "a.jsonl", {"usage": usage, "note": "x" * 80})).of("call")[0].usage.cached == 64
+    row = {"usage": usage, "what_was_asked": "x" * 120}
+    assert refusal(lines(tmp_path / "b.jsonl", row)).message.startswith("no prompt found")

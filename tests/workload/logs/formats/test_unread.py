@@ -44,12 +44,6 @@ def test_a_table_with_a_bill_and_no_prompts_is_named(tmp_path: Path, shape: Unre
     assert len(Read(path).rows) == 1
 
 
-def test_a_log_of_llama_cpp_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "server.log"
-    path.write_text("srv  init: starting\nslot update_slots: id  0 | task 0 | new prompt, n_prompt_tokens = 1320\n")
-    assert "llama.cpp" in refusal(path).message
-
-
 def test_messages_of_an_export_are_read_where_their_field_is_named(tmp_path: Path) -> None:
     record = {"id": "c", "title": "t", "chat": {"messages": [*MESSAGES, {"role": "assistant", "content": "Yes."}]}}
     path = lines(tmp_path / "a.jsonl", record)

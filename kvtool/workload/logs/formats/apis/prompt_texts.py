@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvtool.text.files.json_stream import is_message
+from kvtool.text.message import Message
 from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.formats import token_traces
 from kvtool.workload.logs.formats.apis.chat_bodies import chat_at
@@ -27,7 +28,11 @@ def prompts(record: Record) -> Reading:
         return chat_at(record, name)
     several = isinstance(value, list) and bool(value) and isinstance(value[0], str | list)
     prompts = [((name, at), each) for at, each in enumerate(value)] if several else [((name,), value)]
-    contents = [_content(record, each, *path) for path, each in prompts]
+    system = record.fields.get("system")
+    if isinstance(system, str) and system and isinstance(value, str):
+        contents: list[dict[str, Any]] = [{"messages": _with_system(record, system, value, name)}]
+    else:
+        contents = [_content(record, each, *path) for path, each in prompts]
     fields = request_fields(record.fields)
     answers = requested_answers(fields)
     said = chat_records.answers_of(record, answers * len(contents), _echoed(contents[0]) if fields.get("echo") else "")
@@ -62,6 +67,14 @@ def _content(record: Record, value: Any, *path: str | int) -> dict[str, Any]:
     return {"token_ids": ids}
 
 
+def _with_system(record: Record, system: str, prompt: str, name: str) -> list[Message]:
+    """Return the messages of a prompt with a system text beside it, as Ollama's `/api/generate` has it."""
+    return [
+        {"role": "system", "content": record.text(system, "system", part="system")},
+        {"role": "user", "content": record.text(prompt, name, part=name)},
+    ]
+
+
 def _echoed(content: dict[str, Any]) -> str | None:
     """Return the text of the prompt that an answer repeats; None for token ids, whose text only the server knows."""
     return content.get("text")
@@ -70,10 +83,14 @@ def _echoed(content: dict[str, Any]) -> str | None:
 def _whole_call(record: Record, contents: list[dict[str, Any]]) -> Call:
     """Return the call of a record, all prompts together."""
     call = call_of(record)
-    texts = [each["text"] for each in contents if "text" in each]
-    usage = call.usage if len(texts) == len(contents) else None
+    texts = [text for each in contents for text in _texts(each)]
+    usage = call.usage if all(map(_texts, contents)) else None
     why = why_incomplete(texts, None if usage is None else usage.prompt, uncounted=False)
     return call if why is None else replace(call, incomplete=why)
+
+
+def _texts(content: dict[str, Any]) -> list[str]:
+    return [content["text"]] if "text" in content else [each["content"] for each in content.get("messages", ())]
 
 
 def _calls(call: Call, count: int) -> list[Call]:

@@ -7,7 +7,8 @@ from typing import Any
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import FieldsAround, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
-from kvtool.workload.logs.records.record import Record, parsed_text, seconds
+from kvtool.workload.logs.records.joined_records import Key
+from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
 from kvtool.workload.logs.records.usage import count_of
 
@@ -25,19 +26,46 @@ _WRITTEN = (
 )
 _WRITTEN_5M, _WRITTEN_1H = "input_cache_creation_5m", "input_cache_creation_1h"
 _REASONING = ("output_reasoning", "output_reasoning_tokens")
+_HOLDS = "langfuse generation around another"
+_AROUND = LeftOut("span around another of the same call")
+_CALLED_WITH = frozenset(("args", "kwargs"))
+"""What a decorated function was called with, where a framework logs its call."""
 _WITHOUT = LeftOut("call without a prompt", hint="Langfuse has no input: it is masked, or the export leaves it out")
 
 
+def keys_of(record: Record) -> list[Key]:
+    """Return the generation that a generation was made in."""
+    holder = _holder(record.fields)
+    return [] if holder is None else [(_HOLDS, holder)]
+
+
+def _holder(fields: dict[str, Any]) -> str | None:
+    if not _is_generation(fields) or not fields.get("input"):
+        return None
+    return names_of([fields.get("parentObservationId"), fields.get("parent_observation_id")])
+
+
+def _is_generation(fields: dict[str, Any]) -> bool:
+    return str(fields.get("type")).lower() == "generation"
+
+
 def read(record: Record) -> FoundCall | LeftOut:
-    """Return an observation; a generation is a call."""
+    """Return an observation; a generation is a call, the innermost of several."""
+    joins, own = record.where.joins, names_of([record.fields.get("id")])
+    if _is_generation(record.fields) and joins is not None and own is not None and joins.has(_HOLDS, own):
+        return _AROUND
     return _observation(record, record.fields, {})
 
 
 def read_trace(record: Record) -> Several:
-    """Return a trace with its observations."""
-    trace = record.fields
+    """Return a trace with its observations: beside its fields, or beside an object of these, as the download of the web page."""
+    trace = {**object_of(record.fields.get("trace")), **record.fields}
     given = [each for each in trace["observations"] if isinstance(each, dict)]
-    return Several(_observation(record, each, trace) for each in given)
+    around = {holder for each in given if (holder := _holder(each)) is not None}
+    inner = [each for each in given if not (_is_generation(each) and names_of([each.get("id")]) in around)]
+    found: Several = Several(_observation(record, each, trace) for each in inner)
+    found += [_AROUND] * (len(given) - len(inner))
+    return found
 
 
 def read_event(record: Record) -> FoundCall | LeftOut:
@@ -61,8 +89,9 @@ def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) 
     answer = first("output")
     if first("level") == "ERROR" and not answer:
         return LeftOut("failed")
-    parameters = first("modelParameters", "model_parameters")
-    cost = first("costDetails", "cost_details")
+    parameters = object_of(_parsed(first("modelParameters", "model_parameters")))
+    cost = object_of(_parsed(first("costDetails", "cost_details")))
+    sent, tools = _sent(first("input"))
     around = FieldsAround(
         session=names_of(
             [first("sessionId", "session_id"), trace.get("sessionId"), first("traceId", "trace_id"), trace.get("id")]
@@ -75,17 +104,39 @@ def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) 
         value=fields,
         model=names_of([first(*_MODELS)]),
         usage=_usage(record, first("usageDetails", "usage_details", "usage")),
-        cost=decimal_of(cost.get("total") if isinstance(cost, dict) else first("calculatedTotalCost", "totalPrice")),
+        cost=decimal_of(cost.get("total") or first("calculatedTotalCost", "totalPrice")),
     )
-    beside = parameters if isinstance(parameters, dict) else None
-    return call_from(record, first("input"), around, answer=answer, beside=beside) or _WITHOUT
+    beside = {**parameters, **({"tools": tools} if tools else {})}
+    return call_from(record, sent, around, answer=answer, beside=beside) or _WITHOUT
+
+
+def _sent(value: Any) -> tuple[Any, list[Any]]:
+    """Return what a generation was called with, and the tools that LangChain's handler logs as messages behind the others."""
+    said = _parsed(value)
+    if isinstance(said, dict) and said and said.keys() <= _CALLED_WITH:
+        named, listed = object_of(said.get("kwargs")), said.get("args")
+        held = next((named[name] for name in ("messages", "prompt", "input") if named.get(name)), None)
+        return _sent(held if held is not None else listed[0] if isinstance(listed, list) and listed else None)
+    if not isinstance(said, list):
+        return said, []
+    tools = [each["content"] for each in said if _is_logged_tool(each)]
+    return [each for each in said if not _is_logged_tool(each)], tools
+
+
+def _parsed(value: Any) -> Any:
+    """Return what a text is the JSON of: exports of tables and of the web page write objects as texts."""
+    return (parsed_text(value) or value) if isinstance(value, str) else value
+
+
+def _is_logged_tool(message: Any) -> bool:
+    content = message.get("content") if isinstance(message, dict) and message.get("role") == "tool" else None
+    return isinstance(content, dict) and content.get("type") == "function" and isinstance(content.get("function"), dict)
 
 
 def _usage(record: Record, value: Any) -> Usage | None:
     """Return the tokens: Langfuse counts what was read from a cache or written to it beside `input` or as a part of it; the
     total reports."""
-    if isinstance(value, str):
-        value = parsed_text(value)
+    value = _parsed(value)
     if not isinstance(value, dict):
         return None
 
@@ -127,7 +178,8 @@ def _is_observation(fields: Fields) -> bool:
 
 
 def _is_trace(fields: Fields) -> bool:
-    return isinstance(fields.get("observations"), list) and not _OF_TRACES.isdisjoint(fields)
+    said = not _OF_TRACES.isdisjoint(fields) or isinstance(fields.get("trace"), dict)
+    return isinstance(fields.get("observations"), list) and said
 
 
 def _is_event(fields: Fields) -> bool:
@@ -157,10 +209,12 @@ _LANGFUSE_EVENTS_EXAMPLE = """
  "output": 2}}}
 """
 FORMATS = (
-    RecordFormat("langfuse", "traceId + type: GENERATION", _is_observation, read, example=_LANGFUSE_EXAMPLE),
+    RecordFormat(
+        "langfuse", "traceId + type: GENERATION", _is_observation, read, keys=keys_of, example=_LANGFUSE_EXAMPLE
+    ),
     RecordFormat(
         "langfuse-traces",
-        "observations + projectId, sessionId or timestamp",
+        "observations + projectId, sessionId, timestamp or trace",
         _is_trace,
         read_trace,
         example=_LANGFUSE_TRACES_EXAMPLE,

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
-from kvtool.workload.logs.formats.observability.otel_spans import Attributes, Span, lists_in, printed_span, spans_of
+from kvtool.workload.logs.formats.observability.otel_spans import (
+    Attributes,
+    Span,
+    lists_in,
+    printed_span,
+    spans_of,
+    vendor_usage,
+)
 from kvtool.workload.logs.records.call_context import FieldsAround, prompt, request
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.joined_records import Key
@@ -345,6 +353,8 @@ def _usage(attributes: Attributes) -> Usage | None:
     """Return prompts count all that was sent; some emitters send what is left beside the cache, which shows where that is less."""
     sent, cached = _count(attributes, _SENT), _count(attributes, _READ)
     written, output = _count(attributes, _WRITTEN), _count(attributes, _WROTE)
+    if cached is written is None and (told := vendor_usage(attributes)) is not None:
+        return replace(told, output=output if told.output is None else told.output)
     if sent is cached is written is output is None:
         return None
     if sent is not None and (cached or 0) + (written or 0) > sent:

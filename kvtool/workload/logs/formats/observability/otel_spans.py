@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvtool.text.bounded_number import json_number, whole_number
+from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.observability.framework_attributes import with_standard_names
-from kvtool.workload.logs.records.record import object_of, seconds
+from kvtool.workload.logs.records.record import object_of, parsed_text, seconds
+from kvtool.workload.logs.records.usage import usage_in_answer
 
 _MOST_POSITION = 1_000_000  # of `name.0.role`: a bound for hostile spans
 _FAILED = (2, "2", "ERROR", "STATUS_CODE_ERROR", "Error", "error")
@@ -223,3 +225,12 @@ def _any_value(value: Any) -> Any:
         case "kvlistValue" | "kvlist_value":
             return attributes_of(inner.get("values") if isinstance(inner, dict) else None)
     return value
+
+
+def vendor_usage(attributes: Attributes) -> Usage | None:
+    """Return what the model's own API reported, which version 4 of Vercel's AI SDK has beside its own counts, by its vendor."""
+    metadata = attributes.get("ai.response.providerMetadata")
+    said = parsed_text(metadata) if isinstance(metadata, str) else metadata
+    vendors = said.values() if isinstance(said, dict) else ()
+    told = (usage_in_answer(each, ()) for each in vendors if isinstance(each, dict))
+    return next((usage for usage in told if usage is not None and usage.prompt is not None), None)

@@ -1,0 +1,102 @@
+"""The part of a text with which other requests begin, too, as a content block of its own: only the end of a block can be marked."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from kvtool.diagnose.compare.units import common_prefix
+from kvtool.fixes.turn_texts import INSTRUCTIONS, TextAt, texts_of
+from kvtool.text.cache_marks import without_marks
+from kvtool.text.traced import Traced
+from kvtool.workload.turn import Turn
+
+_ENDS = re.compile(r"\n|[.!?][ \t]")
+
+
+@dataclass(frozen=True, slots=True)
+class SharedHeads:
+    """Parts each text of instructions after the beginning that it shares with others, and so the question of single requests.
+
+    All characters stay, in their order: the content of a message is two blocks where it was one (tier P1).
+    """
+
+    heads: Mapping[tuple[str, str], tuple[str, ...]]
+    """By group and role, those that most text of other requests has first."""
+
+    @classmethod
+    def learn(cls, samples: Sequence[Turn]) -> SharedHeads | None:
+        """Return None where no text ends otherwise than another one that begins alike."""
+        texts: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
+        for turn in samples:
+            for at in _texts(turn):
+                texts[turn.group, at.role].append(str.__str__(at.text))
+        heads = {place: found for place, of in texts.items() if (found := _heads_of(of))}
+        return cls(heads) if heads else None
+
+    def __call__(self, turn: Turn) -> Turn:
+        if not turn.messages:
+            return turn
+        messages = list(turn.messages)
+        for at in reversed(list(_texts(turn))):  # the last part first, as those after it get other numbers
+            head = self.head_of(turn.group, at)
+            if head is None or at.message is None:
+                continue
+            content = messages[at.message].get("content")
+            texts = Traced(at.text)[: len(head)], Traced(at.text)[len(head) :]
+            if at.part is None:
+                blocks: list[Any] = [{"type": "text", "text": text} for text in texts]
+            else:
+                assert isinstance(content, list), "a text of a part"
+                part = content[at.part]
+                two = {**without_marks(part), "text": texts[0]}, {**part, "text": texts[1]}
+                blocks = [*content[: at.part], *two, *content[at.part + 1 :]]
+            messages[at.message] = {**messages[at.message], "content": blocks}
+        return (
+            turn if all(a is b for a, b in zip(messages, turn.messages, strict=True)) else turn.with_messages(messages)
+        )
+
+    def head_of(self, group: str, at: TextAt) -> str | None:
+        """Return the beginning after which a text is parted; None where it is not."""
+        for head in self.heads.get((group, at.role), ()):
+            if at.text.startswith(head) and str.__str__(at.text)[len(head) :].strip():
+                return head
+        return None
+
+    def split_texts(self, turn: Turn) -> Iterator[tuple[TextAt, str]]:
+        """Yield the texts of a turn that are parted, with their beginnings."""
+        for at in _texts(turn):
+            if (head := self.head_of(turn.group, at)) is not None:
+                yield at, head
+
+
+def _texts(turn: Turn) -> Iterator[TextAt]:
+    """Yield the texts of instructions, and what a user said where nothing else was said: a history is sent as it was."""
+    texts = [at for at in texts_of(turn) if at.message is not None and at.text]
+    single = {at.message for at in texts if at.role not in INSTRUCTIONS}
+    for at in texts:
+        if at.role in INSTRUCTIONS or (at.role == "user" and len(single) == 1):
+            yield at
+
+
+def _heads_of(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return beginnings that end where a line or a sentence does: of those that a text has, the one that comes first is its own."""
+    distinct = sorted(set(texts))
+    shared = {_cut(one, common_prefix(one, other), other) for one, other in pairwise(distinct)} - {""}
+    worth = {head: (sum(text.startswith(head) for text in texts) - 1) * len(head) for head in shared}
+    return tuple(sorted(worth, key=lambda head: (-worth[head], head)))
+
+
+def _cut(text: str, shared: int, other: str) -> str:
+    """Return the beginning that two texts share, without a torn line or sentence."""
+    if shared == min(len(text), len(other)):
+        return text[:shared]
+    line = text.rfind("\n", 0, shared) + 1
+    if line:
+        return text[:line]
+    ends = [found.end() for found in _ENDS.finditer(text, 0, shared)]
+    return text[: ends[-1]] if ends else ""

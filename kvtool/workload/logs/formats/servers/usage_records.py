@@ -1,0 +1,145 @@
+"""Calls with counted tokens whose prompts are not in the log: records of usage, and lines of llama-server and Ollama."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from kvtool.text.files.json_stream import RawRecord
+from kvtool.workload.logs.files.file_kinds import FileKind
+from kvtool.workload.logs.formats.servers.server_lines import LogClock, has_line, lines_of
+from kvtool.workload.logs.records.call_fields import call_of
+from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT
+from kvtool.workload.logs.records.record import RESPONSES, Record
+from kvtool.workload.logs.records.record_format import Reading, RecordFormat
+
+_LLAMA = re.compile(r"\bslot +\w{1,30}: +id +(\d{1,9}) +\| +task +(-?\d{1,9}) +\|")
+_LLAMA_PROMPT = re.compile(r"\bnew prompt\b.*?\b(?:task\.n_tokens|n_prompt_tokens) = (\d{1,9})\b")
+_LLAMA_COMPUTED = re.compile(r"^\s*prompt eval time = .{1,40} ms / +(\d{1,9}) tokens")
+_LLAMA_ANSWER = re.compile(r"^\s*eval time = .{1,40} ms / +(\d{1,9}) tokens")
+_OLLAMA = re.compile(r'\bmsg="loading cache slot" id=\d{1,9} cache=\d{1,9} prompt=(\d{1,9}) used=(\d{1,9})\b')
+_OLLAMA_TIME = re.compile(r"\btime=(\S{10,40})")
+_MOST_SLOTS = 4096
+_INNER = ("request", "body", "request_body")
+
+
+def lacks_prompt(record: Record) -> bool:
+    """Return whether a record reports a prompt that cannot be in it: it has fewer characters than that has tokens."""
+    usage = call_of(_inner(record)).usage
+    if usage is None or usage.prompt is None or usage.cached is None:
+        return False
+    return _characters({name: value for name, value in record.fields.items() if name not in RESPONSES}) < usage.prompt
+
+
+def _inner(record: Record) -> Record:
+    return next((found for name in _INNER if (found := record.inner(name)) is not None), record)
+
+
+def _characters(value: Any) -> int:
+    total, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            total += len(each)
+        elif isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, list):
+            total += len(each)  # of token ids, each is one
+            waiting += each
+    return total
+
+
+def read(record: Record) -> Reading:
+    """Return a request of one token, which is in place of its prompt, and what its server reports of it."""
+    call = call_of(_inner(record), incomplete=NO_PROMPT)
+    tokens = None if call.usage is None else call.usage.output
+    return [record.turn(call=call, token_ids=np.zeros(1, np.int32), output_tokens=tokens)]
+
+
+def begins_llama(head: bytes, _path: str) -> bool:
+    """Return whether a file is a log of llama-server."""
+    return has_line(head, _LLAMA)
+
+
+def llama_records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRecord]:
+    """Yield the calls: the tokens of each prompt, less those that were computed, were in its slot."""
+    clock, prompts = LogClock(), dict[str, int]()
+    slot: str | None = None
+    call: RawRecord | None = None
+    for line in lines_of(reader):
+        if (named := _LLAMA.search(line.text)) is not None:
+            slot = named[1]
+            if (prompt := _LLAMA_PROMPT.search(line.text, named.end())) is not None and len(prompts) < _MOST_SLOTS:
+                prompts[slot] = int(prompt[1])
+        elif (computed := _LLAMA_COMPUTED.search(line.text)) is not None and slot in prompts:
+            if call is not None:
+                yield call
+            tokens = prompts.pop(slot)
+            cached = max(tokens - int(computed[1]), 0)
+            said = _usage(tokens, cached, clock.read(line.text[: computed.start()]))
+            call = RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
+        elif call is not None and (answer := _LLAMA_ANSWER.search(line.text)) is not None:
+            call.value["usage"]["completion_tokens"] = int(answer[1])
+            yield call
+            call = None
+    if call is not None:
+        yield call
+
+
+def begins_ollama(head: bytes, _path: str) -> bool:
+    """Return whether a file is a log of Ollama."""
+    return has_line(head, re.compile(r"\btime=\S{10,40} level=[A-Z]{4,7} source=\w"))
+
+
+def ollama_records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRecord]:
+    """Yield the calls: each loads a slot of the cache (debug level)."""
+    for line in lines_of(reader):
+        if (found := _OLLAMA.search(line.text)) is None:
+            continue
+        time = _OLLAMA_TIME.search(line.text[: found.start()])
+        said = _usage(int(found[1]), int(found[2]), None if time is None else time[1])
+        yield RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
+
+
+def _usage(prompt: int, cached: int, time: object) -> dict[str, Any]:
+    counts = {"prompt_tokens": prompt, "prompt_tokens_details": {"cached_tokens": cached}}
+    return {"without_prompt": True, "usage": counts, **({} if time is None else {"timestamp": time})}
+
+
+_EXAMPLE = """
+{"without_prompt": true, "timestamp": "2026-02-02T09:00:00Z", "model": "gpt-4o",
+ "usage": {"prompt_tokens": 24, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 16}}}
+"""
+FORMAT = RecordFormat(
+    "usage", "usage, and no prompt", lambda fields: "without_prompt" in fields, read, unit="s", example=_EXAMPLE
+)
+FILE_KINDS = (
+    FileKind(
+        "llama-log",
+        "slot … new prompt … prompt eval time",
+        begins_llama,
+        llama_records,
+        example=(
+            "slot update_slots: id  0 | task 1 | new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = 24\n"
+            "slot print_timing: id  0 | task 1 |\n"
+            "prompt eval time =      79.44 ms /     8 tokens (    9.93 ms per token,   100.70 tokens per second)\n"
+            "       eval time =      36.76 ms /     2 tokens (   18.38 ms per token,    54.41 tokens per second)\n"
+        ),
+        file="llama.log",
+    ),
+    FileKind(
+        "ollama-log",
+        'msg="loading cache slot"',
+        begins_ollama,
+        ollama_records,
+        example=(
+            "time=2026-02-02T09:00:00.240Z level=DEBUG source=cache.go:142 "
+            'msg="loading cache slot" id=0 cache=17 prompt=24 used=16 remaining=8\n'
+        ),
+        file="ollama.log",
+    ),
+)

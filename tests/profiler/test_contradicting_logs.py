@@ -1,0 +1,105 @@
+"""Logs that are wrong or mixed: each call counts once, what cannot count is counted as that, and the reported sums are exact."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import kvtool
+from kvtool.errors import KvtoolError
+from kvtool.results.report import Report
+
+Json = dict[str, Any]
+CASES = ("contradiction", "no_zone", "interleaved", "repeated", "two_providers", "no_text")
+
+
+def made_call(source: random.Random, number: int, session: int, history: list[Json], stored: int) -> Json:
+    """Return a call of a session; it reads what the call before has stored, or nothing."""
+    history += [{"role": "user", "content": "".join(source.choice("abcd ") for _ in range(600)) + f" {number}"}]
+    prompt = 2_000 + sum(len(each["content"]) for each in history)
+    read = source.choice((stored, stored, 0))
+    usage = {"prompt_tokens": prompt, "completion_tokens": 3, "prompt_tokens_details": {"cached_tokens": read}}
+    answer = {
+        "id": f"chatcmpl-{number}",
+        "choices": [{"message": {"role": "assistant", "content": "ok"}}],
+        "usage": usage,
+    }
+    system = {"role": "system", "content": f"session {session} " * 120}
+    request = {"model": "gpt-4o", "messages": [system, *history]}
+    time = f"2026-11-20T09:{number:02}:00Z"
+    return {"timestamp": time, "session_id": f"s{session}", "request": request, "response": answer}
+
+
+def made_log(source: random.Random, case: str) -> tuple[list[Json], int, int]:
+    """Return the records of a log with what is wrong in this case, and how many cannot count and how many repeat others."""
+    records: list[Json] = []
+    sessions: dict[int, tuple[list[Json], int]] = {number: ([], 0) for number in range(3)}
+    for number in range(30):
+        session = source.randrange(3) if case in ("interleaved", "repeated", "two_providers") else number // 10
+        history, stored = sessions[session]
+        records.append(made_call(source, number, session, history, stored))
+        sessions[session] = history, records[-1]["response"]["usage"]["prompt_tokens"]
+    wrong = repeats = 0
+    for at in source.sample(range(len(records)), 5):
+        record = records[at]
+        match case:
+            case "contradiction":
+                record["response"]["usage"]["prompt_tokens_details"]["cached_tokens"] = 10**6
+                wrong += 1
+            case "repeated":
+                records.append(json.loads(json.dumps(record)))
+                repeats += 1
+    for record in records:
+        match case:
+            case "no_zone":
+                record["timestamp"] = record["timestamp"].removesuffix("Z")
+            case "two_providers" if record["session_id"] == "s1":
+                record["request"]["model"] = "claude-sonnet-4-5"
+            case "no_text":
+                record["request"] = {"model": "gpt-4o"}
+                record["response"]["choices"] = []
+    return records, wrong, repeats
+
+
+def profiled(path: Path, records: list[Json], tokenizer: str, **options: Any) -> Report:
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    return kvtool.profile(str(path), tokenizer=tokenizer, **options)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("seed", range(2))
+def test_each_call_counts_once(case: str, seed: int, tmp_path: Path, bytes_json: str) -> None:
+    records, wrong, repeats = made_log(random.Random(seed), case)
+    path = tmp_path / "log.jsonl"
+    if wrong:
+        with pytest.raises(KvtoolError, match="its usage contradicts itself") as caught:
+            profiled(path, records, bytes_json)
+        assert caught.value.place is not None
+    report = profiled(path, records, bytes_json, on_bad_line="skip")
+    misses = report.misses
+    assert misses is not None
+    good = {each["response"]["id"]: each["response"]["usage"] for each in records}
+    good = {name: each for name, each in good.items() if each["prompt_tokens_details"]["cached_tokens"] < 10**6}
+    assert misses.requests == len(good)
+    assert misses.requests + wrong + repeats == len(records)
+    assert report.totals.skipped_lines == wrong
+    assert misses.prompt_tokens == sum(each["prompt_tokens"] for each in good.values())
+    assert misses.read == sum(each["prompt_tokens_details"]["cached_tokens"] for each in good.values())
+    assert misses.promised - misses.read == sum(each.tokens for each in misses.by_cause.values())
+    if case == "no_text":
+        assert misses.unknown_fields == ["prompts are not in the file"]
+        assert not misses.predictable
+        assert {each.certainty for each in misses.events} <= {"unknown", "excluded"}
+    if case == "interleaved":  # as if each session had a file of its own
+        apart = sorted(records, key=lambda each: each["session_id"])
+        again = profiled(path, apart, bytes_json).misses
+        assert again is not None
+        assert again.by_cause == misses.by_cause
+    if case == "no_zone":
+        zoned = profiled(path, [{**each, "timestamp": each["timestamp"] + "Z"} for each in records], bytes_json).misses
+        assert zoned is not None
+        assert (zoned.by_cause, zoned.read) == (misses.by_cause, misses.read)
