@@ -1,4 +1,4 @@
-"""The pytest plugin: the marker `kv_hit_rate` and the fixtures `kv_profile` and `kv_record`.
+"""The pytest plugin: the marker `kv_hit_rate` and the fixtures `kv_profile`, `kv_record` and `kv_agent`.
 
 pytest imports this module in every project of an environment that has kvtool, so nothing else of kvtool is imported before a test
 uses it.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import copy
 import math
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
+    from kvtool.results.documents.agent_probe import AgentProbe
     from kvtool.results.finding import Finding
     from kvtool.results.report import Group, Report, Totals
 
@@ -118,6 +119,29 @@ def kv_record(request: pytest.FixtureRequest) -> KvRecord:
     made = _of(request.node)
     made.recorder = KvRecord(made)
     return made.recorder
+
+
+@pytest.fixture
+def kv_agent() -> Callable[..., AgentProbe]:
+    """`kv_agent("my-agent -p {prompt}", **options)` or `kv_agent(make)` gives a probe: `assert not kv_agent(…).steps.broken`."""
+
+    def probe(
+        agent: str | Callable[[str], Callable[[str], object]],
+        *,
+        vary: str = "",
+        tokenizer: str | None = None,
+        **options: Any,
+    ) -> AgentProbe:
+        from kvtool.profiler.agents.prefix_stability import AgentProbeOptions, probe_agent, probe_function
+        from kvtool.text.tokens.tokenizer import load_tokenizer
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if not isinstance(agent, str):
+                return probe_function(agent, lambda: load_tokenizer(tokenizer), **options)
+            return probe_agent(AgentProbeOptions(agent, vary=vary, **options), lambda: load_tokenizer(tokenizer))
+
+    return probe
 
 
 def _of(node: pytest.Item) -> _Made:

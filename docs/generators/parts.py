@@ -9,6 +9,7 @@ import yaml
 
 from docs.generators import api, commands, keys, log_examples
 from docs.generators.pages import fenced
+from docs.generators.report_columns import report_columns
 from docs.generators.tables import table
 from kvtool.accounting.caches.providers import PROVIDERS
 from kvtool.accounting.ledger.fates import FATES
@@ -160,6 +161,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "providers": providers,
     "routers": routers,
     "record-formats": record_formats,
+    "report-columns": report_columns,
     "prompt-formats": prompt_formats,
     "tiers": tiers,
     "variables": commands.variables,

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from kvtool.config.bounds import fields
 from kvtool.config.declared import default_of
+from kvtool.config.options.agent_options import ProbedAgent
 from kvtool.config.options.clock_options import parse_objectives
 from kvtool.config.options.lint_options import ERROR_ON
 from kvtool.errors import KvtoolError
@@ -65,6 +66,7 @@ def _as_objectives(value: object) -> str:
     return text
 
 
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Objectives = Annotated[str, BeforeValidator(_as_objectives), WithJsonSchema({"type": "string", "minLength": 1})]
 FindingPattern = Annotated[FindingKey, WithJsonSchema({"type": "string", "pattern": FINDING_KEY_PATTERN})]
 Goodput = Annotated[float, Field(gt=0, le=1e9)]
@@ -166,6 +168,25 @@ class LintOptions(SpecModel):
     """Files of a folder to skip: patterns as in .gitignore, from the folder of this file."""
 
 
+class ProbeTable(SpecModel):
+    """An agent that `kvtool check` runs: each step of a session must begin with the step before it."""
+
+    agent: Str
+    """Name of a recipe, or command of the agent, as in `kvtool probe --agent`."""
+    resume: Str | None = None
+    """Command that continues the session."""
+    turns: Count = ProbedAgent.turns
+    """Turns of a session, with `resume` or a recipe."""
+    vary: list[Str] = Field(default_factory=list)
+    """Circumstances to change; without any, kvtool runs the agent twice."""
+    timeout: Seconds = ProbedAgent.timeout
+    """Time limit of each command, in seconds."""
+    baseline: Str | None = None
+    """Baseline to compare with, from the folder of this file."""
+    max_drop: LimitField | None = None
+    """Allowed fall of a kept share below the baseline: 0.01 or 1%."""
+
+
 class Config(SpecModel):
     """Configuration of kvtool: kvtool.toml, or [tool.kvtool] in pyproject.toml."""
 
@@ -181,6 +202,8 @@ class Config(SpecModel):
     """What `kvtool lint` reads and reports."""
     logs: LogFields = Field(default_factory=LogFields)
     """Fields of an unknown log format; `--map` and `--format` go first."""
+    probe: list[ProbeTable] = Field(default_factory=list)
+    """Agents that `kvtool check` runs."""
     requests: Count | None = None
     """Number of requests to read of each workload."""
     group_by: FieldNames | None = None

@@ -73,6 +73,7 @@ class SlotCause:
         "values",
         "visible_text",
         "within",
+        "within_group",
         "written",
     )  # fmt: skip
 
@@ -115,6 +116,8 @@ class SlotCause:
         self.within = 0
         """How often it changed between requests of one session, and (`across`) between requests of two."""
         self.across = 0
+        self.within_group = 0
+        """How often it was seen in a request of a group that has earlier requests with the same text."""
         self.values = SlotValues()
         self._share_units = 0
         self.structural = structural
@@ -136,6 +139,11 @@ class SlotCause:
     def distinct(self) -> int:
         """Return how many values it took (counted up to 100,000)."""
         return len(self.values.distinct)
+
+    @property
+    def is_of_groups(self) -> bool:
+        """Return whether it is no change in its group: the first request of that differs here from prompts of other groups."""
+        return not self.within_group
 
     @property
     def share(self) -> float:
@@ -208,6 +216,8 @@ class CauseBook:
 
     def add(self, turn: Turn, prompt: Prompt, alignment: DonorAlignment) -> tuple[Rung, ...]:
         """Enter what a prompt and its donor differ in; returns the rung of each gap. Where there are no gaps, that is `met`."""
+        # The rest of a group's first prompt can only be in prompts of other groups.
+        is_first = alignment.donor is None and turn.group not in self._opportunities
         if alignment.donor is not None:
             self.met(turn, alignment.donor.turn)
         if not alignment.gaps:
@@ -217,7 +227,7 @@ class CauseBook:
         slots: list[list[SlotCause]] = []
         tails: list[int] = []
         counted: set[Slot] = set()
-        donor_session = alignment.donor.turn.session if alignment.donor is not None else None
+        donor = alignment.donor.turn if alignment.donor is not None else None
         for gap in alignment.gaps[:MOST_NAMED]:
             rung, found = namer.name(gap)
             rungs.append(rung)
@@ -229,7 +239,8 @@ class CauseBook:
                 causes.append(cause)
                 if cause.slot not in counted:
                     counted.add(cause.slot)
-                    _count(cause, named, turn, donor_session)
+                    _count(cause, named, turn, donor)
+                    cause.within_group += not is_first
             slots.append(causes)
             tails.append(found[-1].tail if found else 0)
         rest, last = len(alignment.gaps) - len(rungs), alignment.gaps[-1]
@@ -370,7 +381,7 @@ class CauseBook:
         return cause, named
 
 
-def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None) -> None:
+def _count(cause: SlotCause, named: Named, turn: Turn, donor: Turn | None) -> None:
     """Enter a value, once for each request."""
     session = turn.session if turn.session is not None else turn.salt
     if cause.visible_text is None and named.other is not None:
@@ -379,7 +390,7 @@ def _count(cause: SlotCause, named: Named, turn: Turn, donor_session: str | None
         elif named.kind is ROLE_CHANGED:
             cause.visible_text = named.other, named.value
     cause.values.add(named.value, named.kind, named.label, session, absent=named.absent, other=named.other)
-    if turn.session is not None and turn.session == donor_session:
+    if donor is not None and turn.session is not None and turn.session == donor.session:
         cause.within += 1
     else:
         cause.across += 1

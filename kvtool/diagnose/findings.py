@@ -40,7 +40,7 @@ def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
 
     Where what requests share after a user's text is worth a finding, an application wrote what is around it.
     """
-    if cause.blocked < THRESHOLDS.warning_share * group.prompt_tokens:
+    if cause.blocked < THRESHOLDS.warning_share * group.prompt_tokens or is_paid_once(cause):
         return False
     slot = cause.slot
     if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:
@@ -117,6 +117,21 @@ def fixed_finding(
     )
 
 
+def differs_from_groups(cause: SlotCause) -> bool:
+    """Return whether a group has one text where other groups have others: it pays for that once, with its first request."""
+    return cause.kind is OTHER and cause.is_of_groups
+
+
+def is_paid_once(cause: SlotCause) -> bool:
+    """Return whether only the first request of a group pays for what differs from other groups: no edit is worth it."""
+    return differs_from_groups(cause) and cause.requests <= 1
+
+
+def cause_name(cause: SlotCause) -> str:
+    """Return what differs, in words."""
+    return "text that differs from other groups" if differs_from_groups(cause) else cause.kind.name
+
+
 def no_gain_finding(
     cause: SlotCause,
     group: GroupTotals,
@@ -138,14 +153,15 @@ def described(
     cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int, subject: str = ""
 ) -> Finding:
     """Return what and where a cause is, as information."""
-    what = cause.kind.name if cause.kind is not OTHER else "changing text"
+    what = cause_name(cause) if cause.kind is not OTHER or differs_from_groups(cause) else "changing text"
     if cause.slot.variable:  # the name comes into brackets
         what = what.replace(" (", ", ").replace(")", "")
     if cause.visible_text is not None:
         what = f"{what} ({' / '.join(map(_quoted, cause.visible_text))})"
     subject = subject or (f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what)
     done = "blocks" if cause.requests else "changes in"
-    figures = f"It has {plural(cause.distinct, 'value')} and {done} {plural(cause.requests or cause.seen, 'request')}"
+    values = f"has {plural(cause.distinct, 'value')} and " if not differs_from_groups(cause) else ""
+    figures = f"It {values}{done} {plural(cause.requests or cause.seen, 'request')}"
     block = f", block {cause.first_token // block_size:,}" if block_size > 1 else ""
     path, line, column = place
     return Finding.of(
@@ -160,7 +176,7 @@ def described(
         fix="",
         snippet=Snippet.of(cause.excerpt, cause.value_start, cause.value_stop),
         in_source=cause.in_source and line > 0,
-        logged=_logged(cause),
+        logged=logged_cause(cause),
         width=cause.origin.width
         if cause.slot.variable and cause.origin is not None
         else cause.value_stop - cause.value_start,
@@ -177,7 +193,7 @@ def _quoted(visible_text: str) -> str:
     return f"`{sanitize(visible_text[:_LONGEST])}`"
 
 
-def _logged(cause: SlotCause) -> LoggedPlace | None:
+def logged_cause(cause: SlotCause) -> LoggedPlace | None:
     """Return where in a record a cause is, record 0 being a file of its own; None for what is of no record, or comes from a
     template.
     """

@@ -11,6 +11,7 @@ from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.structure.kv122 import KV122
 from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.diagnose.compare.passages import value_around
+from kvtool.diagnose.findings import logged_place
 from kvtool.diagnose.invisible_differences import cosmetic
 from kvtool.diagnose.tool_places import TOOLS
 from kvtool.diff.diff_texts import DiffTexts, Range, Region, excerpts
@@ -20,6 +21,7 @@ from kvtool.text.align import EqualRun, LineEnds, align, common_prefix
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
 from kvtool.workload.logs.logs import locate
+from kvtool.workload.turn import RequestName
 
 if TYPE_CHECKING:
     from kvtool.diagnose.compare.change import Change
@@ -83,8 +85,8 @@ class PromptDiff:
     named: tuple[Change, ...] = ()
     """What differs in the structure of the requests: order of tools, keys, documents, a history that was cut, values."""
 
-    named_lines: tuple[int, ...] = ()
-    """The line of each of `named` in its text; 0 for tools and histories."""
+    named_places: tuple[str, ...] = ()
+    """The place of each of `named`, in words: as findings of logs have it, or the line of a text; empty for histories."""
 
     @property
     def blocks(self) -> int:
@@ -121,7 +123,10 @@ class PromptDiff:
             cosmetic=list(self.cosmetic),
             at_end=self.at_end,
             first_difference=None if self.first is None else FirstDifference.taken_from(self.first),
-            differences=[NamedDifference.taken_from(change) for change in self.named],
+            differences=[
+                NamedDifference.taken_from(change).model_copy(update={"told": told})
+                for change, told in zip(self.named, self.named_places, strict=True)
+            ],
             changes=list(self.changes),
         )
 
@@ -264,7 +269,8 @@ def _spot(text: Traced, value: Range, name: str) -> Spot:
     line, column = locate(origin, offset) if in_message else origin.position(offset)
     spot = Spot(path=origin.path, line=line, column=column, start=start, end=end)
     if in_message:
-        return spot.model_copy(update={"part": origin.part, "character": offset})
+        told = logged_place(RequestName(origin.path), origin, offset, origin.part).told
+        return spot.model_copy(update={"part": origin.part, "character": offset, "told": told})
     if origin.part == CHAT_TEMPLATE:
         part = TOOLS if origin.variable == TOOLS else CHAT_TEMPLATE
         return spot.model_copy(update={"part": part, "character": None})

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change
-from kvtool.diagnose.compare.messages import compare_turns, content_text
+from kvtool.diagnose.compare.messages import compare_turns
+from kvtool.diagnose.findings import logged_place
 from kvtool.diagnose.tool_places import TOOLS, in_tools, tool_place
 from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff, diff_prompts
 from kvtool.diff.side_inputs import InputSide
@@ -18,8 +19,9 @@ from kvtool.results.documents.diff import Spot
 from kvtool.text.align import EqualRun
 from kvtool.text.message import role_of
 from kvtool.text.tokens.prompt import Prompt
+from kvtool.text.traced import Traced
 from kvtool.workload.render import Renderer
-from kvtool.workload.turn import Turn
+from kvtool.workload.turn import RequestName, Turn
 
 _OF_STRUCTURE = ("order", "session")
 
@@ -51,11 +53,11 @@ def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) ->
         tokenizer=renderer.tokenizer.name,
     )
     named = tuple(named_changes(a, b))
-    diff = replace(diff, named_lines=tuple(_line_of(change, b) for change in named))
+    diff = replace(diff, named=named, named_places=tuple(_place_of(change, b) for change in named))
     if diff.first is None:
-        return replace(diff, named=named)
+        return diff
     first = with_tool_places(diff.first, a, b)
-    diff = replace(diff, named=named, first=named_difference(first, named, b))
+    diff = replace(diff, first=named_difference(first, named, b))
     if a.prompt.text is None or b.prompt.text is None or a.is_chat != b.is_chat:  # a text has no messages to move to
         return diff
     pair = a.side.turn, b.side.turn
@@ -86,15 +88,32 @@ def named_changes(a: Rendered, b: Rendered) -> list[Change]:
     return compare_turns(*(Turn("", text=side.prompt.text) for side in (a, b)))
 
 
-def _line_of(change: Change, b: Rendered) -> int:
-    """Return the line of the later request's text or message that a change is on; 0 for tools and histories."""
+def _place_of(change: Change, b: Rendered) -> str:
+    """Return the place of a change in the later request, in words; of a message as findings of logs have it."""
     if change.part.kind == "message":
-        text = content_text((b.side.turn.messages or [])[change.part.index].get("content"))
-    elif change.part.kind == "text":
+        message = (b.side.turn.messages or [])[change.part.index]
+        text, at = _written_at(message.get("content"), change.start)
+        origin, offset = text.at(at) if isinstance(text, Traced) and at < len(text) else (None, 0)
+        if origin is not None and origin.pointer:
+            return logged_place(RequestName(origin.path), origin, offset, origin.part).told
+        part = f"messages[{change.part.index}] ({change.part.role})"
+        return f"{part}, line {text.count(chr(10), 0, at) + 1:,}"
+    if change.part.kind == "text":
         text = str(b.side.turn.text if b.side.turn.text is not None and not b.is_chat else b.prompt.text)
-    else:
-        return 0
-    return text.count("\n", 0, change.start) + 1
+        return f"line {text.count(chr(10), 0, change.start) + 1:,}"
+    return change.part.kind
+
+
+def _written_at(content: object, start: int) -> tuple[str, int]:
+    """Return the text of a message that contains a character of `content_text`, and its place in that text."""
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+    found = [text for text in texts if isinstance(text, str)]
+    for text in found:
+        if start < len(text) or text is found[-1]:
+            return text, min(start, len(text))
+        start -= len(text)
+    return "", 0
 
 
 def named_difference(first: Difference, named: Sequence[Change], b: Rendered) -> Difference:

@@ -51,6 +51,8 @@ class Fix:
     plan: Callable[[Plan], Plan] | None = None
     in_order: bool = False
     memo: UnitMemo | None = None
+    lines: int = 1
+    """Lines of a prompt that it moves together: 1 where it moves one, where requests differ in it, and where it moves none."""
 
     @property
     def kind(self) -> str:

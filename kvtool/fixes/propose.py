@@ -60,7 +60,7 @@ from kvtool.fixes.moves.move import (
     destination,
     ends_after_mark,
     move_targets,
-    moved_noun,
+    moved_words,
     stops_at_content,
 )
 from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
@@ -193,8 +193,8 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         return [_advice(cause, ASKED, "P3", BEFORE_IT)]
     if (delimiter := SingleDelimiter.learn(cause, target, samples)) is not None:
         return [_fix(cause, DELIMITER, "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
-    noun, refusal = moved_noun(target, samples)
-    what = f"move this {noun} to "
+    moved = moved_words(target, samples)
+    what = f"move this {moved.told} to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
     looked = samples[:_LOOKED_AT]
     if stops_at_content(looked, [target]):
@@ -220,7 +220,8 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             memo=target.held,
         )
         fixes.insert(0, within)
-    named = [] if refusal is None else [_named_once(cause, target, refusal, near)]
+    fixes = [replace(fix, lines=moved.lines) for fix in fixes]
+    named = [] if moved.refusal is None else [_named_once(cause, target, moved.refusal, near)]
     return [*fixes, *(named or _layouts(cause, samples))]
 
 
@@ -234,7 +235,7 @@ def _own_message(cause: SlotCause, samples: Sequence[Turn], fixes: Sequence[Fix]
     if role_of_part(cause.slot.part) not in INSTRUCTIONS:
         return []
     target = target_of(cause, samples)
-    what = f"move this {moved_noun(target, samples)[0]} to a message of its own after the last one, in the same role"
+    what = f"move this {moved_words(target, samples).told} to a message of its own after the last one, in the same role"
     change = partial(move_targets, targets=[target], own_message=True)
     return [_fix(cause, "move-after", "P2", what, lambda: change, memo=target.held)]
 

@@ -19,6 +19,7 @@ from kvtool.gate.demand import Demand, Locate
 from kvtool.gate.facts import FleetFacts
 from kvtool.gate.flag_values import parsed_flag
 from kvtool.gate.opened import ALONE, in_order
+from kvtool.gate.probed_agents import AgentToCheck, agents_of
 from kvtool.profiler.opening import Opened
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import Kind
@@ -110,6 +111,9 @@ class CheckPlan:
     all_inputs: bool = False
     configured: bool = False
     advice: bool
+    agents: Sequence[AgentToCheck] = ()
+    agents_left_out: int = 0
+    """Agents of the configuration that nobody asked to run."""
     offline: bool = False
     views: bool = False
     show_text: ShowText = "none"
@@ -126,12 +130,23 @@ class CheckPlan:
         return self.configured and not self.run.reading.groups
 
 
-def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, offline: bool) -> CheckPlan:
-    """Return the plan of the command line over the configuration file. Raises KvtoolError without anything to check."""
+def check_plan(
+    judging: Judging, run: RunOptions, file: ConfigFile | None, *, offline: bool, run_agents: bool = False
+) -> CheckPlan:
+    """Return the plan of the command line over the configuration file. Raises KvtoolError without anything to check.
+
+    Only `run_agents`, which no file can say, makes the agents of the configuration run.
+    """
     run = run.over(file)
     options = CheckOptions() if file is None else file.config.check
     inputs = matched(run.inputs, ALONE) or ([] if file is None else file.workloads)
-    if not inputs:
+    agents = [] if run.inputs else agents_of(file)
+    if agents and not run_agents and not inputs:
+        raise KvtoolError(
+            f"{file.path if file else ''} names only agents to run",
+            hint="kvtool check --run-agents executes their commands",
+        )
+    if not inputs and not agents:
         missing = "there is no INPUT, and no configuration file with `workloads`"
         if file is not None:
             missing = f"there is no INPUT, and {file.path} has no `workloads`"
@@ -163,6 +178,8 @@ def check_plan(judging: Judging, run: RunOptions, file: ConfigFile | None, *, of
         update_baseline=judging.update_baseline,
         all_inputs=not run.inputs or file is None or not file.config.workloads,
         configured=not run.inputs,
+        agents=agents if run_agents else [],
+        agents_left_out=0 if run_agents else len(agents),
         offline=offline,
         advice=options.advice if judging.advice is None else judging.advice,
     )

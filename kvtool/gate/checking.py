@@ -17,6 +17,7 @@ from kvtool.gate.demand import Demand, held
 from kvtool.gate.evaluate import evaluate, ungated_errors
 from kvtool.gate.facts import Facts, JudgedFinding, Scope, facts_of
 from kvtool.gate.opened import CheckedWorkload, Problems, open_all
+from kvtool.gate.probed_agents import CheckedAgent, check_agents
 from kvtool.gate.recording import entry_of
 from kvtool.gate.updating import update_baseline
 from kvtool.lint.lint_inputs import TextInput
@@ -31,6 +32,7 @@ from kvtool.results.finding import Finding
 from kvtool.results.report import Report
 from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import judged, verdict_of
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.version import __version__
@@ -80,18 +82,21 @@ def run_check(plan: CheckPlan, progress: Progress) -> CheckResult:
     problems.attempt(lambda: flag_demands("", error_on=plan.error_on, places=plan.error_on_places))
     problems.attempt(lambda: config_demands(plan.gate, plan.locate, plan.gate.groups))
     texts = unreadable.attempt(lambda: _texts(inputs.texts, plan, unreadable)) or _Texts()
-    if problems.errors or not (workloads or texts.paths):
+    if problems.errors or not (workloads or texts.paths or plan.agents):
         problems.errors += unreadable.errors
     problems.tell()
 
     done, interrupted = _run_all(workloads, plan, progress, unreadable)
+    agents: list[CheckedAgent] = []
+    if not interrupted:
+        unreadable.attempt(lambda: agents.extend(check_agents(plan.agents, lambda: load(None), progress)))
     if unreadable.errors:
         found = [finding for one in done for finding in one.report.findings]
         raise UnfinishedCheckError(unreadable.told, [*found, *texts.findings])
     if plan.names_all and not interrupted:
         known |= {name for one in done for name in one.facts.groups}
         check_groups(plan.gate, plan.locate, sorted(known))
-    return _judged(done, plan, before, texts, interrupted=interrupted)
+    return _judged(done, plan, before, texts, agents, interrupted=interrupted)
 
 
 def _texts(texts: Sequence[TextInput], plan: CheckPlan, unreadable: Problems) -> _Texts:
@@ -162,6 +167,7 @@ def _judged(
     plan: CheckPlan,
     before: Baseline | None,
     texts: _Texts,
+    agents: Sequence[CheckedAgent],
     *,
     interrupted: bool,
 ) -> CheckResult:
@@ -175,6 +181,9 @@ def _judged(
         notices.append(
             f"there is no baseline {plan.baseline}, so nothing was compared: write one with --update-baseline"
         )
+    if plan.agents_left_out:
+        names = plural(plan.agents_left_out, "agent")
+        notices.append(f"the configuration names {names}; kvtool check --run-agents runs them")
     for one in done:
         facts = replace(one.facts, partial=interrupted)
         demands = held(_demands(one, plan))
@@ -192,6 +201,7 @@ def _judged(
         checks += found
         reports.append(judged(one.report, found, partial=interrupted))
     checks += _text_checks(texts, plan, partial=interrupted)
+    checks += [check for agent in agents for check in agent.checks]
     passed_over += ungated_errors(texts.findings, _text_demands("", plan))
     if before is not None and plan.runs_all and not interrupted:
         notices += [
@@ -204,11 +214,13 @@ def _judged(
     elif plan.update_baseline and plan.baseline is not None:
         notices += update_baseline(plan.baseline, now, all_workloads=plan.runs_all)
     findings = [*(found for report in reports for found in report.findings), *texts.findings]
+    findings += [found for agent in agents for found in agent.findings]
     return CheckResult(
         version=__version__,
         verdict=verdict_of(checks, notices, partial=interrupted, ungated=sorted(passed_over, key=_by_cost)),
         inputs=list(texts.paths),
         reports=reports,
+        probes=[agent.probe for agent in agents],
         findings=sorted(findings, key=_by_cost),
         ignored=texts.ignored + sum(one.ignored for one in done),
     )

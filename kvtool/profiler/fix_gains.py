@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.values.kv103 import KV103
-from kvtool.diagnose.findings import Locate, is_declared_stable, place_of
+from kvtool.diagnose.findings import Locate, cause_name, is_declared_stable, logged_cause, place_of
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.report import Cause, CausesLeftOut, Unlock
 
@@ -74,6 +74,7 @@ def _unlock(number: int, step: KeptFix) -> Unlock:
         after=step.after,
         alone=step.alone,
         predicted=step.predicted,
+        lines=step.fix.lines,
     )
 
 
@@ -84,12 +85,13 @@ def _row(cause: SlotCause, place: tuple[str, int, int], blame: int, share: int, 
         group=cause.group,
         code=KV103.code if is_declared_stable(cause) else cause.kind.code,
         kind=cause.kind.key,
-        name=cause.kind.name,
+        name=cause_name(cause),
         part=cause.slot.part,
         path=path,
         line=line,
         column=column,
         line_in_text=cause.slot.line_in_text,
+        place="" if (logged := logged_cause(cause)) is None else logged.told,
         variable=cause.slot.variable,
         in_source=cause.in_source and line > 0,
         blame_tokens=blame,

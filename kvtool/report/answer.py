@@ -28,6 +28,8 @@ _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
 """The settings that a fix of the run was tried with, in the words of the fix."""
 _NO_GAIN = "(tested: "
 """What the words of a fix contain that gained nothing in a trial."""
+_UNLIMITED = ("vllm", "block-lru")
+"""Rules whose cache has no limit where no capacity is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +77,11 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
             line = CommandLine(command or ("profile", report.workload)).without_output()
             if (field := field_to_compare(misses)) and flag("group_by") not in line:
                 return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
-            return Answer(
-                rate,
-                lost or _HEALTHY,
-                None,
-                advised_change(misses, report.money.currency if report.money else "USD") if lost else "",
-            )
+            change = advised_change(misses, report.money.currency if report.money else "USD") if lost else ""
+            if change and finding is not None and finding.example is not None:
+                todo = f"{change}. Compare two such requests"
+                return Answer(rate, lost, None, todo, tuple(shlex.split(finding.example.command)[1:]))
+            return Answer(rate, lost or _HEALTHY, None, change)
         lost = lost or _lost(report, finding)
     if report.partial:
         return Answer(rate, lost, finding)
@@ -128,12 +129,17 @@ def _rate(report: Report) -> str:
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} below ({gain_basis(report)})"
         if by_hand := [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]:
             text += f", {percent(max(by_hand))} with the manual edits"
-        more = reachable - max(now, fixed)
-        return f"{text}, {percent(reachable)} with {_unlimited(report)}" if more >= _NOTICEABLE else text
+        larger = larger_cache(report) if reachable - max(now, fixed) >= _NOTICEABLE else None
+        return text if larger is None else f"{text}, {percent(reachable)} with {larger}"
     if reachable - now >= _NOTICEABLE:
-        return f"{percent(now)} now, {percent(reachable)} with {_unlimited(report)}"
+        larger = larger_cache(report)
+        return f"{percent(now)} now" if larger is None else f"{percent(now)} now, {percent(reachable)} with {larger}"
     if any(finding.tokens_lost and finding.fix for finding in report.findings):
-        return f"{percent(now)} now; a larger cache hits no more"
+        return (
+            f"{percent(now)} now"
+            if larger_cache(report) is None
+            else f"{percent(now)} now; a larger cache hits no more"
+        )
     if report.steps is not None and report.steps.broken:
         return f"{percent(now)}; sessions break their own prefix"
     return f"{percent(now)}, the maximum for these prompts as written"
@@ -165,10 +171,19 @@ def _broken_pair(report: Report) -> str | None:
     return next((each.command for each in report.steps.breaks if each.command), None) if report.steps else None
 
 
-def _unlimited(report: Report) -> str:
-    """Name the cache that hits all that can be hit."""
-    several = report.config.get("kv_cache_groups")
-    return "an unlimited full-attention cache" if several else "an unlimited cache"
+def larger_cache(report: Report) -> str | None:
+    """Name the cache that hits all that can be hit; None where it is the one that was run, or not the user's to change."""
+    config = report.config
+    if config.get("rules_by_day") or config.get("provider") is not None:
+        return None
+    if config.get("kv_cache_groups"):
+        return "an unlimited full-attention cache"
+    if config.get("capacity_blocks") is not None:
+        return "an unlimited cache"
+    replicas = config.get("replicas")
+    if config.get("ttl_seconds") is not None or (isinstance(replicas, int) and replicas > 1):
+        return "one cache that evicts nothing"
+    return None if config.get("rules") in _UNLIMITED else "an unlimited cache"
 
 
 def _lost(report: Report, finding: Finding | None) -> str:

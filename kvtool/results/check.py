@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kvtool.results.document_base import Count, Document
+from kvtool.results.documents.agent_probe import AgentProbe
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report
 from kvtool.results.verdict import Verdict
@@ -15,7 +16,8 @@ SCHEMA: Literal["kvtool.check/1"] = "kvtool.check/1"
 
 
 class CheckResult(Document):
-    """`findings` are those of all reports and of what was only read (templates, Python), without those that comments silence.
+    """`findings` are those of all reports, of probes of agents, and of what was only read (templates, Python), without those that
+    comments silence.
 
     A profile is a check with one report; `lint` is one with findings alone. `command` says which of them it is,
     `inputs` what `lint` looked at.
@@ -23,10 +25,12 @@ class CheckResult(Document):
 
     schema_: Literal["kvtool.check/1"] = Field(default=SCHEMA, alias="schema")
     version: str
-    command: Literal["profile", "check", "lint"] = "check"
+    command: Literal["profile", "check", "lint", "probe"] = "check"
     verdict: Verdict
     inputs: list[str] = Field(default_factory=list)
     reports: list[Report]
+    probes: list[AgentProbe] = Field(default_factory=list)
+    """Agents that were run."""
     findings: list[Finding]
     ignored: Count
 

@@ -17,6 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from kvtool.errors import KvtoolError, Place, ProblemsError
 from kvtool.results.check import SCHEMA as CHECK
 from kvtool.results.check import CheckResult
+from kvtool.results.documents.agent_probe import SCHEMA as PROBE
+from kvtool.results.documents.agent_probe import AgentProbe
 from kvtool.results.documents.what_if import SCHEMA as WHAT_IF
 from kvtool.results.documents.what_if import WhatIfDocument
 from kvtool.results.finding import Finding
@@ -77,10 +79,25 @@ def load_result(path: str) -> CheckResult:
 
 def load_saved(path: str) -> CheckResult | WhatIfDocument:
     """Return the same, or what `kvtool what-if` found (`kvtool.what-if/1`)."""
-    return _load(path, (*_RESULTS, WHAT_IF))
+    found = _load(path, (*_RESULTS, WHAT_IF))
+    assert not isinstance(found, AgentProbe)
+    return found
 
 
-def _load(path: str, known: Sequence[str]) -> CheckResult | WhatIfDocument:
+def load_agent_probe(path: str) -> AgentProbe:
+    """Return a probe of an agent (`kvtool.agent-probe/1`). KvtoolError, or ProblemsError, for what is no such file."""
+    try:
+        found = _load(path, (PROBE,))
+    except ProblemsError:
+        raise
+    except KvtoolError as error:
+        hint = "write it with kvtool probe --agent NAME --write-baseline FILE"
+        raise KvtoolError(error.message, hint=hint, place=error.place) from None
+    assert isinstance(found, AgentProbe)
+    return found
+
+
+def _load(path: str, known: Sequence[str]) -> CheckResult | WhatIfDocument | AgentProbe:
     source = _Source("<stdin>" if path == STDIN else path)
     data = _read(path, source)
     document = _parsed(data, source)
@@ -92,6 +109,8 @@ def _load(path: str, known: Sequence[str]) -> CheckResult | WhatIfDocument:
             return check_of(Report.model_validate(document))
         if schema == CHECK:
             return CheckResult.model_validate(document)
+        if schema == PROBE:
+            return AgentProbe.model_validate(document)
         if schema == WHAT_IF:
             return WhatIfDocument.model_validate(document)
         findings = TypeAdapter(list[Finding]).validate_python(_lint_findings(document))

@@ -65,7 +65,7 @@ def _always_something(value: float, sign: str) -> str:
 def brief(check: Check) -> str:
     """What a check that is not met found, in a few words, without the name of what it is about."""
     limit, actual = check.limit, check.actual
-    if check.kind == "audit":
+    if check.kind in ("audit", "probe"):
         return check.message
     if check.kind == "gpus" and limit is not None:
         return f"no fleet found, allowed {limit:,.0f}" if actual is None else f"GPUs {actual:,.0f} > {limit:,.0f}"

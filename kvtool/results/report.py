@@ -146,6 +146,8 @@ class Unlock(Model):
     after: Ratio
     alone: Ratio
     predicted: float
+    lines: Count = 1
+    """Lines that a move takes along, that of the cause among them."""
 
 
 class Cause(Model):
@@ -159,6 +161,8 @@ class Cause(Model):
     line: Count
     column: Count
     line_in_text: int
+    place: str = ""
+    """Where in a logged request it is, in words, as its finding has it; empty in files that people edit."""
     in_source: bool
     blame_tokens: Count
     share_tokens: Count

@@ -57,6 +57,9 @@ SCHEMAS = {
         Schema("logs", "kvtool logs --json", "kvtool.results.documents.log_contents", "LogsDocument"),
         Schema("sessions", "kvtool sessions --json", "kvtool.results.documents.agent_sessions", "SessionsDocument"),
         Schema("agent-probe", "kvtool probe --json", "kvtool.results.documents.agent_probe", "AgentProbe"),
+        Schema(
+            "agent-recipes", "kvtool probe --doctor --json", "kvtool.results.documents.agent_recipes", "AgentRecipes"
+        ),
         Schema("replay", "kvtool replay --json", "kvtool.results.documents.reconciliation", "ReplayDocument"),
         Schema("what-if", "kvtool what-if --json", "kvtool.results.documents.what_if", "WhatIfDocument"),
         Schema("trace", "kvtool trace --json", "kvtool.results.documents.traced_logs", "TraceDocument"),

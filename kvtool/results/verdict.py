@@ -20,6 +20,7 @@ Kind = Literal[
     "findings",
     "baseline",
     "audit",
+    "probe",
 ]
 CLOCKED: tuple[Kind, ...] = ("gpus", "goodput")
 """Those that take a clock."""

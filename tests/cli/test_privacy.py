@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kvtool.cli.listed import COMMANDS as COMMANDS_OF_KVTOOL
 from kvtool.text.terminal import streams
 from tests.conftest import Command
 
@@ -41,6 +42,14 @@ def record(number: int) -> dict[str, Any]:
     }
 
 
+WORKLOAD = """\
+version: 1
+vars: {now: {datetime: 1m}, n: {counter: 1}}
+groups:
+  - name: g
+    requests: 9
+    messages: [{role: system, file: p.md}, {role: user, text: "Question {{ n }}"}]
+"""
 GOOD = "".join(json.dumps(record(number)) + "\n" for number in range(6))
 BROKEN = {
     "keys.json": json.dumps({MAIL: {"n": 1}, f"{WORD} {WORD}": 2}),
@@ -66,12 +75,39 @@ COMMANDS = (
     "check l.jsonl --min-hit-rate 99%",
     "compare-engines l.jsonl",
     "what-if l.jsonl --block-size 16",
+    "optimize l.jsonl",
+    "optimize l.jsonl --allow P2,P3",
+    "optimize l.jsonl --allow P2,P3 --block-size 16",
+    "optimize l.jsonl --allow P2,P3 --json",
+    "optimize w.yaml --allow P2,P3",
+    "optimize w.yaml --allow P2,P3 --write",
+    "diff-prompts l.jsonl:1 l.jsonl:2",
+    "diff-prompts l.jsonl:1 l.jsonl:2 --tokens",
+    "diff-prompts l.jsonl:1 l.jsonl:2 --json",
+    "diff-prompts l.jsonl:1 l.jsonl:2 l.jsonl:3 --tokens",
+    "diff-prompts p.md q.md --plain",
+    "profile w.yaml --dry-run",
+    "lint w.yaml p.md",
+    "check w.yaml --min-hit-rate 99%",
+    "trace l.jsonl -o blocks",
 )
+WITHOUT_PROMPTS = {
+    *("config", "schema", "explain", "doctor", "size", "prices", "bench", "watch"),  # they read no prompts
+    *("compare", "report"),  # they read results, which contain no prompts unless these were asked for
+    *("demo", "replay"),  # they are `profile` of an example, and of a server
+    "sessions",  # it lists names and figures of transcripts
+    *("probe", "init"),  # they print what a command of the user makes, and names of variables
+}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_output_names_people(command: str, in_folder: Command, tmp_path: Path) -> None:
     (tmp_path / "l.jsonl").write_text(GOOD)
+    for name, line in (("p.md", "You serve"), ("q.md", "We help")):
+        (tmp_path / name).write_text(
+            f"It is {{{{ now }}}}.\n{line} {WORD} of the mill.\n" + "Be short, be kind.\n" * 40
+        )
+    (tmp_path / "w.yaml").write_text(WORKLOAD)
     arguments = command.split()
     code, out, err = in_folder(*arguments) if arguments[0] != "logs" else logs(*arguments)
     assert code in (0, 1) or "nowhere" in command, err
@@ -122,3 +158,31 @@ def test_a_terminal_quotes_and_a_file_does_where_it_is_asked(
     monkeypatch.setattr(streams, "stdout_is_terminal", lambda: True)
     assert WORD in in_folder("lint", "l.jsonl")[1]
     assert WORD not in in_folder("lint", "l.jsonl", "--show-text", "none")[1]
+
+
+def test_each_command_is_tried() -> None:
+    names = {command.split()[0] for command in COMMANDS}
+    assert {listed.name for listed in COMMANDS_OF_KVTOOL} == names | WITHOUT_PROMPTS
+    assert not names & WITHOUT_PROMPTS
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["optimize l.jsonl --allow P2,P3 -b 16", "optimize w.yaml --allow P2,P3", "diff-prompts l.jsonl:1 l.jsonl:2"],
+)
+def test_texts_are_printed_for_people_or_where_they_are_asked_for(
+    command: str, in_folder: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "l.jsonl").write_text(GOOD.replace("10:00.", f"10:00, {MAIL}."))
+    (tmp_path / "p.md").write_text(f"For {MAIL} at {{{{ now }}}}.\n" + "Be short, be kind.\n" * 40)
+    (tmp_path / "w.yaml").write_text(WORKLOAD)
+    words = command.split()
+    assert "hidden in pipes" in in_folder(*words)[1]
+    assert "at {{ now }}" not in in_folder(*words)[1]
+    assert MAIL in in_folder(*words, "--show-text", "full")[1]
+    snippet = in_folder(*words, "--show-text", "snippet")[1]
+    assert MAIL not in snippet
+    assert "[redacted" in snippet
+    monkeypatch.setattr(streams, "stdout_is_terminal", lambda: True)
+    assert MAIL in in_folder(*words)[1]
+    assert MAIL not in in_folder(*words, "--show-text", "none")[1]

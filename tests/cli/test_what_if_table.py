@@ -133,6 +133,51 @@ def test_fixes_of_prompts_stand_beside_hardware_with_what_they_win(
     assert found["answer"][1].endswith(" --allow P2")
 
 
+@pytest.mark.parametrize("kind", ["workload", "log"])
+def test_fixed_takes_all_names_of_the_table_and_leaves_the_other_fixes_in_it(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
+) -> None:
+    path = workload(tmp_path / "w.yaml") if kind == "workload" else two_places(tmp_path / "a log.jsonl")
+    base = [path, "-t", bytes_json]
+    found = told(capsys, *base)
+    rows = [row for row in found["rows"] if row["kind"] == "prompts"]
+    together = next(row for row in rows if "together" in row["change"])
+    assert len(rows) > 2
+    for row in rows:
+        value = shlex.split(row["command"])[-1]
+        assert len(value) < 16 or value.startswith("KV"), "a hash is no name"
+        by_value = told(capsys, *base, "--fixed", value)
+        by_name = told(capsys, *base, "--fixed", row["change"].upper())
+        counted = [[(each["change"], each["hit_blocks"]) for each in of["rows"]] for of in (by_value, by_name)]
+        assert counted[0] == counted[1]
+        first, *others = by_value["rows"]
+        assert first["hit_blocks"] == row["hit_blocks"]
+        assert first["change"] == "with these fixes"
+        more = [each for each in others if each["kind"] == "prompts"]
+        assert bool(more) == (row is not together)
+        assert all(each["hit_blocks"] == together["hit_blocks"] for each in more[:1])
+        if row is not together:
+            assert by_value["answer"][0].startswith("Change first"), "another fix wins"
+            again = told(capsys, *shlex.split(more[0]["command"])[2:])["rows"][0]
+            assert again["hit_blocks"] == more[0]["hit_blocks"]
+    assert run(["what-if", *base, "--fixed", "no-such"]) == 2
+    said = capsys.readouterr().err
+    assert all(shlex.split(row["command"])[-1] in said for row in rows)
+
+
+def two_places(path: Path) -> str:
+    """A log of two models whose prompts both begin with a clock, so that two fixes have one code."""
+    rows = []
+    for at in range(16):
+        model, shared = ("one", "Be short and kind. " * 30) if at % 2 else ("two", "Be right about prices. " * 30)
+        messages = [{"role": "system", "content": f"{model}: 2026-03-0{1 + at % 9}T10:{10 + at}:00Z\n{shared}"}]
+        rows.append(
+            json.dumps({"model": model, "messages": [*messages, {"role": "user", "content": f"question {at}"}]})
+        )
+    path.write_text("\n".join(rows) + "\n")
+    return str(path)
+
+
 def test_rows_stand_by_what_they_compute_and_bounds_behind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = told(capsys, trace_of(tmp_path / "t.jsonl", 3), "--capacity", "20")["rows"]
     assert rows[0]["kind"] == "today"
@@ -302,7 +347,7 @@ def test_a_fix_that_nobody_found_is_refused(
     assert run(["what-if", workload(tmp_path / "w.yaml"), "-t", bytes_json, "--fixed", "nothing"]) == 2
     said = capsys.readouterr().err
     assert "--fixed: there is no fix 'nothing'" in said
-    assert "fixes found: KV101, KV102; or --fixed all" in said
+    assert "--fixed takes KV101, KV102, or all" in said
 
 
 def test_a_fix_is_named_by_its_code_or_by_its_key(

@@ -89,7 +89,15 @@ def test_every_key_of_the_configuration_is_an_option() -> None:
     assert set(in_table("engine")) == set(EngineOptions.model_fields)
     assert set(in_table("check")) == set(CheckOptions.model_fields)
     assert {*in_table("lint"), "inputs"} == set(LintOptions.model_fields), "inputs are an argument, as workloads are"
-    assert set(in_table("")) >= set(Config.model_fields) - {"workloads", "engine", "gate", "check", "lint", "logs"}
+    assert set(in_table("")) >= set(Config.model_fields) - {
+        "workloads",
+        "engine",
+        "gate",
+        "check",
+        "lint",
+        "logs",
+        "probe",
+    }
     assert default_of("check", "max_drop", float) == 0.005
 
 

@@ -72,7 +72,7 @@ def test_a_place_is_a_message_and_a_character(compare):
     text = json.dumps(chat("Now: 10:15\n" + RULES, "hi"))
     assert (spot.line, spot.column) == (1, text.index("10:15") + 1)
     assert diff.first.kind.code == "KV101"
-    assert "messages[0] (system), character 5" in shown(diff)
+    assert "messages[0] (system), line 1" in shown(diff)
     assert "Move line 1 of messages[0] (system) to the end of the last message" in shown(diff)
 
 

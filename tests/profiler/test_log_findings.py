@@ -401,3 +401,32 @@ def test_the_same_json_in_code_blocks_is_written_in_one_layout(kvtool: Command) 
     assert (first["code"], first["tier"]) == ("KV121", "P1")
     assert first["fix"].startswith("write JSON with one serializer")
     assert first["rerun"]["group_after"] > 0.8 > first["rerun"]["group_before"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_first_request_unlike_other_groups_changes_nothing(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A group that always has the same text has no changing text, whatever other groups have; it pays once."""
+    rng = random.Random(seed)
+    monkeypatch.chdir(tmp_path)
+    shared = "\n".join(f"Rule {n}: {rng.random():.12f}" for n in range(40))
+    records: list[dict[str, Any]] = []
+    for name in rng.sample(["sales", "support", "billing"], rng.choice((2, 3))):
+        for n in range(rng.randint(4, 9)):
+            lead = f"You are the agent for {name}."
+            said = [{"role": "system", "content": f"{lead}\n{shared}"}, {"role": "user", "content": f"{name} {n}?"}]
+            records.append({"model": "own", "service": name, "messages": said})
+    write(tmp_path / "log.jsonl", "".join(json.dumps(record) + "\n" for record in records))
+    words = ["profile", "log.jsonl", "--group-by", "service", "--dry-run"]
+    assert run([*words, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    first = [each for each in found["findings"] if each["code"] == "KV201"]
+    assert first
+    for each in first:
+        assert each["severity"] == "info", each
+        assert "text that differs from other groups" in each["message"]
+        assert "value" not in each["message"]
+    assert {cause["name"] for cause in found["causes"] if cause["code"] == "KV201"} == {
+        "text that differs from other groups"
+    }

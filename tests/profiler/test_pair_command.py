@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
+from tests.conftest import Command
 from tests.files import write
 
 WORDS = [
@@ -99,3 +100,84 @@ def test_requests_to_anthropic_begin_with_their_tools(tmp_path: Path, capsys: py
         common.append(json.loads(capsys.readouterr().out)["common_tokens"])
     hosted, engine = common
     assert hosted > engine + 500, "an engine's own template has the system prompt first"
+
+
+KINDS = ("time", "uuid", "user", "documents", "tools", "parts", "optional")
+
+
+def made_log(kind: str, provider: str, seed: int) -> list[dict[str, Any]]:
+    """Return requests of a chat API that differ in one thing."""
+    rng = random.Random(seed)
+
+    def words(count: int) -> str:
+        return " ".join(rng.choice(WORDS) for _ in range(count))
+
+    rules, documents = [words(14) for _ in range(36)], [words(50) for _ in range(5)]
+    names = [(f"tool_{at}", words(12)) for at in range(4)]
+    schema = {"type": "object", "properties": {"a": {"type": "string"}}}
+    records: list[dict[str, Any]] = []
+    for n in range(9):
+        lines, at = list(rules), rng.randint(1, 6)
+        if kind == "time":
+            lines.insert(3, f"Now: 2026-03-0{1 + n} 10:{n:02d}:07")
+        elif kind == "uuid":
+            lines.insert(5, f"Request {rng.getrandbits(128):032x} of the shop")
+        elif kind == "user":
+            lines.insert(1, f"You talk to {('Ada Byron', 'Grace Hopper', 'Linus Pauling')[n % 3]}.")
+        elif kind == "documents":
+            lines[4:4] = [f"<document>\n{text}\n</document>" for text in rng.sample(documents, 5)]
+        elif kind == "optional" and n % 3 == 0:
+            lines[6:6] = ["The customer is a VIP. Be extra kind to them.", "Offer a coupon."]
+        text = "\n".join(lines)
+        content: Any = text
+        if kind == "parts":
+            content = [
+                {"type": "text", "text": rules[at]},
+                {"type": "text", "text": f"Today is 2026-03-{n + 1:02d}.\n{text}"},
+            ]
+        asked = {"role": "user", "content": f"Question {n}: {words(8)}"}
+        shown = rng.sample(names, 4) if kind == "tools" else []
+        if provider == "anthropic":
+            body: dict[str, Any] = {
+                "model": "claude-sonnet-4-5",
+                "max_tokens": 9,
+                "system": content,
+                "messages": [asked],
+            }
+            tools = [{"name": name, "description": told, "input_schema": schema} for name, told in shown]
+        else:
+            body = {"model": "own", "messages": [{"role": "system", "content": content}, asked]}
+            tools = [
+                {"type": "function", "function": {"name": name, "description": told, "parameters": schema}}
+                for name, told in shown
+            ]
+        records.append(body | ({"tools": tools} if tools else {}))
+    return records
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "own"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_command_shows_the_cause_at_the_place_that_the_profile_names(
+    kind: str, provider: str, in_folder: Command
+) -> None:
+    """Two values alone may not tell what many values tell: then the comparison calls them text."""
+    records = made_log(kind, provider, KINDS.index(kind))
+    Path("log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    code, out, err = in_folder("profile", "log.jsonl", "--dry-run", "--json")
+    assert code == 0, err
+    findings = [each for each in json.loads(out)["findings"] if each["example"] is not None]
+    assert findings or (kind, provider) == ("optional", "anthropic")
+    for each in findings:
+        tool, *words = shlex.split(each["example"]["command"])
+        code, out, err = in_folder(*words, "--json")
+        assert (tool, code) == ("kvtool", 0), err
+        document = json.loads(out)
+        logged = each["logged"]
+        content = "" if logged["content"] is None else f", content[{logged['content']}]"
+        place = f"{logged['part']}{content}" + (f", line {logged['line']}" if logged["line"] else "")
+        shown = {(found["told"], found["kind"]["code"]) for found in document["differences"]}
+        assert shown & {(place, each["code"]), (place, "KV201")}, (place, each["code"], shown)
+        assert (document["block_size"] == 1) == (provider == "anthropic")
+        _, screen, _ = in_folder(*words)
+        assert place in screen
+        assert ("no blocks" in screen) == (provider == "anthropic")

@@ -105,6 +105,23 @@ def test_a_known_total_tells_rate_and_time_left(clock: Clock, capsys: pytest.Cap
     assert second == "kvtool: accounting, 200 of 840 requests, 10/s, 1:04 left, 20 s"
 
 
+def test_a_stage_that_comes_again_is_numbered_and_its_bar_never_goes_backwards(clock: Clock) -> None:
+    terminal = Terminal()
+    progress = Progress(make_console(file=terminal))
+    for name in ("trying fixes", "trying fixes", "pricing", "trying fixes"):
+        progress.stage(name, total=20)
+        for _ in range(20):
+            clock.now += 0.2
+            progress.advance()
+    drawn = [line for line in terminal.getvalue().split("\x1b[2K") if line]
+    bars = [line.count("█") for line in drawn if "trying fixes" in line and ("█" in line or "·" in line)]
+    assert bars
+    assert bars == sorted(bars)
+    for run in ("trying fixes, run 2", "trying fixes, run 3"):
+        assert any(run in line for line in drawn)
+    assert all("█" not in line for line in drawn if "run " in line)
+
+
 def test_a_stage_that_has_begun_is_shown_and_what_it_loads_is_not_timed(
     clock: Clock, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -38,6 +38,9 @@ class CheckCommand(Command):
         Argument("workload.yaml, logs, prompts, templates or .py files; else `workloads` of kvtool.toml", "INPUT"),
     ] = ()
     tighten: Annotated[bool, Option("Raise the hit-rate limits in kvtool.toml to today's rates, rounded down.")] = False
+    run_agents: Annotated[bool, Option("Run the agents in kvtool.toml ([[probe]]): this executes their commands.")] = (
+        False
+    )
     judging: Judging
     predicting: Annotated[Predicting, only("model", "accelerator")]
     rendering: Rendering
@@ -75,7 +78,7 @@ class CheckCommand(Command):
         )
         if self.tighten:
             check_tighten(file, self.inputs, self.reading, self.judging.min_hit_rate)
-        plan = check_plan(self.judging, run, file, offline=self.showing.offline)
+        plan = check_plan(self.judging, run, file, offline=self.showing.offline, run_agents=self.run_agents)
         taken = {} if plan.baseline is None else {plan.baseline: "the baseline"}
         if file is not None:
             taken[file.path] = "the configuration"

@@ -12,7 +12,7 @@ from kvtool.cli.command import Command
 from kvtool.config.command_line import CommandLine
 from kvtool.config.option import Argument, Option, only
 from kvtool.config.options.run_options import Caching, Reading, Rendering, Serving
-from kvtool.config.options.shown_options import Configured, Showing
+from kvtool.config.options.shown_options import Configured, Quoting, Showing
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.text.terminal.streams import check_piped
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kvtool.diff.side_inputs import InputSide
     from kvtool.diff.sides import Rendered
     from kvtool.results.document_base import Document
+    from kvtool.results.show_text import ShowText
     from kvtool.text.tokens.tokenizer import Tokenizer
     from kvtool.workload.render import Renderer
 
@@ -48,6 +49,7 @@ class DiffCommand(Command):
     caching: Annotated[Caching, only("provider")]
     tokens: Annotated[bool, Option("Show the token ids around the difference.")] = False
     exit_code: Annotated[bool, Option("Exit 1 if the prompts differ.")] = False
+    quoting: Quoting
     configured: Configured
     showing: Annotated[Showing, only("json", "offline", "color", "plain", "width", "command_line")]
 
@@ -101,10 +103,14 @@ class DiffCommand(Command):
         )
         if chat_template is not None:
             _ = renderer.chat_template  # a file that is named must be there, whether a side needs it or not
+        if by_provider:
+            block_size = 1  # a provider's rules have no blocks of a server
         rendered = [Rendered.of(side, renderer) for side in sides]
         show = _two if len(rendered) == 2 else _many
         command = CommandLine(self.showing.command_line or ("diff-prompts", *prompts))
-        document, shown = show(rendered, renderer, block_size, command if not self.tokens else None)
+        document, shown = show(
+            rendered, renderer, block_size, command if not self.tokens else None, self.quoting.printed
+        )
         if self.showing.json:
             sys.stdout.write(document().to_json())
         else:
@@ -130,7 +136,9 @@ def _are_hosted(sides: Sequence[InputSide], tokenizer: str | None) -> bool:
 Show = tuple["Callable[[], Document]", "Callable[[Console], None]"]
 
 
-def _two(sides: list[Rendered], renderer: Renderer, block_size: int, command: CommandLine | None) -> Show:
+def _two(
+    sides: list[Rendered], renderer: Renderer, block_size: int, command: CommandLine | None, show_text: ShowText
+) -> Show:
     """`command` is the one to propose from; None asks for tokens instead."""
     from kvtool.diff.sides import diff_sides
 
@@ -143,14 +151,16 @@ def _two(sides: list[Rendered], renderer: Renderer, block_size: int, command: Co
     def shown(console: Console) -> None:
         from kvtool.report.terminal.prompt_diffs.diff import print_diff, print_tokens
 
-        print_diff(console, diff, command)
+        print_diff(console, diff, command, show_text)
         if command is None and diff.first is not None:
-            print_tokens(console, diff.common, a.prompt.ids, b.prompt.ids, _token_text(renderer))
+            print_tokens(console, diff.common, a.prompt.ids, b.prompt.ids, _token_text(renderer, show_text))
 
     return document, shown
 
 
-def _many(sides: list[Rendered], renderer: Renderer, block_size: int, command: CommandLine | None) -> Show:
+def _many(
+    sides: list[Rendered], renderer: Renderer, block_size: int, command: CommandLine | None, show_text: ShowText
+) -> Show:
     from kvtool.diff.matrix import diff_many
     from kvtool.report.terminal.prompt_diffs.diff_matrix import letters
 
@@ -168,7 +178,7 @@ def _many(sides: list[Rendered], renderer: Renderer, block_size: int, command: C
             points = [(branch.tokens, branch.between) for branch in diff.trie if branch.between is not None]
             for common, (i, j) in points[:_MOST_TABLES]:
                 ids = sides[i].prompt.ids, sides[j].prompt.ids
-                print_tokens(console, common, *ids, _token_text(renderer), (letters(i), letters(j)))
+                print_tokens(console, common, *ids, _token_text(renderer, show_text), (letters(i), letters(j)))
 
     return document, shown
 
@@ -188,12 +198,14 @@ def _same(a: Rendered, b: Rendered) -> bool:
 
 def _second(names: Sequence[str]) -> str:
     log = names[0] if names else "log.jsonl"
+    path, at, record = log.rpartition(":")
+    log = path if at and record.isdecimal() else log
     records = shlex.join(["kvtool", "diff-prompts", f"{log}:1", f"{log}:2"])
     return f"pass two files, or two records of a log: {records}; kvtool diff-prompts --help"
 
 
-def _token_text(renderer: Renderer) -> Callable[[int], str]:
-    return lambda token: token_bytes_shown(renderer.tokenizer, token)
+def _token_text(renderer: Renderer, show_text: ShowText) -> Callable[[int], str] | None:
+    return None if show_text == "none" else lambda token: token_bytes_shown(renderer.tokenizer, token)
 
 
 def token_bytes_shown(tokenizer: Tokenizer, token: int) -> str:

@@ -13,7 +13,7 @@ from kvtool.config.option import Argument, only
 from kvtool.config.options.edit_options import Editing
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.config.options.run_options import Caching, Reading, Rendering, Serving, Tracing
-from kvtool.config.options.shown_options import Configured, Showing
+from kvtool.config.options.shown_options import Configured, Quoting, Showing
 from kvtool.errors import KvtoolError
 from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.streams import check_piped
@@ -37,10 +37,11 @@ class OptimizeCommand(Command):
     editing: Editing
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]
-    caching: Annotated[Caching, only("concurrency")]
+    caching: Caching
     tracing: Annotated[Tracing, only("rules")]
     rule_flags: RuleFlags
     reading: Reading
+    quoting: Quoting
     configured: Configured
     showing: Showing
 
@@ -98,12 +99,12 @@ class OptimizeCommand(Command):
             output = self.editing.output
             write_in_order(self.inputs[0], outcome.order.order, output)
         elif self.editing.output is not None:
-            limited = opened.planned.plan.engine.num_blocks is not None
+            order = opened.planned.plan.engine.num_blocks is not None
             why = (
-                "no other order of the requests wins hits" if limited else "a cache without --capacity forgets nothing"
+                "no edit or other order of the requests raises the hit rate" if order else "no edit raises the hit rate"
             )
-            consent = "" if edited is None else " (its fixes need consent: --allow)"
-            print(f"kvtool: {why}; {self.editing.output} was not written{consent}", file=sys.stderr)
+            why = why if edited is None else "the edits need your consent (--allow)"
+            print(f"kvtool: {why}, so {self.editing.output} was not written", file=sys.stderr)
         with printing():
             self._print(outcome.written(undo=undo, output=output))
         opened.check_read()
@@ -137,7 +138,13 @@ class OptimizeCommand(Command):
             sys.stdout.write(outcome.document.to_json())
             return
         next_command = self._next(outcome.document)
-        print_optimize(self.showing.console(), outcome, show_diff=self.editing.diff, next_command=next_command)
+        print_optimize(
+            self.showing.console(),
+            outcome,
+            show_diff=self.editing.diff,
+            next_command=next_command,
+            show_text=self.quoting.printed,
+        )
 
     def _next(self, document: OptimizeDocument) -> Sequence[str]:
         """Write it; or allow what needs consent; or look at all figures of what was written."""
@@ -148,20 +155,23 @@ class OptimizeCommand(Command):
         if document.undo is not None:
             return command.to("profile")
         if document.files:
-            return command.with_(write=True)
+            return command.without_output().with_(write=True)
         edited = document.edited_log
         if edited is not None and edited.allowed:
             if document.output is not None:
                 return ["profile", document.output]
             root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
             single = len(self.inputs) == 1 and suffix in (".jsonl", ".ndjson", ".json")
-            return [*command, "-o", f"{root}.optimized{suffix}"] if single else []
+            return [*command.without_output(), "-o", f"{root}.optimized{suffix}"] if single else []
         if document.request_order is not None and document.output is None and len(self.inputs) == 1:
             root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
-            return [*command, "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
+            return (
+                [*command.without_output(), "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
+            )
         if document.needs_consent:
             needed = {step.tier for step in document.needs_consent} | set(document.tiers) - set(SAFE_TIERS)
-            return command.with_(allow=",".join(sorted(needed)))
+            written = [] if self.editing.output is None else ["-o", self.editing.output]
+            return [*command.without_output().with_(allow=",".join(sorted(needed))), *written]
         return []
 
 

@@ -24,7 +24,7 @@ from kvtool.config.options.run_options import (
 )
 from kvtool.config.options.shown_options import Configured, Showing, Writing
 from kvtool.errors import KvtoolError
-from kvtool.results.choices import SIZES, By
+from kvtool.results.choices import By
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
@@ -262,13 +262,10 @@ class ProfileCommand(Command):
 
     def _optimize_command(self, report: Report) -> list[str]:
         """Return the command that edits this workload, with the options that decide what its prompts hit."""
-        from kvtool.cli.listed import options_of
-        from kvtool.config.command_line import flags, values_given
+        from kvtool.cli.edit_command import edit_command
 
-        served = self.mirroring.server is not None
-        config, instead = report.config, {}
-        if served or any(getattr(self.serving, name) is not None for name in SIZES):
-            instead["capacity"] = config["capacity_blocks"]
-        if served:
-            instead["block_size"] = config["block_size"]
-        return ["optimize", *self.inputs, *flags(**values_given(self, options_of("optimize"), **instead))]
+        config = report.config
+        capacity, block_size = config["capacity_blocks"], config["block_size"]
+        if self.mirroring.server is None:
+            return edit_command(self, self.inputs, capacity)
+        return edit_command(self, self.inputs, capacity, capacity=capacity, block_size=block_size)

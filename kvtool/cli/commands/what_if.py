@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from kvtool.cli.command import Command
-from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.command_line import flag, flags
+from kvtool.config.option import Argument, Option, check_values, only, walk
 from kvtool.config.options.clock_options import Clocking
 from kvtool.config.options.routing_options import Routed
 from kvtool.config.options.rule_flags import RuleFlags
@@ -22,7 +23,11 @@ from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kvtool.fixes.fix import Fix
     from kvtool.profiler.opening import Opened
+    from kvtool.profiler.what_if.change_table import EditsOf
     from kvtool.profiler.what_if.planned_change import Flags
     from kvtool.profiler.what_if.routing_rows import RoutingSweep
     from kvtool.profiler.what_if.sweeps import SweepOptions
@@ -117,16 +122,22 @@ class WhatIfCommand(Command):
         plan = opened.planned.plan
         asked = None if axis is None else SweepOptions.of(axis, self.sweeping, whole=plan.by_trace_study)
         if plan.hosted and asked is None:
+            self._check_hosted()
             from kvtool.profiler.what_if.hosted_table import hosted_document
 
             with self.showing.progress() as progress:
-                return hosted_document(opened, progress)
+                return hosted_document(opened, self._edits_of(opened), progress, advice=self.fixing.advice)
         if not (plan.by_engine or plan.by_trace_study):
             return self._by_engine(opened, asked, tasks)
         with self.showing.progress() as progress:
             if asked is None:
-                fixed = tuple(comma_list((self.fixing.fixed or "").lower()))
-                table = TableOptions(self._command, fixed=fixed, advice=self.fixing.advice, fleet=self._fleet())
+                table = TableOptions(
+                    self._command,
+                    self._edits_of(opened),
+                    fixed=tuple(comma_list(self.fixing.fixed)),
+                    advice=self.fixing.advice,
+                    fleet=self._fleet(),
+                )
                 return WhatIfTable(opened, table, progress).document()
             trace, notes = block_trace(opened, progress)
             if axis == "policy" and plan.by_engine and tuple(asked.policies) != ("opt",):
@@ -142,6 +153,23 @@ class WhatIfCommand(Command):
             else:
                 rows, lost = swept(trace, asked, tasks, progress)
         return sweep_document(opened, trace, [*notes, *lost], asked, rows)
+
+    def _check_hosted(self) -> None:
+        """Raise KvtoolError for an option of the table of an own server, which the table of a hosted log would not follow."""
+        given = [
+            each.name
+            for of in (self.routed, self.clocking)
+            for each in walk(type(of))
+            if getattr(of, each.name) != each.default
+        ]
+        if self.fixing.fixed is not None:
+            given.append("fixed")
+        if given:
+            own = " ".join(flags(block_size=16))
+            raise KvtoolError(
+                f"{flag(given[0])} is for a server of your own, and a hosted API served these requests",
+                hint=f"omit {flag(given[0])}; or add {own} to plan a server of your own",
+            )
 
     def _by_engine(self, opened: Opened, asked: SweepOptions | None, tasks: TaskOptions) -> WhatIfDocument:
         """By another engine's own cache, where its users can choose who leaves it."""
@@ -234,6 +262,22 @@ class WhatIfCommand(Command):
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         options.check()
         return open_workload(options, Tokenizers(offline=self.showing.offline))
+
+    def _edits_of(self, opened: Opened) -> EditsOf:
+        """Return what makes the command that edits prompts, with the options that decide what they hit."""
+        import shlex
+
+        from kvtool.cli.edit_command import edit_command
+        from kvtool.fixes.fix import SAFE_TIERS
+
+        blocks = opened.planned.plan.engine.num_blocks
+
+        def command(fixes: Sequence[Fix]) -> str:
+            allowed = ",".join(sorted({fix.tier for fix in fixes}.difference(SAFE_TIERS)))
+            words = edit_command(self, self.inputs, None if blocks is None else blocks - 1)
+            return shlex.join(["kvtool", *words, *flags(allow=allowed or None)])
+
+        return command
 
     def _command(self, flags: Flags) -> str:
         """Return the command that was given, with these options."""

@@ -15,12 +15,38 @@ class ProbedAgent:
 
     PANEL: ClassVar = Panel.COMMON
     agent: Annotated[
-        str, Option("Command of the agent; {prompt}, {url}, {port}, {home} and {repo} are filled in.", "COMMAND")
-    ]
+        str | None,
+        Option(
+            "Name of a recipe, or command of the agent; {prompt}, {url}, {port}, {home}, {repo} and {mcp} are filled in.",
+            "NAME|COMMAND",
+        ),
+    ] = None
     resume: Annotated[
         str | None, Option("Command that continues the session. Without it, kvtool runs one turn.", "COMMAND")
     ] = None
     turns: Annotated[int, Option("Turns of a session, with --resume.", "N", check=bounds.at_least_two)] = 3
+    vary: Annotated[
+        str | None, Option("Circumstances to change, one in each run: folder,home,git,… Without it, all.", "LIST")
+    ] = None
+    fast: Annotated[bool, Option("Run the agent twice and change nothing.")] = False
+    other: Annotated[
+        str | None, Option("Command of another version; for a recipe, the path of its program.", "COMMAND")
+    ] = None
+    baseline: Annotated[str | None, Option("Earlier probe to compare with.", "FILE")] = None
+    write_baseline: Annotated[str | None, Option("File for the probe that later ones are compared with.", "FILE")] = (
+        None
+    )
+    max_drop: Annotated[str | None, Option("Allowed fall of a kept share below the baseline: 0.01 or 1%.", "RATIO")] = (
+        None
+    )
+    doctor: Annotated[bool, Option("List the recipes, and which of their agents are installed.")] = False
+    record: Annotated[
+        str | None, Option("Address for a proxy that records requests into the file of -o.", "ADDRESS")
+    ] = None
+    keep: Annotated[str | None, Option("Folder to keep the requests in; they contain prompts.", "FOLDER")] = None
+    latency: Annotated[
+        float, Option("Time until the stub answers.", "SECONDS", check=bounds.seconds, panel=Panel.ADVANCED)
+    ] = 0.0
     timeout: Annotated[
         float, Option("Time limit of each command.", "SECONDS", check=bounds.some_seconds, panel=Panel.ADVANCED)
     ] = 120.0

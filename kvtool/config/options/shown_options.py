@@ -61,6 +61,23 @@ class Writing:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Quoting:
+    """Text of prompts in what a command prints whose subject is that text."""
+
+    PANEL: ClassVar = Panel.OUTPUT
+    DECIDES: ClassVar = Decides.OUTPUT
+    show_text: Annotated[
+        ShowText | None,
+        Option("Prompt text to print: none, snippet or full.", "MODE", table="", words="full, none in a pipe"),
+    ] = None
+
+    @property
+    def printed(self) -> ShowText:
+        """Return how much of prompts may be printed: all of it for people, nothing in a pipe or a log."""
+        return self.show_text or ("full" if streams.stdout_is_terminal() else "none")
+
+
+@dataclass(frozen=True, kw_only=True)
 class Configured:
     """Choice of the configuration file."""
 

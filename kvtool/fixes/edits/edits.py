@@ -127,7 +127,7 @@ def _failure(
         return None
     if None not in groups and group not in groups:
         return f"group `{group}` reads the same text, so its prompts would change too"
-    return "no edit of the files produces exactly these prompts"
+    return "kvtool found no edit of the files that gives exactly the prompts of this step"
 
 
 class _Files:

@@ -345,21 +345,34 @@ def _take(text: str, targets: Sequence[MoveTarget], role: str) -> tuple[Traced, 
     ]
 
 
-def moved_noun(target: MoveTarget, samples: Sequence[Turn]) -> tuple[str, str | None]:
-    """Return what moves with the values, in words, as the first sample tells it that has any; and why a unit of the first few
-    cannot.
-    """
+class MovedWords(NamedTuple):
+    """What moves, in words: a noun, its lines where it has as many in all samples (else 1), and why a unit cannot move."""
+
+    noun: str
+    lines: int
+    refusal: str | None
+
+    @property
+    def told(self) -> str:
+        return f"{self.noun} ({self.lines:,} lines)" if self.lines > 1 else self.noun
+
+
+def moved_words(target: MoveTarget, samples: Sequence[Turn]) -> MovedWords:
+    """Return what moves with the values, as the first sample tells it that has any; and why a unit of the first few cannot."""
     noun = refusal = None
+    lines = set()
     for number, turn in enumerate(samples):
         if noun is not None and (refusal is not None or number >= _LOOKED_AT):
             break
         for at in texts_of(turn):
+            text = str.__str__(at.text)
             for unit in contained_units(at.text, target, at.role):
                 if isinstance(unit, Movable):
-                    noun = noun or _noun(str.__str__(at.text), unit)
+                    noun = noun or _noun(text, unit)
+                    lines.add(text[unit.start : unit.stop].strip("\n").count("\n") + 1)
                 elif number < _LOOKED_AT:
                     refusal = refusal or unit
-    return noun or "line", refusal
+    return MovedWords(noun or "line", lines.pop() if len(lines) == 1 else 1, refusal)
 
 
 def _noun(text: str, unit: Movable) -> str:

@@ -14,6 +14,7 @@ from kvtool.diagnose.codes.values.kv104 import KV104
 from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.codes.values.kv106 import KV106
 from kvtool.lint.probe.probe_runner import Circumstances
+from kvtool.profiler.agents.circumstances import CLOCK, FOLDER, LOCALE, USER, ZONE
 
 Environment = Mapping[str, str]
 _USER, _HOST = "somebody", "elsewhere"
@@ -119,15 +120,15 @@ RANDOMNESS = Factor(
     frozenset({KV101.code, KV102.code, KV104.code, KV105.code, KV106.code}), _none, is_order=True,
 )  # fmt: skip
 FACTORS: tuple[Factor, ...] = (
-    Factor("clock", "clock", "text that depends on the clock", KV101.code, frozenset({KV101.code}), _clocks, needs_python=True),
+    Factor("clock", "clock", CLOCK.name, CLOCK.code, frozenset({KV101.code}), _clocks, needs_python=True),
     Factor(
         "hash_seed", "hash seed", "text that depends on set order", KV201.code, frozenset({KV102.code}), _hash_seeds,
         needs_python=True, is_order=True,
     ),
-    Factor("locale", "locale", "text that depends on the locale", KV104.code, frozenset({KV104.code}), _locales),
-    Factor("time_zone", "time zone", "text that depends on the time zone", KV104.code, frozenset({KV104.code}), _zones),
-    Factor("folder", "working directory", "text that depends on the folder", KV106.code, frozenset({KV106.code}), _folders),
-    Factor("user", "user and host", "name of user or host", KV104.code, frozenset({KV104.code, KV106.code}), _users),
+    Factor("locale", "locale", LOCALE.name, LOCALE.code, frozenset({KV104.code}), _locales),
+    Factor("time_zone", "time zone", ZONE.name, ZONE.code, frozenset({KV104.code}), _zones),
+    Factor("folder", "working directory", FOLDER.name, FOLDER.code, frozenset({KV106.code}), _folders),
+    Factor("user", "user and host", USER.name, USER.code, frozenset({KV104.code, KV106.code}), _users),
     Factor(
         "listing", "directory order", "text that depends on file order", KV201.code, frozenset(), _listings,
         needs_python=True, is_order=True,

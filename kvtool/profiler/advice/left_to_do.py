@@ -5,6 +5,7 @@ from __future__ import annotations
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.findings import differs_from_groups
 from kvtool.diagnose.values.detectors import PART
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.profiler.advice.advisor import StuckCause
@@ -19,12 +20,15 @@ _HOSTED_SHORT = (
 _OFTEN_LEAST = 1024
 """Tokens that most providers cache from."""
 _SAID = "put shared text before it: it is {what} in {article} {role} message, which an application must not rewrite"
+_SHARED_FIRST = "put the text that the groups share before this text"
 SEND_THE_SAME = "send the same text each time, or move it after the shared text"
 
 
 def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan, *, marked: bool) -> str:
     """Return the same as for an engine, but where a hosted model caches nothing that is so short. `marked`: the provider stores
     what cache marks end, and those of the log were kept."""
+    if differs_from_groups(stuck.cause):
+        return _SHARED_FIRST
     moved = stuck.tried is not None and stuck.tried.kind.startswith("move")
     tokens = group.prompt_tokens // max(group.requests, 1)
     if moved and plan.hosted and tokens < _OFTEN_LEAST:

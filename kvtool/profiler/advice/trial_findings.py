@@ -18,6 +18,7 @@ from kvtool.diagnose.findings import (
     Locate,
     described,
     fixed_finding,
+    is_paid_once,
     is_worth_finding,
     no_gain_finding,
     place_of,
@@ -113,7 +114,9 @@ class Teller:
                 group,
                 place=place_of(cause, self._locate, self._path),
                 block_size=block_size,
-                severity="info" if stuck.asked or ends_its_message(stuck) else self._severity(cause, group),
+                severity="info"
+                if stuck.asked or is_paid_once(cause) or ends_its_message(stuck)
+                else self._severity(cause, group),
                 fix=left_to_do(stuck, group, self._plan, marked=bool(hosted is not None and hosted.layouts)),
             )
             found.append(None if finding is None else self._priced(finding, cause, group))

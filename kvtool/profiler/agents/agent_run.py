@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,9 @@ from typing import IO
 
 from kvtool.config.command_line import flag
 from kvtool.errors import KvtoolError
+from kvtool.profiler.agents.agent_commands import AgentCommand, filled
+from kvtool.profiler.agents.circumstances import BASE, Circumstance
+from kvtool.profiler.agents.private_network import PrivateNetwork
 from kvtool.profiler.agents.stub_script import FILE
 
 SILENCE = 20.0
@@ -32,9 +34,17 @@ _TEXTS = {
     "tide.py": 'print("high water at six")\n',
 }
 _WHEN = "2026-01-05T09:00:00+00:00"
+_AUTHOR = {"NAME": "probe", "EMAIL": "probe@example.com", "DATE": _WHEN}
+_USER = "probe"
 KEY_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY")
 _NO_HOST = "http://127.0.0.1:9"
 """The port for discarded data: nothing listens there, so what goes to another host is refused at once."""
+_PROXIES = {
+    **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NO_HOST),
+    **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
+}
+"""For where no network of its own keeps an agent from other hosts; some agents ask a proxy for the stub, too."""
+_FAKETIME = ("/usr/lib", "*/faketime/libfaketime.so.1")
 
 
 def url_variables(url: str) -> dict[str, str]:
@@ -46,6 +56,17 @@ def url_variables(url: str) -> dict[str, str]:
         "GOOGLE_GEMINI_BASE_URL": url,
         "GEMINI_API_BASE": url,
     }
+
+
+def faketime_library() -> str | None:
+    """Return the library that gives a program another clock; None where it is not installed."""
+    folder, pattern = _FAKETIME
+    return next((str(path) for path in sorted(Path(folder).glob(pattern))), None)
+
+
+def _shared_clocks() -> set[Path]:
+    """Return the files that libfaketime shares between processes; those of a process that was killed stay."""
+    return set(Path("/dev/shm").glob("*faketime_*"))  # noqa: S108 - where it makes them
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +81,14 @@ class Ended:
 class AgentFolder:
     """The folder of the runs of a probe; use it as a context, it is removed at the end.
 
-    Every run is in the same place, so that its path is no difference between two of them.
+    Every run is in the same place, so that its path is no difference between two of them, unless the circumstance is another one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, url: str, agent: AgentCommand, network: PrivateNetwork | None = None) -> None:
         self._temporary = tempfile.TemporaryDirectory(prefix="kvtool-agent-", ignore_cleanup_errors=True)
         self.root = Path(self._temporary.name).resolve()
-        self._started = 0
+        self._url, self._agent, self._network = url, agent, network
+        self._how = BASE
 
     def __enter__(self) -> AgentFolder:
         return self
@@ -79,37 +101,42 @@ class AgentFolder:
 
     @property
     def home(self) -> Path:
-        return self.root / "home"
+        return self.root / self._how.home
 
     @property
     def repo(self) -> Path:
-        return self.root / "repo"
+        return self.root / self._how.folder
 
     @property
     def _mark(self) -> str:
         return self.root.name
 
-    def clear(self) -> None:
-        """Make home and repository new."""
-        for name in ("home", "repo", "tmp"):
-            shutil.rmtree(self.root / name, ignore_errors=True)
-            (self.root / name).mkdir(mode=0o700)
+    def prepare(self, how: Circumstance) -> None:
+        """Make home and repository new, as a circumstance has them."""
+        for path in (self.home, self.repo, self.root / "tmp"):
+            shutil.rmtree(path, ignore_errors=True)
+        self._how = how
+        for path in (self.home, self.repo, self.root / "tmp"):
+            path.mkdir(mode=0o700, parents=True)
         for name in ("config", "cache", "data", "state"):
             (self.home / name).mkdir()
+        for name, text in self._agent.files_of(self._values(""), how.servers).items():
+            path = self.home / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
         for name, text in _TEXTS.items():
             (self.repo / name).write_text(text, encoding="utf-8")
-        git = shutil.which("git")
-        if git is not None:
-            who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in _AUTHOR.items()}
-            for words in (["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "First"]):
-                subprocess.run([git, *words], cwd=self.repo, env={**self.environment(""), **who}, check=False)  # noqa: S603 - fixed words
+        self._git(["init", "-q", "-b", "main"], ["add", "."], ["commit", "-q", "-m", "First"])
 
-    def environment(self, url: str) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """Return the whole environment of a run: nothing of the user's but where programs are."""
         home = str(self.home)
+        url = self._url
         return {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": home,
+            "USER": _USER,
+            "LOGNAME": _USER,
             "XDG_CONFIG_HOME": f"{home}/config",
             "XDG_CACHE_HOME": f"{home}/cache",
             "XDG_DATA_HOME": f"{home}/data",
@@ -120,45 +147,87 @@ class AgentFolder:
             "TERM": "dumb",
             "NO_COLOR": "1",
             "DO_NOT_TRACK": "1",
+            "OTEL_SDK_DISABLED": "true",
             "PYTHONDONTWRITEBYTECODE": "1",
             _MARK: self._mark,
             **url_variables(url),
             **dict.fromkeys(KEY_VARIABLES, "kvtool-probe"),
-            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), _NO_HOST),
-            **dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1,localhost"),
+            **({} if self._network is not None else _PROXIES),
+            **{name: filled(value, self._values("")) for name, value in self._agent.variables.items()},
+            **self._how.variables,
         }
 
-    def run(self, command: str, prompt: str, url: str, timeout: float, is_silent: Callable[[], bool]) -> Ended:
-        """Run a command to its end; all that it started has ended, too. KvtoolError where it cannot be started.
+    def run(
+        self, words: Sequence[str], turn: int, prompt: str, timeout: float, is_over: Callable[[float], bool]
+    ) -> Ended:
+        """Run the words of a turn (from 0) to their end; all that they started has ended, too. KvtoolError if they do not start.
 
-        It is stopped after `timeout` seconds, and where `is_silent` still says so after `SILENCE`.
+        They are stopped after `timeout` seconds, and where `is_over` says so after some seconds.
         """
-        words = [_filled(word, self._values(prompt, url)) for word in words_of(command)]
+        if self._how.commits and prompt:
+            self._commit(turn)
+        values = self._values(prompt)
+        shared = _shared_clocks()
         with (self.root / "output").open("w+b") as output:
             started = time.monotonic()
-            process = self._start(words, url, output)
+            process = self._start([filled(word, values) for word in words], turn, output)
             try:
-                stopped = _wait(process, output, started, timeout, is_silent)
+                stopped = _wait(process, output, started, timeout, is_over)
             finally:
                 _end_group(process.pid)
                 code = process.wait()
                 _end_marked(self._mark)
+                for path in _shared_clocks() - shared:
+                    if not Path("/proc", path.name.rpartition("_")[2]).exists():  # named by its process
+                        path.unlink(missing_ok=True)
             seconds = time.monotonic() - started
             return Ended(None if stopped else code, seconds, _end_of(output))
 
-    def _values(self, prompt: str, url: str) -> Mapping[str, str]:
-        port = url.rpartition(":")[2]
-        return {"prompt": prompt, "url": url, "port": port, "home": str(self.home), "repo": str(self.repo)}
+    def _values(self, prompt: str) -> Mapping[str, str]:
+        port = self._url.rpartition(":")[2]
+        home = str(self.home)
+        places = {"home": home, "repo": str(self.repo), "mcp": f"{home}/mcp.json"}
+        return {"url": self._url, "port": port, **places, "prompt": prompt}
 
-    def _start(self, words: list[str], url: str, output: IO[bytes]) -> subprocess.Popen[bytes]:
+    def _clock(self, turn: int) -> list[str]:
+        """Return the words that give the words after them another clock; only they themselves load its library."""
+        library = faketime_library() if self._how.days else None
+        if library is None:
+            return []
+        days = f"FAKETIME=+{self._how.days * (turn + 1)}d"
+        return ["env", f"LD_PRELOAD={library}", days, "FAKETIME_DONT_FAKE_MONOTONIC=1", "DONT_FAKE_MONOTONIC=1"]
+
+    def _commit(self, turn: int) -> None:
+        """Make another commit on another branch, and leave a file that is in none."""
+        if not turn:
+            self._git(["checkout", "-q", "-b", "feature/tide"])
+        (self.repo / f"note_{turn}.txt").write_text("low water at noon\n", encoding="utf-8")
+        self._git(["add", "."], ["commit", "-q", "-m", f"Note {turn}"])
+        (self.repo / f"draft_{turn}.txt").write_text("to do\n", encoding="utf-8")
+
+    def _git(self, *commands: Sequence[str]) -> None:
+        git = shutil.which("git")
+        if git is None:
+            return
+        who = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in _AUTHOR.items()}
+        env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(self.home), **who}
+        for words in commands:
+            subprocess.run([git, *words], cwd=self.repo, env=env, check=False, capture_output=True)  # noqa: S603 - fixed words
+
+    def _start(self, words: list[str], turn: int, output: IO[bytes]) -> subprocess.Popen[bytes]:
+        if shutil.which(words[0]) is None and "/" not in words[0]:
+            raise KvtoolError(f"{flag('agent')}: there is no command `{words[0]}`", hint="give its path, or install it")
         try:
+            if shutil.which(words[0]) is not None:
+                words = [*self._clock(turn), *words]
+                words = words if self._network is None else self._network.inside(words)
             return subprocess.Popen(  # noqa: S603 - the user asked for this command
                 words,
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self.repo,
-                env=self.environment(url),
+                env=self.environment(),
                 start_new_session=True,
             )
         except FileNotFoundError as error:
@@ -170,48 +239,17 @@ class AgentFolder:
             raise KvtoolError(f"{flag('agent')}: `{words[0]}` does not start: {reason.lower()}") from error
 
 
-_AUTHOR = {"NAME": "probe", "EMAIL": "probe@example.com", "DATE": _WHEN}
-
-
-def words_of(command: str) -> list[str]:
-    """Return the words of a command; a path of the current folder is made absolute. KvtoolError for a command without words."""
-    try:
-        words = shlex.split(command)
-    except ValueError as error:
-        raise KvtoolError(
-            f"{flag('agent')} `{command}`: {str(error).lower()}", hint="quote the command as in a shell"
-        ) from None
-    if not words:
-        raise KvtoolError(
-            f"{flag('agent')} needs a command", hint=f"for example: {flag('agent')} 'my-agent -p {{prompt}}'"
-        )
-    return [_absolute(word, first=not number) for number, word in enumerate(words)]
-
-
-def _absolute(word: str, *, first: bool) -> str:
-    if word.startswith(("-", "/")) or (first and "/" not in word):
-        return word
-    with contextlib.suppress(OSError, ValueError):
-        if Path(word).exists():
-            return str(Path(word).absolute())
-    return word
-
-
-def _filled(word: str, values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        word = word.replace(f"{{{name}}}", value)
-    return word
-
-
 def _wait(
-    process: subprocess.Popen[bytes], output: IO[bytes], started: float, timeout: float, is_silent: Callable[[], bool]
+    process: subprocess.Popen[bytes],
+    output: IO[bytes],
+    started: float,
+    timeout: float,
+    is_over: Callable[[float], bool],
 ) -> bool:
     """Wait for the end; return whether it did not come within the limits."""
     while process.poll() is None:
         seconds = time.monotonic() - started
-        if seconds > timeout or (seconds > SILENCE and is_silent()):
-            return True
-        if os.fstat(output.fileno()).st_size > _MOST_OUTPUT:
+        if seconds > timeout or is_over(seconds) or os.fstat(output.fileno()).st_size > _MOST_OUTPUT:
             return True
         time.sleep(_TICK)
     return False
@@ -232,8 +270,9 @@ def _end_marked(mark: str) -> None:
 
 
 def _end_of(output: IO[bytes]) -> str:
-    """Return the last lines of an output; whoever shows them makes them safe."""
+    """Return the last lines of an output, those that speak of an error if there are any; whoever shows them makes them safe."""
     size = os.fstat(output.fileno()).st_size
     output.seek(max(size - _KEPT_OUTPUT, 0))
     lines = [line.strip() for line in output.read().decode("utf-8", "replace").splitlines() if line.strip()]
-    return " | ".join(line[:_SHOWN_WIDTH] for line in lines[-_SHOWN_LINES:])
+    errors = [line for line in lines if "error" in line.lower()]
+    return " | ".join(line[:_SHOWN_WIDTH] for line in (errors or lines)[-_SHOWN_LINES:])

@@ -1,120 +1,229 @@
-"""Probe an agent: run it twice against a stub, and check that each request of a session begins with the request before it."""
+"""Probe an agent: run it against a stub, twice as it is and then with one thing changed in each run, and compare its requests."""
 
 from __future__ import annotations
 
-import json
+import shutil
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from kvtool.config.command_line import flag
 from kvtool.config.options.agent_options import ProbedAgent
 from kvtool.errors import KvtoolError
-from kvtool.profiler.agents.agent_run import SILENCE, AgentFolder, Ended, url_variables
-from kvtool.profiler.agents.stub_server import KeptRequest, StubServer
-from kvtool.profiler.steps.step_book import StepBook, common_characters, place_of_character
-from kvtool.results.documents.agent_probe import AgentProbe, AgentRun, FirstRequests
-from kvtool.results.steps import Steps
-from kvtool.text.templates.chat import ChatTemplate
+from kvtool.profiler.agents.agent_commands import AgentCommand, command_of, is_tested, recipes, version_of
+from kvtool.profiler.agents.agent_run import SILENCE, AgentFolder, Ended, faketime_library, url_variables
+from kvtool.profiler.agents.circumstances import AGAIN, BASE, Circumstance, chosen
+from kvtool.profiler.agents.compared_runs import (
+    AgentRequests,
+    check_steps,
+    compare_runs,
+    prefix_hash,
+    read_runs,
+    steps_of,
+)
+from kvtool.profiler.agents.private_network import LOOPBACK, open_network
+from kvtool.profiler.agents.stub_server import StubServer, StubTraffic
+from kvtool.profiler.pair_command import PairCommand
+from kvtool.results.documents.agent_probe import AgentProbe, AgentRun, SkippedRun
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import plural
-from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer
-from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.render import Renderer
-from kvtool.workload.turn import Turn
 
-_RUNS = ("base", "again")
 _PROMPTS = (
     "Read the README and say what the program does.",
     "Is there a test? Look at the files.",
     "Say it in one sentence.",
 )
 """What the user says, turn by turn; later turns say the last one again, with its number."""
-_NETWORK = "The agent's proxies lead to a closed port; a program that ignores them can reach other hosts."
+_OPEN_NETWORK = "The agent's proxies lead to a closed port; a program that ignores them can reach other hosts."
+_MOST_OF_TURN = 100
+"""Requests of a command after which it is stopped: the script of the stub needs three."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentProbeOptions:
-    """Options of a probe: the commands of the first turn and of later ones, turns, and seconds for each command."""
+    """Options of a probe.
+
+    `agent` is a recipe's name, or the command of the first turn; `resume` is that of later turns, `other` another version's. Their
+    paths count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in.
+    """
 
     agent: str
     resume: str | None = None
     turns: int = ProbedAgent.turns
     timeout: float = ProbedAgent.timeout
+    vary: str | None = None
+    fast: bool = False
+    other: str | None = None
+    latency: float = ProbedAgent.latency
+    keep: str | None = None
+    folder: Path = Path()
     on_run: Callable[[str], None] | None = None
 
 
-@dataclass(slots=True)
-class _Sent:
-    """A request of a run with its prompt."""
-
-    turn: Turn
-    prompt: Prompt
-
-
-@dataclass(slots=True)
-class _Run:
-    name: str
-    ended: list[Ended] = field(default_factory=list)
-    sent: list[_Sent] = field(default_factory=list)
-
-
 def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> AgentProbe:
-    """Run an agent twice and compare its requests. KvtoolError where it cannot be run, or sends nothing that can be read."""
-    runs = [_Run(name) for name in _RUNS]
-    with StubServer() as stub, AgentFolder() as folder:
-        url = f"http://127.0.0.1:{stub.port}"
-        stub.folder = str(folder.repo)
-        for run in runs:
+    """Run an agent and compare its requests. KvtoolError where it cannot be run, or sends nothing that can be read."""
+    agent = command_of(options.agent, options.resume, options.other, options.folder)
+    asked = chosen(options.vary, fast=options.fast)
+    if options.vary is None and agent.other is None:
+        asked = [how for how in asked if not how.other]
+    impossible = {how.group or how.name: why for how in asked if (why := _impossible(how, agent))}
+    skipped = [SkippedRun(name=name, reason=why) for name, why in impossible.items()]
+    keep = None if options.keep is None else _kept_folder(options.keep)
+    with ExitStack() as stack:
+        network = open_network()
+        if network is not None:
+            stack.callback(network.close)
+        stub = stack.enter_context(StubServer(None if network is None else network.port))
+        folder = stack.enter_context(AgentFolder(f"http://{LOOPBACK}:{stub.port}", agent, network))
+        folder.prepare(BASE)
+        known = agent.name in recipes()  # whatever another program does with --version is not asked for
+        version = version_of(agent.first, folder.environment()) if known else None
+        runs: list[AgentRequests] = []
+        for how in (BASE, AGAIN, *(how for how in asked if not _impossible(how, agent))):
             if options.on_run is not None:
-                options.on_run(run.name)
-            stub.run = run.name
-            folder.clear()
-            before = stub.traffic.any
-            for number, command in enumerate(_commands(options)):
-                prompt = _PROMPTS[number] if number < len(_PROMPTS) else f"{_PROMPTS[-1]} ({number + 1})"
-                run.ended.append(folder.run(command, prompt, url, options.timeout, partial(_is_silent, stub, before)))
-            _check(stub, run, [each for each in stub.traffic.requests if each.run == run.name])
-        traffic = stub.traffic
-        left_out = _read(runs, traffic.requests, folder, load)
+                options.on_run(how.name)
+            run = _run(options, agent, how, stub, folder)
+            if len(runs) < 2 or run.kept:  # what fails only where something is changed is said
+                _check(stub.traffic, run)
+                runs.append(run)
+            else:
+                skipped.append(SkippedRun(name=how.name, reason=_silence_told(run)))
+        left_out = read_runs(runs, keep or folder.root, load)
+    traffic = stub.traffic
     if traffic.unreadable:
         left_out["body that is no JSON"] = traffic.unreadable
     left_out |= {f"request to {sanitize(path)[:80]}": count for path, count in sorted(traffic.unknown.items())}
-    steps = _steps(runs[0])
-    return AgentProbe(
-        protocols=sorted({each.protocol for each in traffic.requests}),
-        runs=[_told(run) for run in runs],
-        left_out=left_out,
-        again=_first_requests(runs),
-        steps=steps,
-        notes=[*_notes(runs, traffic.refused), _NETWORK],
-        verdict="broken" if steps.broken else "stable",
+    return judged(runs, left_out, None if keep is None else PairCommand()).model_copy(
+        update={
+            "agent": sanitize(agent.name),
+            "version": version,
+            "skipped": skipped,
+            "notes": _notes(runs, traffic.refused, options.agent, version, private=network is not None),
+        }
     )
 
 
-def _commands(options: AgentProbeOptions) -> Sequence[str]:
-    if options.resume is None:
-        return [options.agent]
-    return [options.agent, *[options.resume] * (max(options.turns, 2) - 1)]
+def probe_function(
+    make: Callable[[str], Callable[[str], object]], load: Callable[[], Tokenizer], turns: int = ProbedAgent.turns
+) -> AgentProbe:
+    """Probe an agent in this process: `make(url)` returns what takes one prompt. It is made anew for each of two runs."""
+    runs: list[AgentRequests] = []
+    with StubServer() as stub, AgentFolder("", AgentCommand("", ())) as folder:
+        folder.prepare(BASE)
+        stub.folder = str(folder.repo)
+        for how in (BASE, AGAIN):
+            stub.run = how.name
+            started = time.monotonic()
+            turn = make(f"http://{LOOPBACK}:{stub.port}")
+            for number in range(turns):
+                stub.turn = number
+                turn(_prompt(number))
+            ended = Ended(0, time.monotonic() - started, "")
+            runs.append(AgentRequests(how, [each for each in stub.traffic.requests if each.run == how.name], [ended]))
+            _check(stub.traffic, runs[-1])
+        left_out = read_runs(runs, folder.root, load)
+    return judged(runs, left_out)
 
 
-def _is_silent(stub: StubServer, before: int) -> bool:
-    """Return whether no request came since there were so many."""
-    return stub.traffic.any == before
+def judged(runs: Sequence[AgentRequests], left_out: dict[str, int], pair: PairCommand | None = None) -> AgentProbe:
+    """Return what runs come to: the first two are equal, and each other one changes one thing. They are read already."""
+    steps = {run.how.name: steps_of(run, pair) for run in runs}
+    check_steps(steps[BASE.name], runs[0])
+    rows = compare_runs(runs, steps, _resumed(runs[0]))
+    broken = steps[BASE.name].broken or any(row.broken and row.judged for row in rows)
+    return AgentProbe(
+        agent="",
+        version=None,
+        protocols=sorted({each.protocol for run in runs for each in run.kept}),
+        runs=[_told(run) for run in runs],
+        left_out=left_out,
+        steps=steps[BASE.name],
+        circumstances=rows,
+        skipped=[],
+        prefix=prefix_hash(runs[0]),
+        notes=[],
+        verdict="broken" if broken else "stable",
+    )
 
 
-def _check(stub: StubServer, run: _Run, requests: Sequence[KeptRequest]) -> None:
+def _run(
+    options: AgentProbeOptions, agent: AgentCommand, how: Circumstance, stub: StubServer, folder: AgentFolder
+) -> AgentRequests:
+    """Run the turns of a circumstance."""
+    folder.prepare(how)
+    stub.folder, stub.final = str(folder.repo), agent.final
+    stub.latency = max(options.latency, how.latency)
+    first, later = agent.other if how.other and agent.other is not None else (agent.first, agent.later)
+    turns = max(options.turns, 2) if later is not None and how.session else 1
+    run = AgentRequests(how)
+    start = len(stub.traffic.requests)
+    if agent.prepare is not None:
+        stub.run = ""
+        folder.run(agent.prepare, 0, "", options.timeout, lambda seconds: seconds > SILENCE)
+    for turn in range(turns):
+        stub.run, stub.turn = how.name, turn
+        words = first if not turn or later is None else later
+        is_over = partial(_is_over, stub.traffic, stub.traffic.any)
+        run.ended.append(folder.run(words, turn, _prompt(turn), options.timeout, is_over))
+    run.kept = [each for each in stub.traffic.requests[start:] if each.run == how.name]
+    return run
+
+
+def _silence_told(run: AgentRequests) -> str:
+    last = run.ended[-1]
+    ended = "was stopped" if last.code is None else f"ended with exit code {last.code}"
+    return f"the agent {ended} and sent no request{f': {sanitize(last.said)}' if last.said else ''}"
+
+
+def _prompt(turn: int) -> str:
+    return _PROMPTS[turn] if turn < len(_PROMPTS) else f"{_PROMPTS[-1]} ({turn + 1})"
+
+
+def _is_over(traffic: StubTraffic, before: int, seconds: float) -> bool:
+    """Return whether a command sent far more than its turn needs, or nothing came at all for a while."""
+    return traffic.any - before > _MOST_OF_TURN or (not traffic.any and seconds > SILENCE)
+
+
+def _impossible(how: Circumstance, agent: AgentCommand) -> str | None:
+    """Say why a circumstance cannot be tried; None where it can."""
+    if how.servers and not agent.takes_servers:
+        return "the command does not use the file {mcp}, which names MCP servers"
+    if how.other and agent.other is None:
+        return f"there is no other version: give it with {flag('other')}"
+    if how.commits and shutil.which("git") is None:
+        return "git is not installed"
+    if how.days:
+        return agent.clock or (None if faketime_library() else "libfaketime is not installed")
+    return None
+
+
+def _kept_folder(path: str) -> Path:
+    """Make the folder for the requests, for nobody else to read. KvtoolError where it cannot be made."""
+    folder = Path(path)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder.chmod(0o700)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise KvtoolError(f"{flag('keep')}: cannot make the folder `{path}`: {reason}") from error
+    return folder
+
+
+def _check(traffic: StubTraffic, run: AgentRequests) -> None:
     """Raise KvtoolError for a run without requests of a model."""
-    if requests:
+    if run.kept:
         return
     last = run.ended[-1]
     said = f": {sanitize(last.said)}" if last.said else ""
-    if stub.traffic.unknown:
-        path = sanitize(next(iter(stub.traffic.unknown)))[:80]
+    if traffic.unknown:
+        path = sanitize(next(iter(traffic.unknown)))[:80]
         hint = "kvtool knows Messages, Chat Completions, Responses and Gemini's generateContent"
         raise KvtoolError(f"the agent asked {path}, and kvtool does not know this API", hint=hint)
-    if stub.traffic.unreadable:
+    if traffic.unreadable:
         raise KvtoolError("the agent's request is no JSON object")
     names = ", ".join(url_variables(""))
     hint = f"configure its server with one of {names}, or with {{url}} in the command"
@@ -123,73 +232,41 @@ def _check(stub: StubServer, run: _Run, requests: Sequence[KeptRequest]) -> None
     raise KvtoolError(f"the agent ended with exit code {last.code} and sent no request{said}", hint=hint)
 
 
-def _read(
-    runs: Sequence[_Run], requests: Sequence[KeptRequest], folder: AgentFolder, load: Callable[[], Tokenizer]
-) -> dict[str, int]:
-    """Read the requests as those of a log, one session a run; return what of it is left out, by kind."""
-    path = folder.root / "requests.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        for each in requests:
-            record = {"session_id": each.run, "url": each.path, "headers": dict(each.headers), "timestamp": each.at}
-            file.write(json.dumps({**record, "body": each.body}) + "\n")
-    source = LogSource([str(path)])
-    renderer = Renderer(load, ChatTemplate.hosted)
-    by_name = {run.name: run for run in runs}
-    for conversation in source.conversations():
-        while (turn := conversation.next_turn(None)) is not None:
-            if turn.session in by_name:
-                by_name[turn.session].sent.append(_Sent(turn, renderer.prompt(turn)))
-    return dict(source.left_out.counts)
-
-
-def _steps(run: _Run) -> Steps:
-    """Compare the requests of a run, step by step. KvtoolError where no request goes on with another one."""
-    book = StepBook()
+def _resumed(run: AgentRequests) -> list[str]:
+    """Return the numbers of the requests that continue the session in a new turn: in each turn, the first like its first one."""
+    wanted = bool(run.first.turn.tools)
+    found: dict[int, str] = {}
     for number, sent in enumerate(run.sent, 1):
-        book.add(sent.turn, sent.prompt, str(number))
-    found = book.steps(None)
-    if found is None:
-        raise KvtoolError(
-            f"the agent sent {plural(len(run.sent), 'request')}, and none goes on with another one",
-            hint=f"give it tools that read, or a second turn: {flag('resume')} 'COMMAND {{prompt}}'",
-        )
-    breaks = [each.model_copy(update={"was": None, "now": None, "command": None}) for each in found.breaks]
-    return found.model_copy(update={"breaks": breaks})
+        name = sent.turn.name
+        turn = run.kept[name.record - 1].turn if name is not None and name.record else 0
+        if bool(sent.turn.tools) == wanted:
+            found.setdefault(turn, str(number))
+    return [number for turn, number in found.items() if turn]
 
 
-def _first_requests(runs: Sequence[_Run]) -> FirstRequests | None:
-    """Compare the first requests with tools of both runs, or the first ones where none has any."""
-    chosen = [next((each for each in run.sent if each.turn.tools), run.sent[0]) for run in runs if run.sent]
-    if len(chosen) != len(runs):
-        return None
-    one, other = chosen
-    if one.prompt.text is None or other.prompt.text is None:
-        return None
-    first, second = str.__str__(one.prompt.text), str.__str__(other.prompt.text)
-    if first == second:
-        return FirstRequests(tokens=len(other.prompt), kept_tokens=len(other.prompt), place=None)
-    at = common_characters(first, second)
-    place = place_of_character(other.turn, other.prompt.text, at)
-    return FirstRequests(tokens=len(other.prompt), kept_tokens=other.prompt.token_at(at), place=place)
-
-
-def _told(run: _Run) -> AgentRun:
+def _told(run: AgentRequests) -> AgentRun:
     return AgentRun(
-        name=run.name,
+        name=run.how.name,
         requests=len(run.sent),
         seconds=round(sum(each.seconds for each in run.ended), 3),
         exit_codes=[each.code for each in run.ended],
     )
 
 
-def _notes(runs: Sequence[_Run], refused: int) -> list[str]:
+def _notes(runs: Sequence[AgentRequests], refused: int, agent: str, version: str | None, *, private: bool) -> list[str]:
     notes = []
-    stopped = sum(each.code is None for run in runs for each in run.ended)
-    failed = sum(bool(each.code) for run in runs for each in run.ended)
+    ended: list[Ended] = [each for run in runs for each in run.ended]
+    stopped = sum(each.code is None for each in ended)
+    failed = sum(bool(each.code) for each in ended)
     if stopped:
-        notes.append(f"{plural(stopped, 'command')} did not end in time and was stopped.")
+        notes.append(
+            f"{plural(stopped, 'command')} did not end within the limits, so kvtool ended {'it' if stopped == 1 else 'them'}."
+        )
     if failed:
         notes.append(f"{plural(failed, 'command')} ended with an error.")
     if refused:
         notes.append(f"{plural(refused, 'request')} came after the limits of a probe.")
-    return notes
+    recipe = recipes().get(agent)
+    if recipe is not None and version is not None and not is_tested(version, recipe.tested):
+        notes.append(f"The recipe was tried with versions {' to '.join(recipe.tested)}, not with {version}.")
+    return notes if private else [*notes, _OPEN_NETWORK]

@@ -48,8 +48,11 @@ def read_request(protocol: Protocol, body: Mapping[str, Any]) -> Asked:
     return Asked(tools, roles)
 
 
-def answer(asked: Asked, folder: str) -> Reply:
-    """Return the next line of the script: it depends only on what came after the last text of the user."""
+def answer(asked: Asked, folder: str, final: str | None = None) -> Reply:
+    """Return the next line of the script: it depends only on what came after the last text of the user.
+
+    `final` is the shell command that ends a session, for an agent that does not end with a text.
+    """
     results = 0
     for role in reversed(asked.roles):
         if role == "user":
@@ -62,9 +65,14 @@ def answer(asked: Asked, folder: str) -> Reply:
         )
         if name is not None:
             return Reply(tool=name, arguments=_object(asked.tools[name], folder, 0))
-    final = next((name for name in asked.tools if name.lower() in word_set(__file__, "final")), None)
     if final is not None:
-        return Reply(tool=final, arguments=_object(asked.tools[final], folder, 0))
+        for name, schema in asked.tools.items():
+            arguments = _object(schema, folder, 0)
+            if commands := arguments.keys() & word_set(__file__, "command"):
+                return Reply(tool=name, arguments={**arguments, **dict.fromkeys(commands, final)})
+    tool = next((name for name in asked.tools if name.lower() in word_set(__file__, "final")), None)
+    if tool is not None:
+        return Reply(tool=tool, arguments=_object(asked.tools[tool], folder, 0))
     return Reply(f"Done: {FILE} was read. This is answer {asked.roles.count('user')}.")
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 import threading
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
+from kvtool.profiler.agents.private_network import LOOPBACK
 from kvtool.profiler.agents.stub_answers import StubTokens, write_answer, write_events
 from kvtool.profiler.agents.stub_script import Protocol, answer, read_request
 from kvtool.profiler.steps.step_book import common_characters
@@ -36,9 +38,10 @@ _LEAST = 1_024
 
 @dataclass(frozen=True, slots=True)
 class KeptRequest:
-    """A request of a model. `run` names the run that sent it, `at` is the time in seconds since 1970."""
+    """A request of a model. `run` names the run that sent it, `turn` is its turn (from 0), `at` the time in seconds since 1970."""
 
     run: str
+    turn: int
     protocol: Protocol
     path: str
     headers: Mapping[str, str]
@@ -61,14 +64,28 @@ class StubTraffic:
 
 
 class StubServer:
-    """Serves from a thread while it is used as a context. `run` names the run that now sends; `folder` is where its files are."""
+    """Serves from a thread while it is used as a context, on the given port that listens, else on a port of loopback.
 
-    def __init__(self) -> None:
+    `run` names the run that now sends, and `turn` is its turn; `folder` is where its files are, `final` the shell command that ends
+    its session, and `latency` the seconds until an answer. `on_request` gets each request that is kept.
+    """
+
+    def __init__(
+        self, listening: socket.socket | None = None, on_request: Callable[[KeptRequest], None] | None = None
+    ) -> None:
         self.traffic = StubTraffic()
-        self.run, self.folder = "", "."
+        self._on_request = on_request
+        self.run, self.turn, self.folder = "", 0, "."
+        self.final: str | None = None
+        self.latency = 0.0
         self._lock = threading.Lock()
         self._seen: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"stub": self}))
+        handler = type("Handler", (_Handler,), {"stub": self})
+        self._server = ThreadingHTTPServer((LOOPBACK, 0), handler, bind_and_activate=listening is None)
+        if listening is not None:
+            self._server.socket.close()
+            self._server.socket = listening
+            self._server.server_address = listening.getsockname()
         self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
@@ -110,6 +127,8 @@ class StubServer:
                 traffic.refused += 1
                 return None
             traffic.requests.append(request)
+            if self._on_request is not None:
+                self._on_request(request)
             traffic.bytes += size
             shared = max((common_characters(text, each) for each in self._seen), default=0)
             self._seen.append(text)
@@ -164,13 +183,16 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, protocol: Protocol, path: str, body: dict[str, Any], size: int) -> None:
         headers = {name: value for name in _KEPT_HEADERS if (value := self.headers.get(name)) is not None}
-        kept = self.stub.keep(KeptRequest(self.stub.run, protocol, path, headers, body, time.time()), size)
+        stub = self.stub
+        kept = stub.keep(KeptRequest(stub.run, stub.turn, protocol, path, headers, body, time.time()), size)
         if kept is None:
             self._send({"error": {"message": "too many requests for one probe"}}, 429)
             return
         number, counted = kept
+        if stub.latency:
+            time.sleep(stub.latency)
         model = body.get("model")
-        reply = answer(read_request(protocol, body), self.stub.folder)
+        reply = answer(read_request(protocol, body), stub.folder, stub.final)
         made = write_answer(protocol, model if isinstance(model, str) else "stub", reply, counted, number)
         if body.get("stream") is True or path.endswith(":streamGenerateContent"):
             self._stream(protocol, made)

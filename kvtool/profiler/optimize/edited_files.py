@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kvtool.fixes.fix import Tier
 from kvtool.profiler.advice.advisor import KeptFix
 from kvtool.profiler.advice.trials import total_rate
+from kvtool.profiler.optimize.disk_lines import Place
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.yaml_source import YamlSource
@@ -25,6 +26,8 @@ class Done:
     reason: str
     before: float
     rate: float
+    place: Place = ("", 0, 0)
+    """Where it is in the files on disk, before all edits; no line where an earlier edit wrote the line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kvtool.fixes.edits.record_edits import edited_record, same_prompt
 from kvtool.fixes.fix import Fix, combined
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
+from kvtool.profiler.optimize.request_diff import RequestEdit, count_changes
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.documents.optimize import CostBeforeAfter
@@ -38,23 +39,11 @@ from kvtool.workload.turn import Turn
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
 
-_SHOWN = 2
-"""The edited request that is shown: its first change is seen by what was sent before, so it is not the first one."""
+_LOOKED_AT = 64
+"""Edited requests at the front of the log of which the one with the most changes is shown."""
 _COUNTED = (b'"usage', b'"meta_info"')
 """What a record with reported tokens contains."""
 _SEVERAL = "a record with several requests is not rewritten"
-
-
-@dataclass(frozen=True, slots=True)
-class RequestEdit:
-    """One request before and after: its record's JSON value, both without reported reads, and the turns of both."""
-
-    path: str
-    record: int
-    before: Any
-    after: Any
-    turn: Turn
-    edited: Turn
 
 
 @dataclass(slots=True)
@@ -66,6 +55,17 @@ class OptimizedLog:
     changed: int
     left: Counter[str]
     after: RunResult | None = None
+    _changes: int = 0
+    """Changed places of the example."""
+
+    def show(self, edit: RequestEdit) -> None:
+        """Keep the request with the most changes as example; of equals the second one, as the first saw no earlier request."""
+        self.changed += 1
+        if self.changed > _LOOKED_AT:
+            return
+        changes = count_changes(edit)
+        if changes > self._changes or (changes == self._changes and self.changed == 2):
+            self.example, self._changes = edit, changes
 
     def wins(self, before: RunResult) -> bool:
         """Return whether the log with its edits costs less than before, or hits more where no price is known; what a provider
@@ -167,9 +167,7 @@ def _edited_values(path: str, changed: dict[int, tuple[Turn, Turn]], log: Optimi
         except (NotInRecordError, NotJSONError) as error:
             log.left[str(error)] += 1
             continue
-        log.changed += 1
-        if log.example is None or log.changed == _SHOWN:
-            log.example = RequestEdit(path, number, record_without_reads(value, same_prompt=same), edited, turn, after)
+        log.show(RequestEdit(path, number, record_without_reads(value, same_prompt=same), edited, turn, after))
         yield number, edited
 
 

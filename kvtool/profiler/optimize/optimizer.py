@@ -16,6 +16,7 @@ from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first
+from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.run.run_result import RunResult
@@ -170,6 +171,8 @@ class Optimizer:
         for rounds_left in reversed(range(_MOST_ROUNDS)):
             last = state
             state, done = self._carried_out(state, steps)
+            edited_texts = self._texts(last)
+            done = [replace(each, place=disk_place(each.step.cause, edited_texts)) for each in done]
             edited += [each for each in done if not each.reason]
             left = [each for each in done if each.reason]
             refused |= {each.step.fix.key: each.reason for each in left}
@@ -177,7 +180,7 @@ class Optimizer:
                 state = replace(state, result=state.runs.explained())
             known = len(impossible)
             if not isinstance(state.source, LogSource):
-                impossible |= {each.step.fix.key: each for each in left if not each.reason.endswith(_POSSIBLE)}
+                impossible |= {each.step.fix.key: each for each in left if is_left_to_people(each.reason)}
             if (state is last and len(impossible) == known) or not rounds_left:
                 break
             steps = self._advise(state.runs, frozenset(impossible))
@@ -250,6 +253,11 @@ class Optimizer:
         self._keep(changed)
         return _Made(changed, steps, [*made.done, *refused, *done])
 
+    def _texts(self, state: _State) -> dict[str, tuple[str, str]]:
+        """Return texts of edited files, by path: as they are on disk, and as they are in `state`."""
+        named = ((*self._originals[real], text) for real, text in state.overlay.items() if real in self._originals)
+        return {path: (disk, edited) for path, disk, edited in named if disk != edited}
+
     def _state(self, overlay: Mapping[str, str]) -> _State:
         runs = self._runs.with_files(overlay)
         return _State(overlay, runs, runs.counted())
@@ -289,6 +297,11 @@ class Optimizer:
         changed = {realpath(path): text for path, text in apply_edits(texts, edits).items()}
         overlay = {**state.overlay, **changed}
         return overlay if overlay != texts_before else _NOTHING_LEFT
+
+
+def is_left_to_people(reason: str) -> bool:
+    """Return whether a person can still make a step that kvtool did not make for this reason."""
+    return not reason.endswith(_POSSIBLE)
 
 
 def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
@@ -353,7 +366,7 @@ def plan_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
         tiers = needed
 
 
-def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[KeptFix], list[Done]]:
+def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[Done], list[Done]]:
     """Return what would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
 
     Of logs, which nobody edits, what would win. Raises TrialInterruptedError.
@@ -361,8 +374,8 @@ def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[Kep
     if set(tiers) >= ALL_TIERS:
         return [], []
     if isinstance(runs.first.source, LogSource):
-        return [step for step in runs.first.advised(ALL_TIERS).steps if step.fix.tier not in tiers], []
+        steps = [step for step in runs.first.advised(ALL_TIERS).steps if step.fix.tier not in tiers]
+        return [Done(step, "", step.before, step.after, disk_place(step.cause, {})) for step in steps], []
     found, _ = plan_edits(runs)
     asked = [each for each in found.done if each.step.fix.tier not in tiers]
-    made = [replace(each.step, before=each.before, after=each.rate) for each in asked if not each.reason]
-    return made, [each for each in asked if each.reason]
+    return [each for each in asked if not each.reason], [each for each in asked if each.reason]

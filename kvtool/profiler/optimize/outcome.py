@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from kvtool.diagnose.findings import place_of
+from kvtool.diagnose.findings import logged_cause
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
+from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
 from kvtool.profiler.optimize.optimizer import RECORDED, EditedRuns, needing_consent, optimize
@@ -31,7 +32,7 @@ from kvtool.results.documents.optimize import (
 )
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.logs.logs import LogSource, locate
+from kvtool.workload.logs.logs import LogSource
 
 if TYPE_CHECKING:
     from kvtool.profiler.optimize.optimized_log import OptimizedLog
@@ -42,13 +43,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class OptimizeOutcome:
     """`files` are those that change, `order` is an order of a log's requests that wins (None: none does), and `log` is the log
-    with the fixes in its records."""
+    with the fixes in its records. `hosted`: a provider's rules were followed, not those of an own server."""
 
     document: OptimizeDocument
     files: Sequence[Changed]
     order: LogOrder | None
     log: OptimizedLog | None = None
     sdk: Sdk | None = None
+    hosted: bool = False
 
     def written(self, *, undo: str | None, output: str | None) -> OptimizeOutcome:
         """Return the outcome with the places of the undo patch and of the log in its new order; None where
@@ -69,7 +71,9 @@ def optimized(
     forbidden, left = needing_consent(runs, tiers)
     order = request_order(opened, progress, found.before)
     idle = _idle(found, runs.first.advised(tiers)) if isinstance(opened.source, LogSource) else []
-    edited = _log(opened, found.before, [each.step for each in found.done], forbidden, idle, progress)
+    edited = _log(
+        opened, found.before, [each.step for each in found.done], [each.step for each in forbidden], idle, progress
+    )
     log, marks, allowed = edited.log, edited.marks, edited.allowed
     if log is not None and log.after is not None and allowed:
         found = replace(found, after=log.after, done=_with_added(found, edited.added, log.after))
@@ -84,7 +88,7 @@ def optimized(
         hit_rate=_rates(*found.rates),
         groups=groups,
         steps=[_done(done) for done in [*found.done, *left]],
-        needs_consent=[_step(step) for step in forbidden],
+        needs_consent=[_step(done) for done in forbidden],
         request_order=None if order is None else RequestOrder(fix=order.fix.what, hit_rate=order.hit_rate),
         files=[changed.path for changed in found.files],
         edited_log=None if log is None else _edited_log(log, found.before, sdk, allowed=allowed),
@@ -93,7 +97,7 @@ def optimized(
         output=None,
         breakpoints=None if breakpoints is None else _breakpoints(opened, found.after, breakpoints),
     )
-    return OptimizeOutcome(document, found.files, order, log, sdk)
+    return OptimizeOutcome(document, found.files, order, log, sdk, hosted=opened.planned.plan.hosted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,13 @@ def _with_added(found: Optimized, added: Sequence[KeptFix], after: RunResult) ->
     """Return the steps with those that win together with the marks, which no file is edited for."""
     rates = {group.name: group.hit_rate for group in after.ledger.totals()}
     more = [
-        Done(replace(step, after=rate, alone=rate, predicted=rate), RECORDED, step.before, rate)
+        Done(
+            replace(step, after=rate, alone=rate, predicted=rate),
+            RECORDED,
+            step.before,
+            rate,
+            disk_place(step.cause, {}),
+        )
         for step in added
         for rate in [rates[step.cause.group]]
     ]
@@ -234,8 +244,8 @@ def _rates(before: float, after: float) -> BeforeAfter:
     return BeforeAfter(before=before, after=after)
 
 
-def _step(step: KeptFix) -> Step:
-    path, line, column = place_of(step.cause, locate, "")
+def _step(done: Done) -> Step:
+    step, (path, line, column) = replace(done.step, before=done.before, after=done.rate), done.place
     return Step(
         code=step.fix.code,
         tier=step.fix.tier,
@@ -243,6 +253,7 @@ def _step(step: KeptFix) -> Step:
         path=path or None,
         line=line or None,
         column=column or None,
+        place="" if (logged := logged_cause(step.cause)) is None or not logged.record else logged.told,
         fix=step.fix.what,
         warnings=list(step.fix.warnings),
         hit_rate=StepRates.taken_from(step),
@@ -251,7 +262,7 @@ def _step(step: KeptFix) -> Step:
 
 def _done(done: Done) -> DoneStep:
     return DoneStep(
-        **dict(_step(done.step)),
+        **dict(_step(replace(done, before=done.step.before, rate=done.step.after))),
         edited=not done.reason,
         reason=done.reason or None,
         files_hit_rate=_rates(done.before, done.rate),

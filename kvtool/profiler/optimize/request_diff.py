@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from kvtool.diagnose.compare.tools import tool_name
 from kvtool.text.cache_marks import without_marks
-
-if TYPE_CHECKING:
-    from kvtool.profiler.optimize.optimized_log import RequestEdit
-
+from kvtool.workload.turn import Turn
 
 _Line = tuple[str, str]
 _CONTEXT = 1
@@ -24,6 +22,18 @@ _BEFORE = 60
 """Characters of a long line that are shown before its first change."""
 _MOST_LINES = 20_000
 """Lines of what differs that are compared; of a longer body its beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEdit:
+    """One request before and after: its record's JSON value, both without reported reads, and the turns of both."""
+
+    path: str
+    record: int
+    before: Any
+    after: Any
+    turn: Turn
+    edited: Turn
 
 
 def request_diff(edit: RequestEdit) -> str:
@@ -67,6 +77,13 @@ def _shortened(lines: list[str]) -> list[str]:
     """Return the first lines of many, and how many there are more."""
     left = len(lines) - _MOST_SHOWN
     return lines if left <= 1 else [*lines[:_MOST_SHOWN], f"({left:,} more lines)"]
+
+
+def count_changes(edit: RequestEdit) -> int:
+    """Count the places of a diff."""
+    old, new, _ = _parted(edit)
+    opcodes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    return sum(tag != "equal" for tag, *_ in opcodes)
 
 
 def changed_places(edit: RequestEdit) -> list[str]:

@@ -13,7 +13,7 @@ from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
-    from kvtool.profiler.optimize.optimized_log import RequestEdit
+    from kvtool.profiler.optimize.request_diff import RequestEdit
 
 Sdk = Literal["Anthropic", "OpenAI", "LiteLLM", "LangChain", "AI SDK"]
 

@@ -200,12 +200,7 @@ def _notices(book: MoneyBook) -> list[str]:
         told.append(
             f"Prices of {model} are {days} days old (checked on {book.used[model].checked}). Update them with --prices FILE."
         )
-    if book.unpriced:
-        names = ", ".join(f"{name} ({count:,})" for name, count in book.unpriced.most_common(_MOST_STALE))
-        total = sum(book.unpriced.values())
-        told.append(
-            f"Priced {book.requests - total:,} of {plural(book.requests, 'request')}. No price is known for {names}."
-        )
+    told += unpriced_notice(book)
     told += book.not_stored
     if book.undated:
         told.append(f"{plural(book.undated, 'request')} without a date: priced with the latest prices.")
@@ -216,6 +211,15 @@ def _notices(book: MoneyBook) -> list[str]:
         if (mistake := book.mistakes.found(book.logged, ours)) is not None:
             told.append(f"The cost in the log fits a known mistake to the cent: {mistake}.")
     return told
+
+
+def unpriced_notice(book: MoneyBook) -> list[str]:
+    """Return which models have no known price, with their requests; none where all requests are priced."""
+    if not book.unpriced:
+        return []
+    names = ", ".join(f"{name} ({count:,})" for name, count in book.unpriced.most_common(_MOST_STALE))
+    priced = book.requests - sum(book.unpriced.values())
+    return [f"Priced {priced:,} of {plural(book.requests, 'request')}. No price is known for {names}."]
 
 
 def _only_gpu(gpu: GpuMoney, requests: int) -> Money:

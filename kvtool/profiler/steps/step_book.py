@@ -6,9 +6,11 @@ import heapq
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.codes.structure.kv115 import TOOLS_CHANGED
 from kvtool.diagnose.compare.passages import value_around
 from kvtool.diagnose.prompt_layout import Layout
-from kvtool.diagnose.tool_places import tool_place
+from kvtool.diagnose.tool_places import in_tools, tool_place
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.steps.threads import Threads, ThreadStep
 from kvtool.results.steps import BrokenStep, Steps
@@ -85,10 +87,10 @@ class StepBook(Book):
             self._steps += 1
             self._sessions.add(thread)
             if not str.startswith(prompt.text, before.text):
-                self._break(turn, prompt, name, before)
+                self._break(turn, prompt, name, before, step)
         self._threads.put(turn.session, step, before)
 
-    def _break(self, turn: Turn, prompt: Prompt, name: str, before: ThreadStep) -> None:
+    def _break(self, turn: Turn, prompt: Prompt, name: str, before: ThreadStep, step: ThreadStep) -> None:
         assert prompt.text is not None
         text = str.__str__(prompt.text)
         at = common_characters(before.text, text)
@@ -96,14 +98,17 @@ class StepBook(Book):
         lost = before.tokens - kept
         self._broken += 1
         self._lost += lost
+        place = place_of_character(turn, prompt.text, at)
         kind = value_around(before.text, (at, at), text, (at, at)).kind
+        if kind is OTHER and before.frame[1] != step.frame[1] and in_tools(place):
+            kind = TOOLS_CHANGED
         broken = BrokenStep(
             request=name,
             session=turn.session,
             was=None,
             now=None,
             command=None,
-            place=place_of_character(turn, prompt.text, at),
+            place=place,
             code=kind.code,
             what=kind.name,
             kept_tokens=kept,

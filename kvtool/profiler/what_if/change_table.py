@@ -20,7 +20,7 @@ from kvtool.profiler.what_if.cache_changes import NO_CLOCK, NO_MODEL, CacheChang
 from kvtool.profiler.what_if.fleet_rows import clock_fields
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace, check_arrivals
-from kvtool.profiler.what_if.prompt_changes import PromptFixes, edit_command, prompt_changes, prompt_fixes
+from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
 from kvtool.profiler.what_if.sweeps import plan_document
 from kvtool.profiler.what_if.table_answer import answer, gpus_of
 from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
@@ -33,8 +33,13 @@ from kvtool.workload.block_trace import BlockTrace
 _FINE = 16
 """Tokens of the blocks in which prompts are read, or a part of today's where that is none of it: other sizes are made of them."""
 
+_WITH_FIXES = "with these fixes"
+"""Name of the first row where `--fixed` makes some."""
+
 CommandOf = Callable[[Flags], str]
 """The command line that was given with these flags in place of what it says."""
+EditsOf = Callable[[Sequence[Fix]], str]
+"""The command that edits prompts with these fixes, under the options that were given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,7 @@ class TableOptions:
     """Options of the table: `fixed` names fixes that are made in the prompts of all rows, `advice` looks for some."""
 
     command_of: CommandOf
+    edits_of: EditsOf
     fixed: Sequence[str] = ()
     advice: bool = True
     fleet: TableFleet | None = None
@@ -67,11 +73,11 @@ class WhatIfTable:
         fine, self.notes[:] = block_trace(self.opened, self.progress, block_size=self._fine_size(plan), fixes=made)
         read = len(fine)
         fine = self._without_refused(fine, plan)
-        today = PlannedChange("today", "today", "", _in_blocks_of(fine, plan), plan)
+        today = PlannedChange("today", _WITH_FIXES if made else "today", "", _in_blocks_of(fine, plan), plan)
         clock = self._clock(today)
         if clock is not None:
             today = replace(today, replicas=clock.asked.replicas)
-        changes = list(self._changes(today, fine, None if made else found))
+        changes = list(self._changes(today, fine, found, made))
         swept = not self.asked.fixed and len(today.trace) == read
         if clock is not None:
             changes += clock.changes(today, self.missing, swept=swept)
@@ -84,7 +90,7 @@ class WhatIfTable:
         told = answer(
             rows,
             self.missing,
-            prompts_command="" if found is None else edit_command(self.opened, found.together),
+            prompts_command="" if found is None else self.asked.edits_of(found.together),
             gpus_each=plan.latency.tensor_parallel,
         )
         return plan_document(
@@ -119,20 +125,22 @@ class WhatIfTable:
         )
         return fine.only(fits)
 
-    def _changes(self, today: PlannedChange, fine: BlockTrace, found: PromptFixes | None) -> Iterator[PlannedChange]:
+    def _changes(
+        self, today: PlannedChange, fine: BlockTrace, found: PromptFixes | None, made: Sequence[Fix]
+    ) -> Iterator[PlannedChange]:
         caches = CacheChanges(today, fine, self._replanned, self._is_memory_given(), self.missing)
         yield from caches.found()
         if found is not None:
-            yield from self._of_prompts(found, today)
+            yield from self._of_prompts(found, made, today)
 
-    def _of_prompts(self, found: PromptFixes, today: PlannedChange) -> Iterator[PlannedChange]:
+    def _of_prompts(self, found: PromptFixes, made: Sequence[Fix], today: PlannedChange) -> Iterator[PlannedChange]:
         plan = today.plan
 
         def rewritten(fixes: Sequence[Fix]) -> BlockTrace:
             read, _ = block_trace(self.opened, self.progress, fixes=fixes)
             return read.only(fitting(read, plan))
 
-        for change in prompt_changes(found, today, rewritten):
+        for change in prompt_changes(found, made, today, rewritten):
             if len(change.trace) == len(today.trace):
                 yield change
             else:

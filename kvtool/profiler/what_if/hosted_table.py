@@ -21,11 +21,12 @@ from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
+from kvtool.profiler.reported.money_report import unpriced_notice
 from kvtool.profiler.reported.one_key import one_key_fix
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
-from kvtool.profiler.what_if.prompt_changes import edit_command
+from kvtool.profiler.what_if.change_table import EditsOf
 from kvtool.results.choices import ChangeKind
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
 from kvtool.results.money import amount_text, marks_in_words
@@ -48,7 +49,7 @@ class _Change:
     fixes: Sequence[Fix]
 
 
-def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
+def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, advice: bool = True) -> WhatIfDocument:
     """Return today's cost and that of each change, the cheapest first; KvtoolError where no price is known."""
     profiler = opened.profiler(ReportOptions(), progress)
     try:
@@ -62,12 +63,14 @@ def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
             f"{opened.name}: no price is known for its models",
             hint=f"kvtool profile shows what was reused; {own} plans a server of your own",
         )
-    table = _HostedTable(profiler, today, book)
+    table = _HostedTable(profiler, today, book, advice=advice)
     rows = table.rows()
     first, side = rows[0], book.total[book.told]
     misses = today.find(MissBook)
     differs = misses is not None and not misses.advisable
-    notes = ["Reads differ from the published rules: find the cause with kvtool profile first."] if differs else []
+    notes = unpriced_notice(book)
+    if differs:
+        notes.append("Reads differ from the published rules: find the cause with kvtool profile first.")
     return WhatIfDocument(
         schema="kvtool.what-if/1",
         input=opened.name,
@@ -80,7 +83,7 @@ def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
         reachable_hit_rate=min(side.reachable / max(side.predicted.prompt, 1), 1.0),
         sampled=1.0,
         notes=notes,
-        answer=_answer(rows, edit_command(opened, table.edits)),
+        answer=_answer(rows, edits_of(table.edits)),
         rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
         missing=table.missing,
     )
@@ -89,8 +92,9 @@ def hosted_document(opened: Opened, progress: Progress) -> WhatIfDocument:
 class _HostedTable:
     """Makes the rows of one log."""
 
-    def __init__(self, profiler: Profiler, today: RunResult, book: MoneyBook) -> None:
+    def __init__(self, profiler: Profiler, today: RunResult, book: MoneyBook, *, advice: bool) -> None:
         self._profiler, self._runs, self._today, self._book = profiler, profiler.runs, today, book
+        self._advice = advice
         self.missing: list[MissingRow] = []
         self.edits: Sequence[Fix] = ()
         """Those of prompts."""
@@ -142,6 +146,9 @@ class _HostedTable:
     def _prompts(self) -> Iterator[_Change]:
         """Yield a row for the edits of prompts that win, all together."""
         misses = self._today.find(MissBook)
+        if not self._advice:
+            self._lack("prompts", " ".join(flags(advice=False)))
+            return
         if misses is not None and not misses.advisable:
             self._lack("prompts", "Reads differ from the published rules, so nothing is advised")
             return
@@ -153,7 +160,7 @@ class _HostedTable:
             self.edits = fixes
             yield _Change("prompts", "prompt fixes", "edit the prompts as kvtool optimize shows", fixes)
         else:
-            self._lack("prompts", "No edit of the prompts wins")
+            self._lack("prompts", "No edit of the prompts lowers the cost")
 
     def _models(self, calls: list[Call]) -> Iterator[_Change]:
         """Yield a row for each model of the log, with all requests of its provider sent to it."""

@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kvtool.config.command_line import flags
+from kvtool.config.command_line import flag
 from kvtool.diagnose.codes import entry_of
-from kvtool.diagnose.findings import place_of
+from kvtool.diagnose.findings import logged_cause, place_of
 from kvtool.errors import KvtoolError
-from kvtool.fixes.fix import SAFE_TIERS, Fix
+from kvtool.fixes.fix import Fix
 from kvtool.profiler.advice.advisor import KeptFix
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.what_if.planned_change import PlannedChange
+from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
 from kvtool.workload.logs.logs import locate
 
 ALL_FIXES = "all"
+_OTHERS = "prompts: all other fixes together"
+_PAIR = 2
 _SHOWN = 3
 """Fixes with rows of their own: those that win most by themselves. All together always have one."""
 
 Rewritten = Callable[[Sequence[Fix]], BlockTrace]
 """The requests with these fixes, in blocks of the plan."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixPlace:
+    """Where a fix is made: `word` is a file and its line, `told` the same in words, in a log with the message."""
+
+    word: str
+    column: int
+    told: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +48,8 @@ class PromptFixes:
     """In the order in which they are made."""
     prompt_tokens: dict[str, int]
     """By group."""
-    places: dict[str, str]
-    """By the key of a fix, the file and the line of what it mends."""
+    places: dict[str, FixPlace]
+    """By the key of a fix."""
 
     def name(self, fix: Fix) -> str:
         """Return what a table calls it."""
@@ -48,24 +59,44 @@ class PromptFixes:
 
     def does(self, fix: Fix) -> str:
         """Return where and what to change."""
-        return f"{self.places[fix.key]} ({fix.code}): {fix.what}"
+        return f"{self.places[fix.key].told} ({fix.code}): {fix.what}"
 
     def chosen(self, names: Collection[str]) -> tuple[Fix, ...]:
-        """Return the fixes with these names or codes, or `all`; KvtoolError for a name that no fix has."""
-        if ALL_FIXES in names:
+        """Return the fixes with these names, as the table or `option_value` has them, or `all`; KvtoolError for other names."""
+        if {ALL_FIXES, self.all_together, _OTHERS} & {name.lower() for name in names}:
             return self.together
         for name in names:
-            if not any(_is_named(fix, name) for fix in self.together):
+            if not any(self._is_named(fix, name) for fix in self.together):
                 known = ", ".join(dict.fromkeys(self.option_value(fix) for fix in self.together))
                 raise KvtoolError(
-                    f"--fixed: there is no fix {name[:40]!a}",
-                    hint=f"fixes found: {known}; or --fixed all" if known else "omit --fixed",
+                    f"{flag('fixed')}: there is no fix {name[:80]!a}",
+                    hint=f"{flag('fixed')} takes {known}, or {ALL_FIXES}",
                 )
-        return tuple(fix for fix in self.together if any(_is_named(fix, name) for name in names))
+        return tuple(fix for fix in self.together if any(self._is_named(fix, name) for name in names))
 
     def option_value(self, fix: Fix) -> str:
-        """Return what `--fixed` takes for a fix: its code, or its name where several fixes have that code."""
-        return fix.code if sum(each.code == fix.code for each in self.together) == 1 else fix.name
+        """Return what `--fixed` takes for a fix: its code, with its place where several fixes have that code."""
+        return next((name for name in self._short_names(fix) if self._is_its_own(fix, name)), fix.name)
+
+    @property
+    def all_together(self) -> str:
+        """Return what the table calls all fixes."""
+        count = len(self.together)
+        return f"prompts: {'both' if count == _PAIR else f'all {count:,}'} fixes together"
+
+    def _short_names(self, fix: Fix) -> tuple[str, ...]:
+        place = self.places[fix.key]
+        return fix.code, f"{fix.code}:{place.word}", f"{fix.code}:{place.word}:{place.column}"
+
+    def _is_named(self, fix: Fix, name: str) -> bool:
+        names = (*self._short_names(fix), fix.name, self.name(fix), self.places[fix.key].word)
+        return name.lower() in (each.lower() for each in names)
+
+    def _is_its_own(self, fix: Fix, name: str) -> bool:
+        """Return whether a name is of this fix alone, and one word of a list with commas."""
+        return comma_list(name) == [name] and all(
+            each is fix or not self._is_named(each, name) for each in self.together
+        )
 
 
 def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
@@ -85,34 +116,27 @@ def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
     return PromptFixes(steps, tuple(advice.fixes), groups, places)
 
 
-def edit_command(opened: Opened, fixes: Sequence[Fix]) -> str:
-    """Return the command that makes these fixes in a workload, or shows them in a log's requests; empty for several inputs."""
-    inputs = opened.options.inputs
-    allowed = ",".join(sorted({fix.tier for fix in fixes}.difference(SAFE_TIERS)))
-    return shlex.join(["kvtool", "optimize", *inputs, *flags(allow=allowed or None)]) if len(inputs) == 1 else ""
-
-
-def prompt_changes(found: PromptFixes, today: PlannedChange, rewritten: Rewritten) -> Iterator[PlannedChange]:
-    """Yield a row for each fix that wins most by itself, and one for all together."""
-    if len(found.together) > 1:
-        ordered = sorted(found.steps, key=lambda step: -_alone(step, found))
-        for step in ordered[:_SHOWN]:
-            if _alone(step, found) > 0:
-                yield _changed(
-                    today,
-                    found.name(step.fix),
-                    found.does(step.fix),
-                    rewritten([step.fix]),
-                    found.option_value(step.fix),
-                )
-    if found.together:
-        first, *others = found.together
-        name, does = found.name(first), found.does(first)
-        if others:
-            name = f"prompts: all {len(found.together)} fixes together"
-            told = [f"{found.places[fix.key]} ({fix.code})" for fix in found.together[:_SHOWN]]
-            more = f" and {len(found.together) - _SHOWN:,} more" if len(found.together) > _SHOWN else ""
-            does = f"fix the prompts: {', '.join(told)}{more}"
+def prompt_changes(
+    found: PromptFixes, made: Sequence[Fix], today: PlannedChange, rewritten: Rewritten
+) -> Iterator[PlannedChange]:
+    """Yield a row for each fix beside those `made` that wins most by itself, and one for all together."""
+    left = [fix for fix in found.together if fix not in made]
+    if len(left) > 1:
+        steps = {step.fix.key: step for step in found.steps}
+        alone = {fix.key: _alone(steps[fix.key], found) for fix in left if fix.key in steps}
+        ordered = sorted((fix for fix in left if fix.key in alone), key=lambda fix: -alone[fix.key])
+        for fix in ordered[:_SHOWN]:
+            if made or alone[fix.key] > 0:
+                fixes = [each for each in found.together if each is fix or each in made]
+                value = ",".join(found.option_value(each) for each in fixes)
+                yield _changed(today, found.name(fix), found.does(fix), rewritten(fixes), value)
+    if left:
+        name, does = found.name(left[0]), found.does(left[0])
+        if len(left) > 1:
+            name = _OTHERS if made else found.all_together
+            places = list(dict.fromkeys(f"{found.places[fix.key].told} ({fix.code})" for fix in left))
+            more = f"; and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
+            does = f"fix the prompts: {'; '.join(places[:_SHOWN])}{more}"
         yield _changed(today, name, does, rewritten(found.together), ALL_FIXES)
 
 
@@ -120,14 +144,13 @@ def _changed(today: PlannedChange, name: str, does: str, trace: BlockTrace, fixe
     return replace(today, kind="prompts", name=name, does=does, trace=trace, flags={"fixed": fixed})
 
 
-def _is_named(fix: Fix, name: str) -> bool:
-    return name == fix.name or name.upper() == fix.code
-
-
-def _place(step: KeptFix, path: str) -> str:
-    """Return the file and the line of what a fix is about."""
-    where, line, _ = place_of(step.cause, locate, path)
-    return f"{where}:{line}" if line else where
+def _place(step: KeptFix, path: str) -> FixPlace:
+    where, line, column = place_of(step.cause, locate, path)
+    word = f"{where}:{line}" if line else where
+    logged = logged_cause(step.cause)
+    if logged is None or not logged.record:
+        return FixPlace(word, column, word)
+    return FixPlace(word, column, f"{where}:{logged.record}, {logged.told}")
 
 
 def _alone(step: KeptFix, found: PromptFixes) -> float:

@@ -116,10 +116,10 @@ def _nothing(rows: Sequence[SweepRow]) -> str:
     told = f"No change saves {what}"
     bound = next((row for row in others if row.kind == "capacity" and row.sure == "bound"), None)
     if bound is None:
-        return f"{told}. Hit rate today: {percent(today.hit_rate)}."
+        return f"{told}. Hit rate {today.change}: {percent(today.hit_rate)}."
     if bound.computed_tokens == today.computed_tokens:
         return f"{told}. {percent(today.hit_rate)} is the maximum for these prompts as written."
-    return f"{told}. Hit rate today: {percent(today.hit_rate)}, with an unlimited cache: {percent(bound.hit_rate)}."
+    return f"{told}. Hit rate {today.change}: {percent(today.hit_rate)}, with an unlimited cache: {percent(bound.hit_rate)}."
 
 
 def _ask_for(missing: Sequence[MissingRow]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvtool.report.answer import Answer, fixed_rate, gain_basis
+from kvtool.report.answer import Answer, fixed_rate, gain_basis, larger_cache
 from kvtool.report.views.facts import rate_kind, rules_fact
 from kvtool.report.views.groups import is_predictable
 from kvtool.report.views.memory import blocks_and_memory
@@ -62,8 +62,9 @@ def tiles(report: Report) -> list[HeadlineTile]:
         )
     ]
     gap = totals.reachable_hit_rate - totals.hit_rate
-    if percent(totals.reachable_hit_rate) != rate:
-        text = f"with an unlimited cache: {100 * gap:.1f} points more"
+    larger = larger_cache(report)
+    if larger is not None and percent(totals.reachable_hit_rate) != rate:
+        text = f"with {larger}: {100 * gap:.1f} points more"
         found.append(HeadlineTile("Maximum as written", percent(totals.reachable_hit_rate), text))
     fixed = fixed_rate(report)
     if fixed is not None:

@@ -23,6 +23,7 @@ from kvtool.report.html.gates import checks_of, groups_section
 from kvtool.report.html.headline import AnswerLine, HeadlineTile, answer_lines, facts, tiles
 from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.report.html.template_environment import template_environment
+from kvtool.report.views.agents.agent_probe import probe_section
 from kvtool.report.views.checks import checks_table
 from kvtool.report.views.facts import cautions
 from kvtool.report.views.groups import is_predictable
@@ -94,6 +95,10 @@ def write(result: CheckResult, options: WriteOptions) -> str:
             parts=parts,
             loudest=_loudest(parts, result.reports),
             more_reports=max(len(result.reports) - _MOST_REPORTS, 0),
+            probes=[
+                replace(probe_section(probe).on_pages(), id=f"p{number}")
+                for number, probe in enumerate(result.probes, 1)
+            ],
             loose=loose,
             inputs=result.inputs,
             entries=entries,

@@ -11,6 +11,7 @@ from kvtool.report.markdown.render import section_lines, table_lines
 from kvtool.report.markdown.text import block as fenced
 from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import relative
+from kvtool.report.views.agents.agent_probe import probe_section
 from kvtool.report.views.checks import STATUS
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.report.views.findings import changed_lines, gain_of, measured_cost, name_of
@@ -50,6 +51,8 @@ def document(result: CheckResult, options: WriteOptions, *, limit: int, size: Ca
         page.add(_answer(answer_of(result.reports[0], command=options.command)))
     _checks(page, result.verdict.checks, options.root)
     _workloads(page, result)
+    for probe in result.probes:
+        page.add("\n".join(section_lines(probe_section(probe))) + "\n", "table")
     _findings(page, result.findings, options.root)
     for report in result.reports:
         name = code(report.workload) if len(result.reports) > 1 else ""

@@ -2,74 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.report.answer import steps_told
 from kvtool.report.terminal.lines import put_head
 from kvtool.report.terminal.render import print_table
+from kvtool.report.views.agents.agent_probe import agent_tables, answer_lines, probe_notes, probe_title
 from kvtool.report.views.section import Table, TableColumn
 from kvtool.text.terminal.console import ascii_only, put, put_field, sanitize, say
-from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from kvtool.results.documents.agent_probe import AgentProbe
-    from kvtool.results.steps import Steps
+    from kvtool.results.documents.agent_recipes import AgentRecipes
+    from kvtool.results.verdict import Check
 
 _SIZE = 10
-_MOST_ROWS = 12
-_PROTOCOLS = {
-    "messages": "Anthropic Messages",
-    "chat": "Chat Completions",
-    "responses": "OpenAI Responses",
-    "gemini": "Gemini",
-}
+_STYLES = {"Breaks": "bold red", "Stable": "bold"}
 
 
 def print_agent_probe(console: Console, document: AgentProbe) -> None:
-    """Print the verdict, the steps that break, and what else came."""
-    plain, base = ascii_only(console), document.runs[0]
-    seconds = sum(run.seconds for run in document.runs)
-    protocols = ", ".join(_PROTOCOLS.get(each, each) for each in document.protocols)
-    put_head(console, ["kvtool probe", protocols, f"{plural(base.requests, 'request')} a run", f"{seconds:.0f} s"])
+    """Print the verdict, what each circumstance keeps, the steps that break, and what else came."""
+    plain = ascii_only(console)
+    put_head(console, ["kvtool probe", *probe_title(document)])
     put(console)
-    broken = document.verdict == "broken"
-    put_field(
-        console,
-        "Breaks" if broken else "Stable",
-        steps_told(document.steps),
-        size=_SIZE,
-        hang=_SIZE + 2,
-        style="bold red" if broken else "bold",
-    )
-    again = document.again
-    if again is not None:
-        text = "the first request is the same in a second run"
-        if again.place is not None:
-            share = percent(again.kept_tokens / max(again.tokens, 1))
-            text = f"a second run keeps {share} of the first request; {sanitize(again.place, ascii_only=plain)} differs"
-        put_field(console, "Again", text, size=_SIZE, hang=_SIZE + 2)
-    if broken:
+    for label, text in answer_lines(document):
+        safe = sanitize(text, ascii_only=plain)
+        put_field(console, label, safe, size=_SIZE, hang=_SIZE + 2, style=_STYLES.get(label))
+    for table in agent_tables(document):
         put(console)
-        print_table(console, _breaks(document.steps, plain))
-    left_out = ", ".join(f"{sanitize(kind, ascii_only=plain)} {count:,}" for kind, count in document.left_out.items())
-    notes = [*document.notes, *([f"Left out: {left_out}."] if left_out else [])]
+        print_table(console, table)
     put(console)
-    for note in notes:
+    for note in probe_notes(document):
         say(console, sanitize(note, ascii_only=plain), style="dim")
 
 
-def _breaks(steps: Steps, plain: bool) -> Table:
+def print_changes(console: Console, checks: Sequence[Check]) -> None:
+    """Print what differs from a baseline."""
+    plain = ascii_only(console)
+    changed = [check for check in checks if check.status != "pass"]
+    put(console)
+    for check in changed:
+        style = "bold red" if check.status == "fail" else "yellow"
+        put_field(console, check.status, sanitize(check.message, ascii_only=plain), size=_SIZE, style=style)
+    if not changed:
+        say(console, "Nothing is worse than in the baseline.")
+
+
+def print_recipes(console: Console, document: AgentRecipes) -> None:
+    """Print the agents that have a recipe."""
     columns = (
-        TableColumn("request", "word"),
-        TableColumn("first field that differs"),
-        TableColumn("what"),
-        TableColumn("code", "word"),
-        TableColumn("tokens lost", "number"),
+        TableColumn("agent", "word"),
+        TableColumn("installed", "word"),
+        TableColumn("recipe tried with", "word"),
+        TableColumn("state", "word"),
+        TableColumn("install"),
     )
     rows = [
-        (each.request, sanitize(each.place, ascii_only=plain), each.what, each.code, f"{each.lost_tokens:,}")
-        for each in steps.breaks[:_MOST_ROWS]
+        (
+            each.name,
+            each.version or "-",
+            each.oldest if each.oldest == each.newest else f"{each.oldest} to {each.newest}",
+            each.status,
+            each.install if each.status == "not installed" else "-",
+        )
+        for each in document.agents
     ]
-    return Table("Steps that break", columns, rows, more=max(len(steps.breaks) - _MOST_ROWS, 0))
+    print_table(console, Table("Agents that have a recipe", columns, rows))

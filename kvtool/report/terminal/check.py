@@ -58,6 +58,11 @@ def print_check(
     if result.reports:
         put(console)
         _table(console, result, plain)
+    for probe in result.probes:
+        from kvtool.report.terminal.agent_probe import print_agent_probe
+
+        put(console)
+        print_agent_probe(console, probe)
     if missed:
         put(console)
         _missed(console, missed, plain)
@@ -73,7 +78,7 @@ def print_check(
 
 def _header(console: Console, result: CheckResult, plain: bool) -> None:
     parts = [f"kvtool {result.version} check"]
-    if result.reports or not result.inputs:
+    if result.reports or not (result.inputs or result.probes):
         parts.append(plural(len(result.reports), "workload"))
     if result.inputs:
         parts.append(f"{plural(len(result.inputs), 'file')} read")

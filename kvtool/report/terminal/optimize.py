@@ -7,10 +7,11 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.fixes.edits.patch import unified_patch
+from kvtool.profiler.optimize.optimizer import is_left_to_people
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
 from kvtool.profiler.optimize.write_edits import undo_command
+from kvtool.report.terminal.hidden_text import put_prompt_patch
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
-from kvtool.report.terminal.patch import put_patch
 from kvtool.report.terminal.profile_blocks.breakpoints import print_breakpoints
 from kvtool.results.documents.optimize import DoneStep, EditedLog, GroupRates, OptimizeDocument, Step
 from kvtool.results.money import marks_in_words, tier_of_marks
@@ -20,6 +21,8 @@ from kvtool.text.terminal.table import Column, put_table
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from kvtool.results.show_text import ShowText
 
 _COLUMNS = (
     Column("Step", "<"),
@@ -34,11 +37,18 @@ _COLUMNS = (
 _GROUP_COLUMNS = (Column("Group", "<"), Column("requests", keep=1), Column("before"), Column("after"), Column("points"))
 
 
-def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: bool, next_command: Sequence[str]) -> None:
+def print_optimize(
+    console: Console,
+    outcome: OptimizeOutcome,
+    *,
+    show_diff: bool,
+    next_command: Sequence[str],
+    show_text: ShowText = "full",
+) -> None:
     """Print rates, steps in the order of their gain, what needs consent, the diff, and the next command."""
     plain = ascii_only(console)
     document = outcome.document
-    _head(console, document, plain)
+    _head(console, outcome, plain)
     _steps(console, outcome, plain)
     _forbidden(console, document, plain)
     if document.marks:
@@ -50,9 +60,9 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
     patch = unified_patch(outcome.files)
     if show_diff and patch:
         put(console)
-        put_patch(console, patch, plain=plain)
+        put_prompt_patch(console, patch, plain=plain, show_text=show_text)
     if show_diff:
-        _request(console, outcome, plain)
+        _request(console, outcome, plain, show_text)
     put(console)
     _end(console, outcome, plain)
     if next_command:
@@ -60,7 +70,7 @@ def print_optimize(console: Console, outcome: OptimizeOutcome, *, show_diff: boo
         put_next(console, _todo(document), next_command)
 
 
-def _request(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
+def _request(console: Console, outcome: OptimizeOutcome, plain: bool, show_text: ShowText) -> None:
     """Print one edited request of a log as a diff, and the code that sends it."""
     log, edited = outcome.log, outcome.document.edited_log
     if log is None or log.example is None or edited is None:
@@ -70,7 +80,7 @@ def _request(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
 
     put(console)
     put(console, f"  One of {plural(edited.requests, 'edited request')}, before and after:", "bold")
-    put_patch(console, request_diff(log.example), plain=plain)
+    put_prompt_patch(console, request_diff(log.example), plain=plain, show_text=show_text)
     if outcome.sdk is not None:
         put(console)
         put(console, f"  Send it like this ({outcome.sdk}):", "bold")
@@ -92,12 +102,13 @@ def _todo(document: OptimizeDocument) -> str:
     return "preview the edits that need your consent" if document.needs_consent else "write the log in this order"
 
 
-def _head(console: Console, document: OptimizeDocument, plain: bool) -> None:
+def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
+    document = outcome.document
     parts = [
         "kvtool optimize",
         document.input,
         plural(document.requests, "request"),
-        f"block {document.block_size}",
+        "providers' rules" if outcome.hosted else f"block {document.block_size}",
         f"tiers {', '.join(document.tiers)}",
     ]
     put_head(console, parts)
@@ -148,7 +159,8 @@ def _steps(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     if not done and order is None:
         return
     put(console)
-    rows = [_row(number, each, plain) for number, each in enumerate(done, 1)]
+    are_edited = outcome.document.edited_log is None
+    rows = [_row(number, each, plain, is_made=not (each.reason and are_edited)) for number, each in enumerate(done, 1)]
     if order is not None:
         rates = (percent(order.hit_rate.before), "-", *[percent(order.hit_rate.after)] * 2)
         rows.append((str(len(rows) + 1), order.fix.tier, order.fix.code, "all", *rates))
@@ -166,28 +178,54 @@ def _steps(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
 
 
 def _refused(console: Console, done: Sequence[DoneStep], plain: bool) -> None:
-    """Print each reason for which steps were not edited once, with their numbers."""
-    reasons: dict[str, list[int]] = {}
+    """Print each reason for which steps were not made once, with their numbers and places; and what is left to do by hand."""
+    reasons: dict[str, list[tuple[int, DoneStep]]] = {}
     for number, each in enumerate(done, 1):
         if each.reason:
-            reasons.setdefault(each.reason, []).append(number)
+            reasons.setdefault(each.reason, []).append((number, each))
     if reasons:
         put(console)
-    for reason, numbers in reasons.items():
-        steps = f"step{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
-        _told(console, f"Not edited, {steps}: {sanitize(reason, ascii_only=plain)}", "yellow")
+    by_hand: dict[object, int] = {}  # later steps at one place are other ways to do the first
+    for reason, steps in reasons.items():
+        numbers = [number for number, _ in steps]
+        places = dict.fromkeys(place for _, step in steps if (place := _place(step, plain)))
+        where = f" ({', '.join(places)})" if places else ""
+        _told(console, f"Not made, {_steps_in_words(numbers)}{where}: {sanitize(reason, ascii_only=plain)}.", "yellow")
+        for number, step in steps if is_left_to_people(reason) else ():
+            at = (step.path, step.line, step.column) if step.path is not None else number
+            by_hand[at] = min(number, by_hand.get(at, number))
+    if by_hand:
+        _told(
+            console,
+            f"Make {_steps_in_words(sorted(by_hand.values()))} by hand, as described above. Then profile again.",
+        )
 
 
-def _row(number: int, step: DoneStep, plain: bool) -> tuple[str, ...]:
+def _steps_in_words(numbers: Sequence[int]) -> str:
+    return f"step{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def _row(number: int, step: DoneStep, plain: bool, *, is_made: bool) -> tuple[str, ...]:
     group = sanitize(step.group, ascii_only=plain)
-    files = step.files_hit_rate
-    rates = (files.before, step.hit_rate.predicted, files.after, step.hit_rate.alone)
-    return (str(number), step.tier, step.code, group, *map(percent, rates))
+    before, after = percent(step.files_hit_rate.before), percent(step.files_hit_rate.after)
+    rates = (before, percent(step.hit_rate.predicted), after if is_made else "not made", percent(step.hit_rate.alone))
+    return (str(number), step.tier, step.code, group, *rates)
 
 
 def _what(step: Step, plain: bool) -> str:
-    place = "" if step.path is None else f"{shown_path(step.path, plain)}:{step.line}:{step.column}: "
-    return f"{place}{sanitize(step.fix, ascii_only=plain)}"
+    place = _place(step, plain)
+    column = f":{step.column}" if step.column is not None and not step.place else ""
+    return f"{place}{column}: {sanitize(step.fix, ascii_only=plain)}" if place else sanitize(step.fix, ascii_only=plain)
+
+
+def _place(step: Step, plain: bool) -> str:
+    """Return the file with its line on disk; empty where a step is about no file."""
+    if step.path is None:
+        return ""
+    path = shown_path(step.path, plain)
+    if step.place:
+        return f"{path}:{step.line}, {sanitize(step.place, ascii_only=plain)}"
+    return f"{path}, in a line that an edit above wrote" if step.line is None else f"{path}:{step.line}"
 
 
 def _told(console: Console, text: str, style: str | None = None) -> None:
@@ -237,7 +275,7 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         if document.output is None:
             say(console, "Nothing was written. A log is a record: change the code that sends these requests.", indent=0)
     elif document.steps:
-        say(console, "Nothing was written: no file can be edited.", indent=0)
+        say(console, "Nothing was written: kvtool made no step.", indent=0)
     elif document.request_order is not None:
         say(console, "The prompts need no change.", indent=0)
     elif document.needs_consent:
@@ -248,8 +286,5 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
             indent=0,
         )
     else:
-        say(
-            console,
-            "Nothing to change in the prompts: no edit raises the hit rate. kvtool profile also tries server settings.",
-            indent=0,
-        )
+        more = "" if outcome.hosted else " kvtool profile also tries server settings."
+        say(console, f"Nothing to change in the prompts: no edit raises the hit rate.{more}", indent=0)

@@ -16,7 +16,7 @@ _LEGEND = (
     "First: tokens that this cause blocks before any other. Share: each token divided by the causes that block it."
 )
 _RATES = "Alone: hit rate with this fix only. So far: with this fix and those above."
-_COLUMNS = (
+COLUMNS = (
     TableColumn("Place", "code", cut=True),
     TableColumn("Code", "word"),
     TableColumn("Values", "number", only="pages"),
@@ -77,11 +77,11 @@ def _table(group: Group, causes: list[Cause]) -> Table:
     if group.causes_left_out.causes + len(causes) > len(rows):
         blame, share = lost - sum(row.blame_tokens for row in rows), lost - sum(row.share_tokens for row in rows)
         cells.append(("(others)", "", "", "", f"{blame:,}", f"{share:,}", "", "", "", ""))
-    kept = [place for place in range(len(_COLUMNS)) if fixed or place not in (_ALONE, _SO_FAR)]
+    kept = [place for place in range(len(COLUMNS)) if fixed or place not in (_ALONE, _SO_FAR)]
     rate = f" (hit rate {percent(fixed[0].before)})" if fixed else ""
     return Table(
         f"Causes of {lost:,} lost tokens in {group.name}{rate}",
-        tuple(_COLUMNS[place] for place in kept),
+        tuple(COLUMNS[place] for place in kept),
         [tuple(row[place] for place in kept) for row in cells],
         only="all" if len(costly) > 1 else "pages",
         titled=True,
@@ -104,8 +104,11 @@ def _cells(cause: Cause) -> tuple[str, ...]:
 
 
 def _place(cause: Cause) -> str:
-    """Return a line of a file that people edit, or the part of a logged request and the line in it."""
+    """Return a line of a file that people edit, or the part of a logged request and the line in it; and how many lines move."""
+    more = f" (moves {cause.unlock.lines:,} lines)" if cause.unlock is not None and cause.unlock.lines > 1 else ""
     if cause.in_source:
-        return f"{cause.path}:{cause.line}"
+        return f"{cause.path}:{cause.line}{more}"
+    if cause.place:
+        return f"{cause.place}{more}"
     part = cause.part or cause.path
-    return f"{part}, line {cause.line_in_text + 1:,}" if cause.line_in_text else part
+    return f"{part}, line {cause.line_in_text + 1:,}{more}" if cause.line_in_text else f"{part}{more}"

@@ -76,6 +76,7 @@ def _what(check: Check) -> str:
         "findings": "",
         "baseline": "hit rate against the baseline",
         "audit": "reuse audit",
+        "probe": "agent: " + check.id.rsplit("/", 1)[-1],
     }
     return f"findings: {check.id.rsplit('/', 1)[-1]}" if check.kind == "findings" else words[check.kind]
 
@@ -100,7 +101,7 @@ def _writer(kind: Kind) -> Callable[[float, float], tuple[str, str]]:
         return dollars
     if kind == "goodput":
         return goodputs
-    return _counts if kind in ("findings", "audit", "gpus") else percents
+    return _counts if kind in ("findings", "audit", "gpus", "probe") else percents
 
 
 def _counts(one: float, other: float) -> tuple[str, str]:

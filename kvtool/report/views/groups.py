@@ -12,7 +12,7 @@ from kvtool.results.verdict import Check
 from kvtool.text.terminal.numbers import duration, percent
 
 _NOTHING = ("", "0.0%")
-_COLUMNS = (
+COLUMNS = (
     TableColumn("Group", cut=True),
     TableColumn("Requests", "number"),
     TableColumn("Tokens per request", "number", "tokens/request", keep=4),
@@ -48,9 +48,9 @@ def groups_table(
         for group in report.groups[:most]
     ]
     kept = [
-        place for place, column in enumerate(_COLUMNS) if _is_shown(column.head, report, [row[place] for row in rows])
+        place for place, column in enumerate(COLUMNS) if _is_shown(column.head, report, [row[place] for row in rows])
     ]
-    columns = tuple(_COLUMNS[place] for place in kept)
+    columns = tuple(COLUMNS[place] for place in kept)
     shown = [tuple(row[place] for place in kept) for row in rows]
     return Table("Groups", columns, shown, more=len(report.groups) - len(rows), sorts="groups")
 

@@ -38,7 +38,8 @@ def view(report: Report) -> Section | None:
         return None
     currency = "USD" if report.money is None else report.money.currency
     priced = any(total.cost is not None for total in misses.by_cause.values())
-    tables = [_breakdown(misses, currency, priced=priced)]
+    unruled = misses.requests > report.totals.requests
+    tables = [_breakdown(misses, currency, priced=priced, unruled=unruled)]
     if by_event:
         tables += [_events(misses, currency, priced=priced)] if misses.events else []
     elif rows is not None:
@@ -63,8 +64,11 @@ def view(report: Report) -> Section | None:
     return Section("misses", "Reported token breakdown", tables=tables, notes=tuple(notes))
 
 
-def _breakdown(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
-    """Return a table in which each prompt token is in one row: read, missed for a cause, or sent for the first time."""
+def _breakdown(misses: CacheMisses, currency: str, *, priced: bool, unruled: bool) -> Table:
+    """Return a table in which each prompt token is in one row: read, missed for a cause, or sent for the first time.
+
+    `unruled`: for some requests no cache rules are known, so nobody knows what of them was cached.
+    """
     whole = max(misses.prompt_tokens, 1)
 
     def row(name: str, tokens: int, events: int | None = None, cost: str | None = None) -> tuple[Cell, ...]:
@@ -73,7 +77,12 @@ def _breakdown(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
 
     rows = [row("read from the cache", misses.read)]
     rows += [row(MISS_CAUSES[cause], each.tokens, each.events, each.cost) for cause, each in misses.by_cause.items()]
-    rows.append(row("first use", max(misses.prompt_tokens - misses.promised, 0)))
+    rows.append(
+        row(
+            "first use, or no cache rules known" if unruled else "first use",
+            max(misses.prompt_tokens - misses.promised, 0),
+        )
+    )
     columns = (
         TableColumn("Reported token breakdown"),
         TableColumn("tokens", "number"),

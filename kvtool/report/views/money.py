@@ -184,10 +184,11 @@ def _figures(title: str, heads: Sequence[str], rows: Sequence[tuple[str, ...]]) 
 
 def _groups(report: Report, money: Money) -> Table | None:
     """Return the cost of each group, where there are several; what rules predict only where they predict anything."""
-    if len(money.by_group) < 2:
+    priced = {name: group for name, group in money.by_group.items() if group.requests}
+    if len(priced) < 2:
         return None
     rows = []
-    ordered = sorted(money.by_group.items(), key=lambda item: (-Decimal(item[1].paid or item[1].predicted), item[0]))
+    ordered = sorted(priced.items(), key=lambda item: (-Decimal(item[1].paid or item[1].predicted), item[0]))
     for name, group in ordered[:_MOST_GROUPS]:
         reported = "" if group.reported_hit_rate is None else percent(group.reported_hit_rate)
         amounts = (group.paid, group.predicted, group.without_cache)

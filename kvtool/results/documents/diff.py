@@ -33,6 +33,8 @@ class Spot(Model):
     end: Count
     part: str = ""
     character: int | None = None
+    told: str = ""
+    """The place in a message in words, as findings of logs have it: `system, line 2`."""
 
 
 class FirstDifference(Model):
@@ -66,6 +68,8 @@ class NamedDifference(Model):
     start: Count
     stop: Count
     cosmetic: bool
+    told: str = ""
+    """Its place in words, as findings of logs have it; empty where it is in a prompt that is one text."""
 
 
 class Trial(Model):

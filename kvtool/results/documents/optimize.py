@@ -31,6 +31,8 @@ class Step(Model):
     path: str | None
     line: Count | None
     column: Count | None
+    place: str = ""
+    """Where in a logged request it is, in words, as the finding has it; empty for files that people edit."""
     fix: str
     warnings: list[str]
     hit_rate: StepRates

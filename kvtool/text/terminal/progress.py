@@ -50,6 +50,7 @@ class Progress:
         self._until: float | None = None
         self._first: tuple[float, int] | None = None
         self._found: Callable[[], str] | None = None
+        self._runs: dict[str, int] = {}
 
     def __enter__(self) -> Progress:
         return self
@@ -70,7 +71,11 @@ class Progress:
         return self._done
 
     def stage(self, name: str, total: int | None = None, share: Share | None = None) -> None:
-        """Begin to count another thing: `total` of them; where that is not known, `share` may tell how much is done."""
+        """Begin to count another thing: `total` of them; where that is not known, `share` may tell how much is done.
+
+        A name that comes again is another run of that stage: it is numbered and has no bar, as a bar would go backwards.
+        """
+        self._runs[name] = self._runs.get(name, 0) + 1
         self._stage, self._done, self._total, self._share = name, 0, total, share
         self._until = self._first = self._found = None
 
@@ -102,7 +107,7 @@ class Progress:
 
     def _draw(self, console: Console, now: float) -> None:
         plain = ascii_only(console)
-        share = self._share_done()
+        share = self._share_done() if self._runs.get(self._stage, 1) == 1 else None
         drawn = "" if share is None else bar(share, _BAR, plain, track=True)
         line = progress_line(self._told(now), drawn, find_width(console.file, os.environ) - 1, ascii_only=plain)
         if not console.no_color:
@@ -117,7 +122,9 @@ class Progress:
         """
         known = self._total is not None and self._done <= self._total
         of = f" of {self._total:,}" if known else ""
-        parts = [sanitize(self._stage), f"{self._done:,}{of} {self._unit}"]
+        run = self._runs.get(self._stage, 1)
+        stage = self._stage if run == 1 else f"{self._stage}, run {run:,}"
+        parts = [sanitize(stage), f"{self._done:,}{of} {self._unit}"]
         since, before = self._first or (now, self._done)
         taken, done = now - since, self._done - before
         if taken >= _SETTLED and done:

@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import json
 import os
-import random
+import shlex
+import stat
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kvtool.cli.app import run
+from kvtool.profiler import agents
+from kvtool.profiler.agents import circumstances, prefix_stability
+from kvtool.profiler.agents.agent_commands import AgentCommand
+from kvtool.profiler.agents.circumstances import VARIED, McpServer
 
 FAKE = Path(__file__).with_name("fake_agent.py")
 PROTOCOLS = ("messages", "chat", "responses", "gemini")
-BREAKS = {"date": "all", "model name": "resume", "double result": "resume", "late tool": "late"}
-HARMLESS = ("title", "retry", "stream")
 
 
 @pytest.fixture(autouse=True)
 def _nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each probe has a temporary folder of its own, which is empty in the end, and no process of it lives on."""
+    before = children()
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
     yield
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("kvtool-agent")] == []
     assert [each for each in environments() if str(tmp_path).encode() in each and b"KVTOOL_PROBE_RUN=" in each] == []
+    assert children() == before
 
 
 def environments() -> list[bytes]:
@@ -41,13 +48,18 @@ def environments() -> list[bytes]:
     return found
 
 
+def children() -> set[str]:
+    """Return the processes that this one has started and that are still there."""
+    return {number for task in Path("/proc/self/task").glob("*/children") for number in task.read_text().split()}
+
+
 def command(protocol: str, *faults: str) -> str:
     quoted = " ".join(f"'{fault}'" for fault in faults)
     return f"{sys.executable} {FAKE} {protocol} {{prompt}} {quoted}".strip()
 
 
 def probe(capsys: pytest.CaptureFixture[str], agent: str, *more: str) -> tuple[int, dict[str, Any]]:
-    code = run(["probe", "--agent", agent, "--json", *more])
+    code = run(["probe", "--agent", agent, "--json", *([] if "--vary" in more else ["--fast"]), *more])
     shown = capsys.readouterr().out
     return code, json.loads(shown) if shown else {}
 
@@ -58,32 +70,85 @@ def test_an_agent_that_only_appends_is_stable(protocol: str, capsys: pytest.Capt
     code, found = probe(capsys, agent, "--resume", agent)
     assert (code, found["verdict"], found["protocols"]) == (0, "stable", [protocol])
     assert (found["steps"]["steps"], found["steps"]["broken"]) == (8, 0)
-    assert found["again"]["place"] is None
+    assert [row["place"] for row in found["circumstances"]] == [None, None]
     assert found["left_out"] == {}
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_the_faults_of_an_agent_are_found_and_none_is_invented(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
-    rng = random.Random(seed)
-    protocol = rng.choice(PROTOCOLS)
-    faults = rng.sample(sorted(BREAKS), rng.randint(0, 2))
-    agent = command(protocol, *faults, *rng.sample(HARMLESS, rng.randint(0, 3)))
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_faults_that_break_steps_are_found_and_harmless_ones_are_not(
+    protocol: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    agent = command(protocol, "model name", "late tool", "date", "title", "retry", "stream")
     code, found = probe(capsys, agent, "--resume", agent, "--turns", "2")
-    steps = found["steps"]["steps"]
-    assert steps == 5
-    broken: set[int] = set()
-    for fault in faults:
-        # steps 1, 2 | 3 is the resume | 4, 5; a late tool is there from the third request of each process on
-        broken |= {"all": set(range(1, 6)), "resume": {3}, "late": {2, 3, 5}}[BREAKS[fault]]
-    assert found["steps"]["broken"] == len(broken), (protocol, faults)
-    assert code == bool(broken)
-    assert ("retry" in agent) == ("repeat of an unanswered request" in found["left_out"])
-    assert "date" not in faults or found["again"]["place"] is not None
+    assert (code, found["steps"]["steps"], found["steps"]["broken"]) == (1, 5, 5)
+    assert found["circumstances"][0]["place"] is not None
+    assert found["left_out"]["repeat of an unanswered request"] > 0
+
+
+def test_each_circumstance_reaches_the_program_that_is_run(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    late = replace(VARIED[7], servers=(McpServer("late", 2.0),), latency=0.0)
+    monkeypatch.setattr(circumstances, "VARIED", (*VARIED[:7], late, *VARIED[8:]))
+    leaks = {"folder": "system", "home": "tools", "git": "user", "locale": "system", "zone": "user", "tomorrow": "user"}
+    agent = command("chat", *(f"{name} in {place}" for name, place in leaks.items()), "git anew in tools", "servers")
+    agent += " {mcp}"
+    clocks = set(Path("/dev/shm").glob("*faketime_*"))
+    kept = tmp_path / "kept"
+    more = ["--resume", agent, "--turns", "2", "--other", command("chat"), "--keep", str(kept)]
+    code, found = probe(capsys, agent, *more, "--vary", "folder,home,git,locale,zone,tomorrow,mcp,version")
+    left = set(Path("/dev/shm").glob("*faketime_*")) - clocks
+    assert [each for each in left if not Path("/proc", each.name.rpartition("_")[2]).exists()] == []
+    rows = {row["name"]: row for row in found["circumstances"]}
+    skipped = {each["name"] for each in found["skipped"]}
+    assert skipped <= {"tomorrow"}
+    assert {name for name, row in rows.items() if row["place"]} == {*leaks, "mcp 1", "mcp 3", "version"} - skipped
+    assert (rows["git"]["broken"], rows["mcp late"]["broken"], found["steps"]["broken"], code) == (1, 3, 0, 1)
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o700
+    assert {"base.jsonl", "again.jsonl", "mcp-late.jsonl"} <= {each.name for each in kept.iterdir()}
+
+
+def test_what_is_kept_can_be_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    agent = command("messages", "model name")
+    kept = str(tmp_path / "kept")
+    code, found = probe(capsys, agent, "--resume", agent, "--turns", "2", "--keep", kept)
+    [broken] = found["steps"]["breaks"]
+    assert (code, broken["was"], broken["now"]) == (1, f"{kept}/base.jsonl:3", f"{kept}/base.jsonl:4")
+    assert run(shlex.split(broken["command"])[1:]) in (0, 1)
+    assert "Reusable" in capsys.readouterr().out
+
+
+def test_an_mcp_server_of_the_probe_answers() -> None:
+    asked = [{"jsonrpc": "2.0", "id": n, "method": method} for n, method in enumerate(("initialize", "tools/list"))]
+    ended = subprocess.run(
+        [sys.executable, Path(agents.__file__).with_name("mcp_server.py"), "harbor", "0"],
+        input="".join(json.dumps(each) + "\n" for each in asked),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, second = map(json.loads, ended.stdout.splitlines())
+    assert first["result"]["capabilities"] == {"tools": {}}
+    assert [tool["name"] for tool in second["result"]["tools"]] == ["harbor_find", "harbor_keep"]
+
+
+def test_an_agent_reaches_nothing_but_the_stub(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seen = tmp_path / "seen"
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "import os, sys\n"
+        f"open({str(seen)!r}, 'w').write(' '.join(line.split(':')[0] for line in open('/proc/self/net/dev').readlines()[2:]))\n"
+        f"sys.path.insert(0, {str(FAKE.parent)!r})\nimport fake_agent\nfake_agent.main('chat', sys.argv[1])\n"
+    )
+    code, found = probe(capsys, f"{sys.executable} {agent} {{prompt}}")
+    is_private = not any("proxies" in note for note in found["notes"])
+    assert code == 0
+    assert not is_private or seen.read_text().split() == ["lo"]
 
 
 def test_the_field_that_differs_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     agent = command("messages", "model name")
-    assert run(["probe", "--agent", agent, "--resume", agent, "--turns", "2"]) == 1
+    assert run(["probe", "--agent", agent, "--resume", agent, "--turns", "2", "--fast"]) == 1
     shown = capsys.readouterr().out
     assert "1 of 5 steps does not begin with the step before" in shown
     assert "tools[0] read_file.description" in shown
@@ -103,6 +168,26 @@ def test_an_agent_sees_nothing_of_its_user(
     variables = json.loads(seen.read_text())
     assert variables["HOME"] != os.environ.get("HOME")
     assert "sk-real" not in str(variables)
+
+
+def test_without_a_network_of_its_own_an_agent_gets_a_closed_proxy_and_the_report_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefix_stability, "open_network", lambda: None)
+    agent = tmp_path / "agent.sh"
+    agent.write_text(f'#!/bin/sh\ntest "$HTTPS_PROXY" = http://127.0.0.1:9 && exec {command("chat")} "$@"\n')
+    agent.chmod(0o755)
+    code, found = probe(capsys, str(agent))
+    assert code == 0
+    assert any("closed port" in note for note in found["notes"])
+
+
+def test_a_recipe_prepares_each_new_home(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    login = ("git", "init", "-q", "{home}/login")
+    made = AgentCommand("x", ("sh", "-c", f'test -e "$HOME/login" && exec {command("chat")}'), prepare=login)
+    monkeypatch.setattr(prefix_stability, "command_of", lambda *_: made)
+    code, found = probe(capsys, "x")
+    assert (code, [each["exit_codes"] for each in found["runs"]]) == (0, [[0], [0]])
 
 
 @pytest.mark.parametrize(
@@ -142,7 +227,7 @@ def test_what_an_agent_leaves_behind_is_ended(tmp_path: Path, capsys: pytest.Cap
         "    os.setsid()\n"
         "    if os.fork() == 0: time.sleep(600)\n"
         "    os._exit(0)\n"
-        f"sys.argv = ['', 'chat', sys.argv[1]]\nexec(open({str(FAKE)!r}).read())\n"
+        f"sys.path.insert(0, {str(FAKE.parent)!r})\nimport fake_agent\nfake_agent.main('chat', sys.argv[1])\n"
     )
     code, found = probe(capsys, f"{sys.executable} {agent} {{prompt}}")
     assert (code, found["verdict"]) == (0, "stable")

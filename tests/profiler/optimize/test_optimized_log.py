@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kvtool.profiler.optimize.optimized_log import OptimizedLog
+from kvtool.profiler.optimize.request_diff import RequestEdit, request_diff
+from kvtool.workload.turn import Turn
 from tests.conftest import Command
 from tests.profiler.optimize.hosted_logs import HostedLog, Place
 
@@ -85,6 +89,20 @@ def test_a_request_is_shown_before_and_after_with_its_places(in_folder: Command)
     assert "@@ messages[0].content[1] @@\n+{" in out
     assert '"cache_control": {"type": "ephemeral"}},\n' in out
     assert "-o log.optimized.jsonl" in out
+
+
+@pytest.mark.parametrize(("changes", "shown"), [((1, 1, 3, 2), 2), ((1, 1, 1), 1), ((2, 1), 0), ((1,), 0)])
+def test_the_request_with_most_edits_is_shown(changes: tuple[int, ...], shown: int) -> None:
+    log = OptimizedLog({}, None, 0, Counter())
+    turn = Turn(id="0", group="g")
+    for number, count in enumerate(changes):
+        before = {"prompt": "\n".join(f"{name}\nkept {name}" for name in range(5))}
+        after = {"prompt": "\n".join(f"{'new' if name < count else name}\nkept {name}" for name in range(5))}
+        log.show(RequestEdit("log.jsonl", number, before, after, turn, turn))
+    assert log.changed == len(changes)
+    assert log.example is not None
+    assert log.example.record == shown
+    assert request_diff(log.example).count("@@ prompt") == changes[shown]
 
 
 def test_no_text_of_a_prompt_is_in_the_document(in_folder: Command) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -94,9 +96,37 @@ def test_edits_of_prompts_cost_what_the_log_with_them_costs(in_folder: Command) 
     rows = {row["change"]: row for row in document["rows"]}
     assert list(rows)[:2] == ["today", "prompt fixes"]
     assert document["answer"][0].startswith("Change first: edit the prompts")
-    assert document["answer"][1] == "Run: kvtool optimize clock.jsonl --allow P2"
+    assert re.fullmatch(r"Run: kvtool optimize clock.jsonl .*--allow P2", document["answer"][1])
     assert in_folder("optimize", "clock.jsonl", "--allow", "P2", "-o", "edited.jsonl", "--quiet")[0] == 0
     _, out, _ = in_folder("profile", "edited.jsonl", "--json", "--no-advice")
     edited = json.loads(out)["money"]
     assert Decimal(rows["prompt fixes"]["cost"]) == Decimal(edited["predicted"])
     assert rows["prompt fixes"]["hit_rate"] > 0.8 > rows["today"]["hit_rate"]
+
+
+def test_its_command_carries_the_options_that_decide_its_figures(in_folder: Command, bytes_json: str) -> None:
+    rows = []
+    for at in range(12):
+        text = f"Time: 2026-03-01T10:{10 + at}:00Z\n" + "Be short, kind, and right about what the shop sells. " * 60
+        messages = [{"role": "system", "content": text}, {"role": "user", "content": f"question {at}"}]
+        rows.append(json.dumps({"model": "gpt-4o", "messages": messages}))
+    Path("g.jsonl").write_text("\n".join(rows) + "\n")
+    code, out, err = in_folder("what-if", "g.jsonl", "-t", bytes_json, "-n", "9", "--json", "--color", "always")
+    assert code == 0, err
+    found = json.loads(out)
+    words = shlex.split(found["answer"][1].removeprefix("Run: kvtool "))
+    assert words[:2] == ["optimize", "g.jsonl"]
+    code, out, err = in_folder(*words, "--json")
+    assert code == 0, err
+    rates = json.loads(out)["edited_log"]["hit_rate"]
+    by_change = {row["change"]: row["hit_rate"] for row in found["rows"]}
+    assert (rates["before"], rates["after"]) == (by_change["today"], by_change["prompt fixes"])
+
+
+def test_options_of_an_own_server_are_refused(in_folder: Command) -> None:
+    path = written([Sent("gpt-5.2", 10.0 * n, cached=None) for n in range(6)])
+    for words in (["--fixed", "all"], ["--slo", "ttft=1s"], ["--replicas", "3"]):
+        code, _, err = in_folder("what-if", path, *words)
+        assert (code, words[0] in err) == (2, True)
+    code, out, _ = in_folder("what-if", path, "--no-advice", "--json")
+    assert {"change": "prompts", "why": "--no-advice"} in json.loads(out)["missing"]

@@ -1,1 +1,1 @@
-"""KV401 to KV410: gates that fail."""
+"""KV401 to KV411: gates that fail."""

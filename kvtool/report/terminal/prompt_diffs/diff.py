@@ -11,8 +11,9 @@ import numpy as np
 from kvtool.diagnose.codes import find_entry
 from kvtool.diagnose.tool_places import in_tools
 from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff
+from kvtool.report.terminal.hidden_text import hidden_text
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
-from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt
+from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt, redacted
 from kvtool.results.documents.diff import Spot, Trial
 from kvtool.text.terminal.console import (
     ascii_only,
@@ -24,6 +25,7 @@ from kvtool.text.terminal.console import (
     put,
     put_field,
     sanitize,
+    say,
 )
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.table import Column, table
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from kvtool.config.command_line import CommandLine
+    from kvtool.results.show_text import ShowText
 
 
 _LABEL = 14
@@ -43,7 +46,9 @@ _LEGEND = [("=", "reusable"), ("X", "first difference"), ("~", "repeated, not re
 _LEGEND_EQUAL = [("=", "reusable"), ("~", "repeated, computed again"), ("#", "in the second prompt only")]
 
 
-def print_diff(console: Console, diff: PromptDiff, command: CommandLine | None = None) -> None:
+def print_diff(
+    console: Console, diff: PromptDiff, command: CommandLine | None = None, show_text: ShowText = "full"
+) -> None:
     """Print header, totals, ruler, the first difference, the gain of moving it, and what to do next.
 
     `command` is what followed `kvtool`; without it nothing is proposed.
@@ -52,23 +57,32 @@ def print_diff(console: Console, diff: PromptDiff, command: CommandLine | None =
     a, b = (shown_path(name, plain) for name in (diff.name_a, diff.name_b))
     parts = [
         f"kvtool diff-prompts {a} {b}",
-        f"block {diff.block_size}",
+        blocks_fact(diff.block_size),
         diff.tokenizer,
         f"{diff.length_a:,} vs {diff.length_b:,} tokens",
     ]
     put_head(console, parts)
     put(console)
     _totals(console, diff)
-    if diff.length_b and not is_plain(console):
+    if diff.length_b and diff.block_size > 1 and not is_plain(console):
         put(console)
         print_ruler(console, diff, plain)
     put(console)
     if diff.first is not None:
-        _first(console, diff.first, plain, (diff.name_a, diff.name_b))
+        _first(console, diff, diff.first, plain, show_text)
     _named(console, diff, plain)
     _verdict(console, diff, a, b)
     if command is not None and diff.first is not None:
         _next(console, diff, command)
+
+
+def blocks_fact(block_size: int) -> str:
+    """Return the block size for a header; a provider counts tokens, and has no blocks."""
+    return f"block {block_size}" if block_size > 1 else "no blocks"
+
+
+def _in_blocks(diff: PromptDiff, words: str) -> str:
+    return f", {words}" if diff.block_size > 1 else ""
 
 
 def _next(console: Console, diff: PromptDiff, command: CommandLine) -> None:
@@ -85,7 +99,8 @@ def _next(console: Console, diff: PromptDiff, command: CommandLine) -> None:
 
 
 def _totals(console: Console, diff: PromptDiff) -> None:
-    reusable = f"{plural(diff.reuse.tokens, 'token')}, {diff.reuse.blocks:,} of {plural(diff.blocks, 'block')}"
+    of_blocks = _in_blocks(diff, f"{diff.reuse.blocks:,} of {plural(diff.blocks, 'block')}")
+    reusable = f"{plural(diff.reuse.tokens, 'token')}{of_blocks}"
     first = "" if diff.first is None else f"first difference: token {diff.first.token:,}"
     row = f"  {'Reusable':<{_LABEL - 2}}{reusable}"
     if is_plain(console):
@@ -98,7 +113,7 @@ def _totals(console: Console, diff: PromptDiff) -> None:
         put(console, row)
     if first:
         put(console, f"  {'Differs':<{_LABEL - 2}}from {first.removeprefix('first difference: ')} on")
-    lost = f"{plural(diff.lost_tokens, 'token')}, {plural(diff.lost_blocks, 'block')}"
+    lost = f"{plural(diff.lost_tokens, 'token')}{_in_blocks(diff, plural(diff.lost_blocks, 'block'))}"
     if diff.first is not None:
         lost += (
             f"; {plural(diff.same_tokens, 'token')} {'repeats' if diff.same_tokens == 1 else 'repeat'} the first prompt"
@@ -119,7 +134,7 @@ def place_of(spot: Spot, plain: bool, name: str = "") -> str:
 
 
 def _within(spot: Spot, plain: bool) -> str:
-    return f"{sanitize(spot.part, ascii_only=plain)}, character {spot.character or 0:,}"
+    return sanitize(spot.told, ascii_only=plain)
 
 
 def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
@@ -136,13 +151,13 @@ def _places(a: Spot, b: Spot, plain: bool, names: tuple[str, str]) -> list[str]:
     return list(dict.fromkeys(places))
 
 
-def _first(console: Console, first: Difference, plain: bool, names: tuple[str, str]) -> None:
-    place = f"block {first.block:,}, offset {first.offset:,}"
+def _first(console: Console, diff: PromptDiff, first: Difference, plain: bool, show_text: ShowText) -> None:
+    place = f"block {first.block:,}, offset {first.offset:,}" if diff.block_size > 1 else f"token {first.token:,}"
     if first.a is None or first.b is None or first.excerpt_a is None or first.excerpt_b is None:
         put(console, f"  {place}")
         put(console)
         return
-    spots = _places(first.a, first.b, plain, names)
+    spots = _places(first.a, first.b, plain, (diff.name_a, diff.name_b))
     name = first.kind.name
     lines = pack([*spots, place], console.width - 2, separator="  ", indent=2)
     if cell_width(lines[-1]) + len(name) + 4 <= console.width:
@@ -151,7 +166,13 @@ def _first(console: Console, first: Difference, plain: bool, names: tuple[str, s
         lines.append(f"  {name}")
     for line in lines:
         put(console, f"  {line}", "bold")
-    print_excerpt(console, first.excerpt_a, first.excerpt_b, _volatile(first))
+    if show_text == "none":
+        say(console, f"{_volatile(first)}. {hidden_text()}")
+    else:
+        excerpts = (first.excerpt_a, first.excerpt_b)
+        if show_text == "snippet":
+            excerpts = (redacted(first.excerpt_a), redacted(first.excerpt_b))
+        print_excerpt(console, *excerpts, _volatile(first))
     put(console)
 
 
@@ -172,7 +193,7 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
     before = 0
     for number, trial in enumerate(diff.changes):
         if not number or trial.gained_blocks > before:
-            said.append((_trial(trial, b, console.width - 3 - len(trial.code)), trial.code))
+            said.append((_trial(diff, trial, b, console.width - 3 - len(trial.code)), trial.code))
         before = max(before, trial.gained_blocks)
     tried = {trial.code for trial in diff.changes}
     others = dict.fromkeys(change.kind.code for change in diff.named if change.kind.code not in tried)
@@ -207,6 +228,8 @@ def _relation(diff: PromptDiff, a: str, b: str) -> list[str]:
 
 
 def _unavoidable(diff: PromptDiff) -> str:
+    if diff.block_size == 1:
+        return "The last token of a prompt is always computed again."
     tokens = plural(diff.lost_tokens, "token")
     if diff.length_b % diff.block_size:
         fill = "fills" if diff.lost_tokens == 1 else "fill"
@@ -215,7 +238,7 @@ def _unavoidable(diff: PromptDiff) -> str:
     return f"The last {tokens} {is_} always computed again, because the last token of a prompt needs its whole block."
 
 
-def _trial(trial: Trial, b: str, room: int) -> str:
+def _trial(diff: PromptDiff, trial: Trial, b: str, room: int) -> str:
     if trial.unit in ("normalize", "canonical"):
         what = trial.result
     elif trial.places > 1:
@@ -231,9 +254,10 @@ def _trial(trial: Trial, b: str, room: int) -> str:
         what = f"and {what}"
     what = what[:1].upper() + what[1:]
     if trial.gained_blocks <= 0:
-        return f"{what}: no gain" + (f" ({trial.gained_blocks:,} blocks)" if trial.gained_blocks else "")
-    tokens, blocks = plural(trial.reuse.tokens, "token"), plural(trial.reuse.blocks, "block")
-    result = f"{what}: {tokens} reusable, {blocks} (+{trial.gained_blocks:,})"
+        unit = "blocks" if diff.block_size > 1 else "tokens"
+        return f"{what}: no gain" + (f" ({trial.gained_blocks:,} {unit})" if trial.gained_blocks else "")
+    tokens, blocks = plural(trial.reuse.tokens, "token"), _in_blocks(diff, plural(trial.reuse.blocks, "block"))
+    result = f"{what}: {tokens} reusable{blocks} (+{trial.gained_blocks:,})"
     return result if cell_width(result) <= room else result.replace(" reusable,", ",")
 
 
@@ -249,12 +273,8 @@ def _named(console: Console, diff: PromptDiff, plain: bool) -> None:
     if not named or (len(named) == 1 and diff.first is not None and named[0].kind.code == diff.first.kind.code):
         return
     rows = []
-    for change, number in zip(named[:_MOST_NAMED], diff.named_lines, strict=False):
-        part: str = "" if change.part.kind == "text" else change.part.kind
-        if change.part.kind == "message":
-            part = f"messages[{change.part.index}] ({sanitize(change.part.role, ascii_only=plain)})"
-        where = ", ".join(filter(None, (part, f"line {number:,}" if number else "")))
-        rows.append((change.kind.name, where, change.kind.code))
+    for change, place in zip(named[:_MOST_NAMED], diff.named_places, strict=False):
+        rows.append((change.kind.name, sanitize(place, ascii_only=plain), change.kind.code))
     columns = [Column("what differs", "<", prose=True), Column("where", "<"), Column("code", "<")]
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)
@@ -268,16 +288,19 @@ def print_tokens(
     common: int,
     a: Ids,
     b: Ids,
-    token_text: Callable[[int], str],
+    token_text: Callable[[int], str] | None,
     names: tuple[str, str] = ("a", "b"),
 ) -> None:
-    """Ids and texts of the tokens around token `common`, the first that differs, side by side."""
+    """Ids and texts of the tokens around token `common`, the first that differs, side by side; only ids without `token_text`."""
     plain = ascii_only(console)
     start = max(common - _CONTEXT_BEFORE, 0)
     rows: list[tuple[str, ...]] = []
     for at in range(start, min(common + _CONTEXT_AFTER, max(len(a), len(b)))):
         sides = [
-            (str(int(ids[at])), '"' + sanitize(token_text(int(ids[at])), ascii_only=plain) + '"')
+            (
+                str(int(ids[at])),
+                '"' + sanitize(token_text(int(ids[at])), ascii_only=plain) + '"' if token_text is not None else "",
+            )
             if at < len(ids)
             else ("", "")
             for ids in (a, b)
@@ -292,6 +315,9 @@ def print_tokens(
         Column(f"{names[1]} id"),
         Column(f"{names[1]} text", "<", prose=True),
     ]
+    if token_text is None:
+        rows = [(*row[:3], row[4]) for row in rows]
+        columns = [column for column in columns if not column.title.endswith(" text")]
     put(console)
     for line in table(columns, rows, console.width, ascii_only=plain):
         put(console, line)

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
-from kvtool.report.terminal.prompt_diffs.diff import place_of
+from kvtool.report.terminal.prompt_diffs.diff import blocks_fact, place_of
 from kvtool.results.documents.diff import Branch, BranchDifference, ManyDiff
 from kvtool.text.terminal.console import (
     ascii_only,
@@ -52,7 +52,7 @@ def print_many(console: Console, diff: ManyDiff, command: CommandLine | None = N
     parts = [
         "kvtool diff-prompts",
         f"{len(diff.prompts)} prompts",
-        f"block {diff.block_size}",
+        blocks_fact(diff.block_size),
         diff.tokenizer,
     ]
     put_head(console, parts)
@@ -63,7 +63,7 @@ def print_many(console: Console, diff: ManyDiff, command: CommandLine | None = N
     _summary(console, diff)
     if diff.shared_blocks is not None:
         put(console)
-        _matrix(console, diff.shared_blocks)
+        _matrix(console, diff.shared_blocks, "blocks" if diff.block_size > 1 else "tokens")
     put(console)
     used = _tree(console, diff, plain)
     if diff.shared_blocks is None:
@@ -81,7 +81,7 @@ def _legend(console: Console, diff: ManyDiff, indices: Sequence[int] | range, pl
     size = max((len(letters(at)) for at in indices), default=1)
     for at in indices:
         prompt = diff.prompts[at]
-        numbers = f"{plural(prompt.tokens, 'token')}, {plural(prompt.blocks, 'block')}"
+        numbers = _sizes(diff, prompt.tokens, prompt.blocks)
         head = f"  {letters(at):<{size}}  {shown_path(prompt.path, plain)}"
         if is_plain(console):
             head = f"{letters(at)}: {shown_path(prompt.path, plain)}"
@@ -95,21 +95,25 @@ def _legend(console: Console, diff: ManyDiff, indices: Sequence[int] | range, pl
 
 def _summary(console: Console, diff: ManyDiff) -> None:
     all_share, found, of = diff.trie[0], diff.reusable_in_order.tokens, diff.prompt_tokens
-    sizes = f"{plural(all_share.tokens, 'token')}, {plural(all_share.blocks, 'block')}"
+    sizes = _sizes(diff, all_share.tokens, all_share.blocks)
     said = "all of their text (they are identical)" if diff.identical else sizes
     put_field(console, "All share", said, size=12)
     text = f"{found:,} of {plural(of, 'token')} reusable ({percent(found / of if of else 0.0)}) when sent in this order"
     put_field(console, "In order", text, size=12)
 
 
-def _matrix(console: Console, matrix: Sequence[Sequence[int]]) -> None:
+def _sizes(diff: ManyDiff, tokens: int, blocks: int) -> str:
+    return f"{plural(tokens, 'token')}, {plural(blocks, 'block')}" if diff.block_size > 1 else plural(tokens, "token")
+
+
+def _matrix(console: Console, matrix: Sequence[Sequence[int]], unit: str) -> None:
     """Shared blocks of each pair, in as many bands of columns as the width asks for."""
-    say(console, "Reused blocks: row prompt after column prompt", style="bold")
+    say(console, f"Reused {unit}: row prompt after column prompt", style="bold")
     cells = [[f"{blocks:,}" if i != j else "-" for j, blocks in enumerate(row)] for i, row in enumerate(matrix)]
     if is_plain(console):
         for index, row in enumerate(cells):
             others = (f"{letters(at)} {blocks}" for at, blocks in enumerate(row) if at != index)
-            put(console, f"Blocks of {letters(index)}: {'; '.join(others)}")
+            put(console, f"{unit.capitalize()} of {letters(index)}: {'; '.join(others)}")
         return
     size = max((len(text) for row in cells for text in row), default=1) + 2
     band = max((console.width - 5) // size, 1)
@@ -126,14 +130,16 @@ def _tree(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
     """The tree of common beginnings; the prompts that it names."""
     if is_plain(console):
         return _beginnings(console, diff, plain)
-    room = console.width - 2 * _NUMBER
-    put(console, f"{'  Common beginnings':<{room}}{'tokens':>{_NUMBER}}{'blocks':>{_NUMBER}}", "bold")
+    has_blocks = diff.block_size > 1
+    room = console.width - (2 if has_blocks else 1) * _NUMBER
+    heads = f"{'tokens':>{_NUMBER}}" + (f"{'blocks':>{_NUMBER}}" if has_blocks else "")
+    put(console, f"{'  Common beginnings':<{room}}{heads}", "bold")
     used: set[int] = set()
     deepest = max((room - _LABEL) // _STEP, 1)
     rows = _rows(diff.trie, deepest, plain)
     for head, rest, branch in islice(rows, _MOST_ROWS):
         label = _members(branch, room - cell_width(head) - 1, plain, used)
-        numbers = f"{branch.tokens:>{_NUMBER},}{branch.blocks:>{_NUMBER},}"
+        numbers = f"{branch.tokens:>{_NUMBER},}" + (f"{branch.blocks:>{_NUMBER},}" if has_blocks else "")
         line = head + label
         put(console, line + " " * (room - cell_width(line)) + numbers)
         for text in _told(branch, plain):
@@ -149,7 +155,7 @@ def _beginnings(console: Console, diff: ManyDiff, plain: bool) -> set[int]:
     used: set[int] = set()
     rows = _rows(diff.trie, 0, plain)
     for _, _, branch in islice(rows, _MOST_ROWS):
-        sizes = [plural(branch.tokens, "token"), plural(branch.blocks, "block")]
+        sizes = [_sizes(diff, branch.tokens, branch.blocks)]
         members = _members(branch, _PLAIN_NAMES, plain, used)
         put(console, f"Common beginning of {members}: {'; '.join([*sizes, *_told(branch, plain)])}")
     if left := sum(1 for _ in rows):

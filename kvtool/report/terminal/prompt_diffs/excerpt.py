@@ -6,6 +6,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from kvtool.diff.prompts import Excerpt
+from kvtool.text.redact import redact_marked
 from kvtool.text.terminal.console import ascii_only, cell_width, escape, is_plain, is_visible, put, shorten
 
 if TYPE_CHECKING:
@@ -18,6 +19,15 @@ _LOOKED_AT = 4_096
 """Differences of a line, and characters of each, that are looked at."""
 _CARETS = "      | "
 _STYLES = {"a": "red", "b": "green"}
+
+
+def redacted(side: Excerpt) -> Excerpt:
+    """Return a line with marks in place of what looks secret."""
+    if side.text is None:
+        return side
+    text, start, stop = redact_marked(side.text, *side.value)
+    spans = tuple(redact_marked(side.text, *span)[1:] for span in side.spans)
+    return Excerpt(text, spans, (start, stop))
 
 
 def print_excerpt(console: Console, a: Excerpt, b: Excerpt, note: str = "") -> None:

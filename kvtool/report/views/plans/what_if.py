@@ -131,9 +131,9 @@ def _legend_of_changes(rows: Sequence[SweepRow]) -> str:
             "Hit rate and cost: by the published rules and prices, each row from another run. Computed: prompt tokens that are "
             "not read from the cache, relative to today. Another model gives other answers."
         )
-    words = [
-        "Run it: add these flags to the command.",
-        "Hit rate: share of the prompt tokens, in sweeps of the looked-up blocks.",
+    words = ["Run it: add these flags to the command."] if len(rows) > 1 else []
+    words += [
+        "Hit rate: reused share of the prompt tokens.",
         "Computed: prompt tokens that are not reused, relative to today.",
     ]
     if any(row.host_blocks for row in rows):
