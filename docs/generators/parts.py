@@ -21,6 +21,7 @@ from kvtool.report.formats.csv_table import COLUMNS
 from kvtool.report.registry import FORMATS
 from kvtool.workload.logs.files import file_kinds as kinds_of_files
 from kvtool.workload.logs.formats import known_formats
+from kvtool.workload.logs.formats.unread import unread_shapes
 from kvtool.workload.request_fields import REQUEST_FIELDS
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -97,6 +98,12 @@ def file_kinds() -> str:
     return table(("kind", "begins with"), [(f"`{each.name}`", each.shape) for each in kinds_of_files.file_kinds()])
 
 
+def unread_files() -> str:
+    """Every file of a known tool that is refused by its name."""
+    rows = [(each.message, each.hint) for each in unread_shapes() if not each.left_out]
+    return table(("what it is", "what works"), sorted(rows))
+
+
 def prompt_formats() -> str:
     """Every format in which frameworks keep prompts, with a small example."""
     shown = []
@@ -146,6 +153,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "fates": fates,
     "file": file,
     "file-kinds": file_kinds,
+    "unread-files": unread_files,
     "formats": formats,
     "log-examples": log_examples.log_examples,
     "keys": keys.key_table,

@@ -23,7 +23,7 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions, LogSource
-from kvtool.workload.logs.records.records import NEW_KIND
+from kvtool.workload.logs.records.record_format import NEW_KIND
 from kvtool.workload.turn import Conversation
 
 

@@ -32,6 +32,12 @@ class _Known(NamedTuple):
 
 
 _KNOWN = (
+    _Known(
+        "unread",
+        "files without sent prompts",
+        "unread",
+        "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName",
+    ),
     _Known("vllm-log", "vLLM server log", "servers.vllm_log", "vllm_request"),
     _Known("sglang-log", "SGLang server log", "servers.sglang_log", "obj"),
     _Known("har", "HTTP archive (HAR)", "gateways.har", "log,startedDateTime"),
@@ -62,6 +68,11 @@ _KNOWN = (
     _Known("aiperf-inputs", "NVIDIA AIPerf inputs", "evaluations.aiperf", "payloads"),
     _Known("aiperf-figures", "NVIDIA AIPerf metrics", "evaluations.aiperf", "metrics"),
     _Known("guidellm", "GuideLLM report", "evaluations.guidellm", "benchmarks"),
+    _Known("gemini-cli", "Gemini CLI sessions", "agents.gemini_cli", "projectHash,$set,$rewindTo,$snapshot,content"),
+    _Known("qwen-code", "Qwen Code sessions", "agents.qwen_code", "sessionId"),
+    _Known("opencode", "opencode sessions", "agents.opencode", "info"),
+    _Known("goose", "Goose sessions", "agents.goose", "working_dir,created"),
+    _Known("atif", "ATIF trajectories (Harbor, Terminal-Bench)", "agents.atif", "schema_version"),
     _Known(
         "claude-code",
         "Claude Code sessions",
@@ -97,6 +108,7 @@ _KNOWN = (
     _Known("chat", "OpenAI or Anthropic chat requests", "apis.chat_bodies", "messages"),
     _Known("sharegpt", "ShareGPT conversations", "datasets", "conversations,conversation"),
     _Known("trajectory", "agent trajectories", "apis.chat_bodies", "traj,history,trajectory"),
+    _Known("dashscope", "Alibaba DashScope requests", "apis.dashscope", "input"),
     _Known("responses", "OpenAI Responses requests", "apis.responses", "input"),
     _Known("alpaca", "Alpaca instructions", "datasets", "instruction"),
     _Known("bfcl", "BFCL questions", "datasets", "question"),

@@ -21,6 +21,7 @@ from kvtool.text.files.json_stream import MAX_RECORD, RawRecord
 from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import literal
+from kvtool.workload.logs.formats.unread import shape_of_table
 from kvtool.workload.logs.records.record import parsed_text
 
 _SUFFIXES = (".csv", ".tsv", ".psv")
@@ -81,6 +82,8 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
     refuse_binary(reader, path)
     names, delimiter = _header(reader.peek(1 << 16))
     if not holds_prompts(names):
+        if (shape := shape_of_table(names)) is not None:
+            raise KvtoolError(shape.message, hint=shape.hint, place=Place(path, 1, 1))
         raise KvtoolError(
             f"the table has no column with prompts: {fields_shown('column', names, _SHOWN)}",
             hint="name the column `messages` (JSON), `prompt`, `request` or `body`",

@@ -38,6 +38,10 @@ class LeftOut(NamedTuple):
     """What the log says of a call whose prompt is not in it."""
 
 
+NEW_KIND = LeftOut("record of an unknown kind")
+"""A record of a known format, of a kind that its program did not write before."""
+
+
 def sort_of(kind: str) -> str:
     """Return the heading under which a kind is counted: `other spans` for spans of every kind, else the kind in the plural."""
     if _SPAN.search(kind):

@@ -13,6 +13,7 @@ from kvtool.workload.logs.records.call_fields import answer_object, is_answer_na
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, RecordError, Where, kind, object_of
 from kvtool.workload.logs.records.record_format import (
+    NEW_KIND,
     Fields,
     FileState,
     FoundCall,
@@ -32,14 +33,13 @@ WRAPPERS = (
 may be around them."""
 LISTS = (
     *("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples", "events"),
-    "logEvents",
+    *("logEvents", "request_states"),
 )
 """Fields that hold the records of a file that is one object."""
 
 _PROMPT_KEYS = frozenset(("messages", "prompt", "conversations", "history", "token_ids", "hash_ids", "instructions"))
 _USAGE = "usage"
 """The format of calls without prompts."""
-NEW_KIND = LeftOut("record of an unknown kind")
 _SHOWN_KEYS = 12  # that a message names
 _MAX_DEPTH = 4  # of wrappers in wrappers
 _NOWHERE = Where("")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,13 +12,14 @@ from kvtool.text.files.json_stream import MAX_RECORD, RawRecord
 from kvtool.workload.logs.files.file_kinds import FileKind
 
 _SENT, _ANSWERED, _BETWEEN = "TO LLM ", "LLM RESPONSE ", "-------"
+_STARTED = re.compile(rb"^# aider chat started at \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\r?$", re.MULTILINE)
 _ROLES = ("SYSTEM", "USER", "ASSISTANT", "TOOL", "DEVELOPER")
 
 
 def chat_begins(head: bytes, path: str) -> bool:
-    """Return the beginning of `.aider.chat.history.md`."""
+    """Return whether a file is `.aider.chat.history.md`, or what is left of one after its beginning was cut."""
     del path
-    return head.lstrip().startswith(b"# aider chat started at")
+    return _STARTED.search(head) is not None
 
 
 def log_begins(head: bytes, path: str) -> bool:

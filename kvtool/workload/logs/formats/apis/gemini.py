@@ -49,7 +49,7 @@ def read(record: Record) -> Reading:
     if (made := creation(record)) is not None:
         return made
     fields = _with_config(record.fields)
-    parts = _Parts(record)
+    parts = ContentParts(record)
     messages: list[Message] = []
     for name in ("systemInstruction", "system_instruction"):
         if fields.get(name) is not None:
@@ -87,7 +87,7 @@ def answer_text(answer: Fields) -> str | None:
         if isinstance(part.get("text"), str):
             texts.append(part["text"])
         elif isinstance(call := part.get("functionCall", part.get("function_call")), dict):
-            calls.append(_call(call))
+            calls.append(function_call(call))
     return text_of({"content": "".join(texts), "tool_calls": calls})
 
 
@@ -124,7 +124,7 @@ def _declared(function: Fields) -> Fields:
 
 
 @dataclass(slots=True)
-class _Parts:
+class ContentParts:
     """Messages made of contents, and the parts of them that are no text."""
 
     record: Record
@@ -169,7 +169,7 @@ class _Parts:
             text = self.record.text(part["text"], *path, "text", part=label)
             message["content"].append({"type": "text", "text": text})
         elif isinstance(call := part.get("functionCall", part.get("function_call")), dict):
-            message.setdefault("tool_calls", []).append(_call(call))
+            message.setdefault("tool_calls", []).append(function_call(call))
         elif isinstance(response := part.get("functionResponse", part.get("function_response")), dict):
             said = json.dumps(response.get("response"), ensure_ascii=False)
             name = "functionResponse" if "functionResponse" in part else "function_response"
@@ -190,7 +190,8 @@ def _kind(part: Fields) -> str | None:
     return None if named is None else kind_of_part(named.lower())
 
 
-def _call(call: Fields) -> Fields:
+def function_call(call: Fields) -> Fields:
+    """Return a call of a function in the form of the chat API."""
     arguments = json.dumps(call.get("args") or {}, ensure_ascii=False)
     return {"id": call.get("id"), "type": "function", "function": {"name": call.get("name"), "arguments": arguments}}
 

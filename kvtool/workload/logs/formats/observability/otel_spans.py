@@ -8,6 +8,7 @@ from typing import Any
 
 from kvtool.text.bounded_number import json_number, whole_number
 from kvtool.workload.call import Usage
+from kvtool.workload.logs.formats.observability.framework_attributes import with_standard_names
 from kvtool.workload.logs.records.record import object_of, parsed_text, seconds
 from kvtool.workload.logs.records.usage import usage_in_answer
 
@@ -19,7 +20,7 @@ class Attributes:
     """Attributes by their names, whether these are written with dots or as objects in objects."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
-        self.given = given
+        self.given = with_standard_names(given)
         self._nested: dict[str, Any] | None = None
 
     def get(self, *names: str) -> Any:

@@ -1,0 +1,157 @@
+"""Sessions of Goose: lines of messages after one of facts, or the object that `goose session export --format json` writes.
+
+Tokens are reported for the whole session only. After a summary, what was before is marked as no longer seen by the agent.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kvtool.text.message import Message
+from kvtool.workload.logs.formats.agents.projects import project_of
+from kvtool.workload.logs.formats.agents.session_calls import SessionAnswer, SessionCalls
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
+from kvtool.workload.logs.records.record import Record, Where, kind, object_of, seconds
+from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat, Several
+
+_FACTS = ("message_count", "total_tokens", "conversation")
+_OF_MESSAGES = frozenset(("id", "role", "created", "content", "metadata"))
+_REQUESTS = ("toolRequest", "frontendToolRequest")
+_NOT_SENT = (
+    *("thinking", "redactedThinking", "reasoning", "toolConfirmationRequest", "actionRequired"),
+    *("conversationCompacted", "systemNotification"),
+)
+
+
+class GooseSession:
+    """A file of a session."""
+
+    def __init__(self, where: Where) -> None:
+        self._calls = SessionCalls(session=where.file_name or where.path)
+        self._model: str | None = None
+        self._provider: str | None = None
+        self._unseen: set[int] = set()
+        """Messages of the history that the agent does not see any more, by their identity."""
+
+    def read(self, record: Record) -> Reading:
+        """Return the calls that a record ends."""
+        fields = record.fields
+        if "role" in fields:
+            self._add(record)
+            return Several()
+        calls = self._calls
+        calls.session = names_of([fields.get("id"), calls.session]) or calls.session
+        calls.project = project_of(fields.get("working_dir"))
+        calls.subagent = fields.get("session_type") == "sub_agent"
+        self._model = names_of([object_of(fields.get("model_config")).get("model_name")])
+        self._provider = names_of([fields.get("provider_name")])
+        messages = fields.get("conversation")
+        for at, each in enumerate(messages if isinstance(messages, list) else []):
+            if (inner := record.inner("conversation", at)) is None:
+                raise record.error(f"conversation[{at}] must be a message object, not {kind(each)}", "conversation", at)
+            self._add(inner)
+        return Several()
+
+    def end(self) -> Reading:
+        """Return all calls."""
+        return self._calls.close()
+
+    def _add(self, record: Record) -> None:
+        role, seen = record.fields.get("role"), object_of(record.fields.get("metadata")).get("agentVisible")
+        if role not in ("user", "assistant"):
+            self._calls.leave_out(NEW_KIND)
+            return
+        messages = self._messages(record, role)
+        if seen is False:
+            self._unseen.update(map(id, messages))
+        elif self._unseen:
+            self._calls.forget([each for each in self._calls.history if id(each) not in self._unseen])
+            self._calls.compacted = True
+            self._unseen = set()
+        time = seconds(record.fields.get("created"), "s")
+        if role == "user":
+            self._calls.say(messages, time)
+        elif messages:
+            self._calls.answer(
+                SessionAnswer(record=record, messages=messages, model=self._model, provider=self._provider, end=time)
+            )
+
+    def _messages(self, record: Record, role: str) -> list[Message]:
+        content = record.fields.get("content")
+        said: Message = {"role": role, "content": []}
+        results: list[Message] = []
+        for at, part in enumerate(content if isinstance(content, list) else []):
+            if not isinstance(part, dict) or part.get("type") in _NOT_SENT:
+                continue
+            label = f"content[{at}] ({role})"
+            match part.get("type"):
+                case "text":
+                    said["content"].append(
+                        {"type": "text", "text": record.text(part.get("text"), "content", at, "text", part=label)}
+                    )
+                case request if request in _REQUESTS:
+                    said.setdefault("tool_calls", []).append(_call(part))
+                case "toolResponse":
+                    text, path = _result(part)
+                    results.append(
+                        {
+                            "role": "tool",
+                            "tool_call_id": part.get("id"),
+                            "content": record.text(text, "content", at, "toolResult", *path, part=label),
+                        }
+                    )
+                case other:
+                    named = kind_of_part(str(other))
+                    said["content"].append({"type": record.text(named, "content", at, "type", part=label)})
+        return [*results, *([said] if said["content"] or "tool_calls" in said else [])]
+
+
+def _call(part: Fields) -> dict[str, Any]:
+    value = object_of(object_of(part.get("toolCall")).get("value"))
+    arguments = json.dumps(value.get("arguments") or {}, ensure_ascii=False)
+    return {"id": part.get("id"), "type": "function", "function": {"name": value.get("name"), "arguments": arguments}}
+
+
+def _result(part: Fields) -> tuple[str, tuple[str | int, ...]]:
+    """Return what a tool gave as a text, and where in `toolResult` it is."""
+    told = object_of(part.get("toolResult"))
+    if isinstance(told.get("error"), str):
+        return told["error"], ("error",)
+    value = told.get("value")
+    items = value.get("content") if isinstance(value, dict) else value
+    inner: tuple[str | int, ...] = ("value", "content") if isinstance(value, dict) else ("value",)
+    listed = items if isinstance(items, list) else []
+    texts = [(at, each["text"]) for at, each in enumerate(listed) if isinstance(object_of(each).get("text"), str)]
+    if len(texts) == 1:
+        return texts[0][1], (*inner, texts[0][0], "text")
+    return "\n".join(text for _, text in texts), ()
+
+
+def fits(fields: Fields) -> bool:
+    """Return whether a record is the facts of a session, or a message of one."""
+    if isinstance(fields.get("working_dir"), str):
+        return any(name in fields for name in _FACTS) and isinstance(fields.get("conversation", []), list)
+    return (
+        {"role", "created", "content"} <= fields.keys()
+        and _OF_MESSAGES.issuperset(fields)
+        and isinstance(fields["created"], int)
+        and isinstance(fields["content"], list)
+    )
+
+
+_EXAMPLE = """
+{"working_dir": "/work/shop", "description": "hours", "message_count": 2, "total_tokens": 26}
+{"id": "m1", "role": "user", "created": 1770022800, "content": [{"type": "text", "text": "Is it open?"}]}
+{"id": "m2", "role": "assistant", "created": 1770022801, "content": [{"type": "text", "text": "Yes."}]}
+"""
+FORMAT = RecordFormat(
+    "goose",
+    "working_dir + message_count, and messages of role + created",
+    fits,
+    GooseSession,
+    state=True,
+    grows=True,
+    example=_EXAMPLE,
+)

@@ -1,0 +1,269 @@
+"""Sessions of agents whose file has messages one after another: the same made-up sessions, as each agent writes them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from kvtool.errors import KvtoolError
+from tests.workload.logs.reading_made import Read, lines
+
+START = 1_770_000_000
+MODEL = "model-x"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A call: what was said before it (None: only the results of tools), its answer, a tool that it calls, and its tokens."""
+
+    asked: str | None
+    said: str
+    tool: tuple[str, str] | None
+    fresh: int
+    cached: int
+    written: int
+    output: int
+    thoughts: int
+
+    @property
+    def prompt(self) -> int:
+        return self.fresh + self.cached + self.written
+
+
+def made(seed: int, *, writes: bool) -> list[Step]:
+    """A session in which a call comes after the result of a tool or the question of a user."""
+    random = Random(seed)
+    steps: list[Step] = []
+    for at in range(random.randint(1, 6)):
+        asked = f"question {at}" if not steps or steps[-1].tool is None else random.choice([None, f"question {at}"])
+        tool = (f"t{at}", f"result {at}") if random.random() < 0.5 else None
+        counts = [random.randint(1, 9_000) for _ in range(4)]
+        written = random.randint(0, 500) if writes else 0
+        steps.append(Step(asked, f"answer {at}", tool, counts[0], counts[1], written, counts[2], counts[3]))
+    return steps
+
+
+def time(at: int, part: int = 0) -> str:
+    return datetime.fromtimestamp(START + 10 * at + part, UTC).isoformat().replace("+00:00", "Z")
+
+
+def gemini_messages(steps: list[Step]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for at, step in enumerate(steps):
+        if step.asked:
+            found.append({"id": f"u{at}", "timestamp": time(at), "type": "user", "content": [{"text": step.asked}]})
+        tokens = {"input": step.prompt, "output": step.output, "cached": step.cached, "thoughts": step.thoughts}
+        answer = {"id": f"a{at}", "timestamp": time(at, 5), "type": "gemini", "content": step.said, "model": MODEL}
+        answer |= {"thoughts": [{"subject": "s"}], "tokens": {**tokens, "tool": 0, "total": 1}}
+        if step.tool:
+            reply = {"functionResponse": {"id": step.tool[0], "name": "ls", "response": {"output": step.tool[1]}}}
+            call = {"id": step.tool[0], "name": "ls", "args": {"at": at}, "status": "success", "result": [reply]}
+            answer["toolCalls"] = [call]
+        found.append(answer)
+        found.append({"id": f"n{at}", "timestamp": time(at, 6), "type": "info", "content": "a note"})
+    return found
+
+
+def gemini(path: Path, steps: list[Step]) -> Path:
+    facts = {"sessionId": "s", "projectHash": "ab", "startTime": time(0), "lastUpdated": time(9)}
+    path.write_text(json.dumps({**facts, "messages": gemini_messages(steps)}))
+    return path
+
+
+def gemini_lines(path: Path, steps: list[Step]) -> Path:
+    """Each answer first without its tokens, then with them, and at last all of it."""
+    written: list[dict[str, Any]] = [{"sessionId": "s", "projectHash": "ab", "startTime": time(0)}]
+    for each in gemini_messages(steps):
+        if each["type"] == "gemini":
+            written.append({name: value for name, value in each.items() if name not in ("tokens", "toolCalls")})
+            written.append({name: value for name, value in each.items() if name != "toolCalls"})
+        written += [each, {"$set": {"lastUpdated": each["timestamp"]}}]
+    return lines(path, *written)
+
+
+def qwen(path: Path, steps: list[Step]) -> Path:
+    written: list[dict[str, Any]] = []
+
+    def add(type_: str, at: int, part: int, role: str, said: list[Any], **more: Any) -> None:
+        parent = written[-1]["uuid"] if written else None
+        common = {"uuid": f"l{len(written)}", "parentUuid": parent, "sessionId": "s", "cwd": "/work/shop"}
+        message = {"role": role, "parts": said}
+        written.append({**common, "timestamp": time(at, part), "type": type_, "message": message, **more})
+
+    for at, step in enumerate(steps):
+        if step.asked:
+            add("user", at, 0, "user", [{"text": step.asked}])
+        said: list[Any] = [{"text": "hidden", "thought": True}, {"text": step.said}]
+        if step.tool:
+            said.append({"functionCall": {"id": step.tool[0], "name": "ls", "args": {"at": at}}})
+        usage = {"promptTokenCount": step.prompt, "cachedContentTokenCount": step.cached}
+        usage |= {"candidatesTokenCount": step.output, "thoughtsTokenCount": step.thoughts}
+        usage["totalTokenCount"] = step.prompt + step.output + step.thoughts
+        add("assistant", at, 5, "model", said, model=MODEL, usageMetadata=usage)
+        if step.tool:
+            reply = {"functionResponse": {"id": step.tool[0], "name": "ls", "response": {"output": step.tool[1]}}}
+            add("tool_result", at, 6, "user", [reply])
+        add("system", at, 6, "user", [], subtype="ui_telemetry", systemPayload={"uiEvent": {}})
+        del written[-1]["message"]
+    return lines(path, *written)
+
+
+def opencode(path: Path, steps: list[Step]) -> Path:
+    messages: list[Any] = []
+    for at, step in enumerate(steps):
+        begun = {"created": (START + 10 * at) * 1000}
+        if step.asked:
+            asked = [{"type": "text", "text": step.asked}, {"type": "text", "text": "aside", "ignored": True}]
+            messages.append({"info": {"id": f"u{at}", "role": "user", "time": begun}, "parts": asked})
+        parts: list[Any] = [{"type": "step-start"}, {"type": "reasoning", "text": "x"}]
+        parts.append({"type": "text", "text": step.said})
+        if step.tool:
+            end = {"start": 1, "end": (START + 10 * at + 6) * 1000}
+            state = {"status": "completed", "input": {"at": at}, "output": step.tool[1], "time": end}
+            parts.append({"type": "tool", "callID": step.tool[0], "tool": "ls", "state": state})
+        tokens = {"input": step.fresh, "output": step.output, "reasoning": step.thoughts}
+        tokens["cache"] = {"read": step.cached, "write": step.written}
+        parts.append({"type": "step-finish", "tokens": tokens, "cost": 0.5})
+        info = {"id": f"a{at}", "role": "assistant", "modelID": MODEL, "providerID": "p", "tokens": tokens, "cost": 0.5}
+        info["time"] = {**begun, "completed": (START + 10 * at + 5) * 1000}
+        messages.append({"info": info, "parts": parts})
+    path.write_text(json.dumps({"info": {"id": "s", "directory": "/work/shop"}, "messages": messages}))
+    return path
+
+
+def atif(path: Path, steps: list[Step]) -> Path:
+    written: list[dict[str, Any]] = []
+    for at, step in enumerate(steps):
+        if step.asked:
+            written.append({"timestamp": time(at), "source": "user", "message": step.asked})
+        extra = {"cache_creation_input_tokens": step.written, "reasoning_tokens": step.thoughts}
+        metrics = {"prompt_tokens": step.prompt, "completion_tokens": step.output + step.thoughts, "extra": extra}
+        metrics |= {"cached_tokens": step.cached, "cost_usd": 0.5}
+        agent = {"timestamp": time(at, 5), "source": "agent", "message": step.said, "metrics": metrics}
+        if step.tool:
+            agent["tool_calls"] = [
+                {"tool_call_id": step.tool[0], "function_name": "ls", "arguments": {"at": at}},
+            ]
+            agent["observation"] = {"results": [{"source_call_id": step.tool[0], "content": step.tool[1]}]}
+        written.append(agent)
+    listed = [{"step_id": at, **each} for at, each in enumerate(written, 1)]
+    agent = {"name": "terminus", "version": "2", "model_name": MODEL}
+    path.write_text(json.dumps({"schema_version": "ATIF-v1.6", "session_id": "s", "agent": agent, "steps": listed}))
+    return path
+
+
+def goose_messages(steps: list[Step]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def add(role: str, at: int, part: int, content: list[Any]) -> None:
+        found.append({"id": f"m{len(found)}", "role": role, "created": START + 10 * at + part, "content": content})
+
+    for at, step in enumerate(steps):
+        if step.asked:
+            add("user", at, 0, [{"type": "text", "text": step.asked}])
+        add("assistant", at, 5, [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": step.said}])
+        if step.tool:
+            value = {"name": "ls", "arguments": {"at": at}}
+            call = {"type": "toolRequest", "id": step.tool[0], "toolCall": {"status": "success", "value": value}}
+            add("assistant", at, 5, [call])
+            result = {"status": "success", "value": [{"type": "text", "text": step.tool[1]}]}
+            add("user", at, 6, [{"type": "toolResponse", "id": step.tool[0], "toolResult": result}])
+    return found
+
+
+def goose(path: Path, steps: list[Step]) -> Path:
+    facts = {"id": "s", "working_dir": "/work/shop", "message_count": 1, "total_tokens": 9}
+    return lines(path, facts, *goose_messages(steps))
+
+
+def goose_export(path: Path, steps: list[Step]) -> Path:
+    facts = {"id": "s", "working_dir": "/work/shop", "message_count": 1, "model_config": {"model_name": MODEL}}
+    path.write_text(json.dumps({**facts, "conversation": goose_messages(steps)}))
+    return path
+
+
+Writer = Callable[[Path, list[Step]], Path]
+WRITERS: dict[str, tuple[Writer, str]] = {
+    "gemini": (gemini, "gemini-cli"),
+    "gemini-lines": (gemini_lines, "gemini-cli"),
+    "qwen": (qwen, "qwen-code"),
+    "opencode": (opencode, "opencode"),
+    "atif": (atif, "atif"),
+    "goose": (goose, "goose"),
+    "goose-export": (goose_export, "goose"),
+}
+TOKENLESS = ("goose", "goose-export")
+WRITES = ("opencode", "atif")
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_each_answer_of_a_made_up_session_is_one_call(tmp_path: Path, name: str) -> None:
+    write, format_ = WRITERS[name]
+    for seed in range(12):
+        steps = made(seed, writes=name in WRITES)
+        read = Read(write(tmp_path / f"{seed}.{'json' if name in ('gemini', 'atif') else 'jsonl'}", steps))
+        assert (list(read.source.formats.values()), read.left_out, len(read.rows)) == ([format_], {}, len(steps))
+        said: list[tuple[str, str]] = []
+        tool_before = False
+        for at, (step, row) in enumerate(zip(steps, read.rows, strict=True)):
+            said += [("user", step.asked)] if step.asked else []
+            assert [role for role, _ in row["messages"]] == [role for role, _ in said]
+            for (_, text), (_, expected) in zip(row["messages"], said, strict=True):
+                assert expected in text
+            assert row["said"].startswith(step.said)
+            assert ("ls" in row["said"]) == (step.tool is not None)
+            assert (row["session"], row["turn"], row["incomplete"] is not None) == ("s", at, True)
+            first = START + 10 * at if step.asked else START + 10 * (at - 1)
+            assert row["time"] == pytest.approx(
+                first if step.asked else first + (5 if "gemini" in name or name == "atif" else 6)
+            )
+            assert step.asked or tool_before
+            said.append(("assistant", step.said))
+            said += [("tool", step.tool[1])] if step.tool else []
+            tool_before = step.tool is not None
+            if name != "goose":
+                assert row["model"] == MODEL
+            usage = row["call"].usage
+            if name in TOKENLESS:
+                assert usage is None
+                continue
+            assert (usage.prompt, usage.cached) == (step.prompt, step.cached)
+            assert (usage.output, usage.reasoning) == (step.output + step.thoughts, step.thoughts)
+            if name in WRITES:
+                assert (usage.written, float(row["call"].cost)) == (step.written, 0.5)
+
+
+JUNK = (None, True, -1, 2**70, "x", "{}", [], {}, [None], {"type": "text"}, {"parts": [1]}, [{"text": 1}])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every place in a value, as the way to it."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, each in items for place in places(each, (*path, key)))]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_whatever_is_in_the_place_of_a_value_is_read_or_refused(tmp_path: Path, name: str) -> None:
+    written = WRITERS[name][0](tmp_path / "whole.jsonl", made(3, writes=True)).read_text().splitlines()
+    random = Random(name)
+    read = 0
+    for _ in range(40):
+        records = [json.loads(line) for line in written]
+        *way, last = random.choice([each for each in places(records) if len(each) > 1])
+        holder = records
+        for step in way:
+            holder = holder[step]
+        holder[last] = deepcopy(random.choice(JUNK))
+        with suppress(KvtoolError):
+            Read(lines(tmp_path / "a.jsonl", *records))
+            read += 1
+    assert read

@@ -1,0 +1,67 @@
+"""Files of known tools that are not read, each refused by its name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvtool.workload.logs.formats.known_formats import format_of
+from kvtool.workload.logs.formats.unread import UnreadShape, unread_shapes
+from kvtool.workload.logs.logs import LogOptions, LogSource
+from tests.workload.logs.reading_made import Read, lines, refusal
+
+OF_RECORDS = [each for each in unread_shapes() if each.fields]
+OF_TABLES = [each for each in unread_shapes() if each.columns]
+MESSAGES = [{"role": "user", "content": "Is it open?"}]
+AIDER = "# aider chat started at 2026-02-02 09:00:00"
+
+
+@pytest.mark.parametrize("shape", OF_RECORDS, ids=lambda each: each.fields[0])
+def test_a_record_of_such_a_file_is_named_whatever_else_it_holds(tmp_path: Path, shape: UnreadShape) -> None:
+    record: dict[str, Any] = {name: [{"message": {"text": "secret"}}] for name in shape.fields}
+    found = format_of(record)
+    assert found is not None
+    assert found.name == "unread"
+    path = lines(tmp_path / "a.jsonl", {"title": "secret", **record})
+    error = refusal(path)
+    assert (shape.left_out or shape.message) in error.message
+    assert (error.hint, "secret" in str(error)) == (shape.hint, False)
+    fewer = {name: record[name] for name in shape.fields[1:]}
+    assert (left := format_of(fewer)) is None or left.name != "unread"
+    if shape.without:
+        assert len(Read(lines(tmp_path / "b.jsonl", {**record, "prompt": "Is it open?"}, record)).rows) == 1
+
+
+@pytest.mark.parametrize("shape", OF_TABLES, ids=lambda each: each.columns[0])
+def test_a_table_with_a_bill_and_no_prompts_is_named(tmp_path: Path, shape: UnreadShape) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(",".join(["model", *shape.columns]) + "\n" + "1," * len(shape.columns) + "1\n")
+    assert (refusal(path).message, refusal(path).hint) == (shape.message, shape.hint)
+    path.write_text(",".join(["model", *shape.columns, "prompt"]) + "\n" + "1," * len(shape.columns) + "1,hi\n")
+    assert len(Read(path).rows) == 1
+
+
+def test_messages_of_an_export_are_read_where_their_field_is_named(tmp_path: Path) -> None:
+    record = {"id": "c", "title": "t", "chat": {"messages": [*MESSAGES, {"role": "assistant", "content": "Yes."}]}}
+    path = lines(tmp_path / "a.jsonl", record)
+    mapping = refusal(path).hint.rpartition(" ")[2]  # type: ignore[union-attr]
+    assert len(list(LogSource([str(path)], LogOptions(format=mapping)).conversations())) == 1
+
+
+def test_the_requests_of_helm_are_read(tmp_path: Path) -> None:
+    state = {"instance": {"id": "i1"}, "request": {"model": "openai/gpt-4o", "prompt": "Q: 2+2?\nA:"}}
+    path = tmp_path / "scenario_state.json"
+    path.write_text(json.dumps({"adapter_spec": {"model": "m"}, "request_states": [state, state]}))
+    assert [(row["text"], row["model"]) for row in Read(path).rows] == [("Q: 2+2?\nA:", "openai/gpt-4o")] * 2
+
+
+@pytest.mark.parametrize("before", ["", "> isort....Passed\n\n", "#### Is it open?\n\nYes.\n" * 90])
+def test_a_history_of_aider_is_refused_wherever_it_was_cut(tmp_path: Path, before: str) -> None:
+    path = tmp_path / "chat-history.md"
+    path.write_text(f"{before}{AIDER}\n\n#### And Sunday?\n")
+    assert "aider" in refusal(path).message
+    path.write_text(f"{before}Aider writes `{AIDER}` first.\n")
+    assert len(Read(path).rows) == 1
