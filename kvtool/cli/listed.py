@@ -70,7 +70,7 @@ COMMANDS = (
     Listed(
         "Find",
         "sessions",
-        "List sessions of Claude Code and Codex by cache misses.",
+        "List sessions of coding agents by cache misses.",
         "kvtool.cli.commands.sessions",
         "SessionsCommand",
     ),

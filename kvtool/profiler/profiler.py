@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.combined_fixes import Lookahead
     from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.optimize.edited_files import Optimized
-    from kvtool.profiler.reported.cheapest_marks import MarkTrial
+    from kvtool.profiler.reported.cheapest_marks import CheaperMarks, MarkTrial
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.reported.server_reads import ServerReads
 
@@ -141,6 +141,8 @@ class Profiler:
         """Advice that was tried in the last run and kept."""
         self.timelines: list[Timeline] = []
         """Hit rates in the course of the last run, whether the report has views or not."""
+        self._together: CheaperMarks | None = None
+        """The marks with which alone the advice wins."""
         self._marks: MarkTrial | None = None
         """The trial of the cheapest marks in the last run."""
         self._edits: dict[str, list[FileEdit] | str] = {}
@@ -189,7 +191,7 @@ class Profiler:
                 result.partial = True
             elif run is not None and (fixed_book := money_of(run)) is not None:
                 samples = result.find(SampleBook)
-                fixed = FixedRun(run, MarkTrial(run, fixed_book, again, kept, samples))
+                fixed = FixedRun(run, MarkTrial(run, fixed_book, again, kept, samples), self._together)
         return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:
@@ -452,6 +454,12 @@ class Profiler:
             if self._plan_edits is not None and self.wanted.edits != "none" and advice.kept:
                 self.edits, followed = self._plan_edits(self, result)
                 advice = advice.after(followed)
+            if self._marks is not None and advice.idle:
+                from kvtool.profiler.reported.fixes_with_marks import with_marked_fixes
+
+                every = [group.name for group in result.ledger.totals()]
+                explained = partial(self.runs.tried, explain=every)
+                advice, self._together = with_marked_fixes(advice, self._marks, explained)
             self.advice = advice
         except TrialInterruptedError:
             result.partial = True

@@ -41,7 +41,7 @@ NUMBERS = (
         143,
         144,
     ),
-    *(201, 202, 203, 204, *range(301, 308), *range(321, 328), *range(331, 336), *range(401, 411)),
+    *(201, 202, 203, 204, *range(301, 308), *range(321, 328), *range(331, 336), *range(401, 412)),
 )
 DESIGNED = [f"KV{number}" for number in NUMBERS]
 

@@ -41,7 +41,11 @@ class ProbedAgent:
     )
     doctor: Annotated[bool, Option("List the recipes, and which of their agents are installed.")] = False
     record: Annotated[
-        str | None, Option("Address for a proxy that records requests into the file of -o.", "ADDRESS")
+        str | None,
+        Option(
+            "Address at which the stub waits for an agent that you start; its requests go into the file of -o.",
+            "ADDRESS",
+        ),
     ] = None
     keep: Annotated[str | None, Option("Folder to keep the requests in; they contain prompts.", "FOLDER")] = None
     latency: Annotated[

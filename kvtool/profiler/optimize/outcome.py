@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.findings import logged_cause
@@ -135,16 +134,10 @@ def _log(
         fixes, added = _fixes(chain), list[KeptFix]()
         trial = mark_trial(opened, fixes, progress, samples)
         marks = None if trial is None else trial.cheaper
-        if trial is not None and idle and allowed:
-
-            def try_marks(more: Sequence[KeptFix], chain: Sequence[KeptFix] = chain) -> CheaperMarks | None:
-                again = mark_trial(opened, _fixes([*chain, *more]), progress, samples)
-                return None if again is None else again.cheaper
-
-            cheaper = _cheaper_with(try_marks, idle, trial.cost if marks is None else marks.cost)
-            if cheaper is not None:
-                marks, added = cheaper
-                fixes = _fixes([*chain, *added])
+        if trial is not None and idle and allowed and (found := trial.cheaper_with([each.fix for each in idle])):
+            marks = found[0]
+            added = [each for each in idle if each.fix in found[1]]
+            fixes = _fixes([*chain, *added])
         marked = None if marks is None else edit_log(opened, [*fixes, marks.fix], progress)
         marked = marked if marked is not None and marked.wins(before) else None
         if marked is not None and not marked.left:
@@ -161,24 +154,6 @@ def _idle(found: Optimized, advice: Advice) -> list[KeptFix]:
     """Return the fixes that were tried and won nothing, with the rates of their groups as they are."""
     rates = {group.name: group.hit_rate for group in found.before.ledger.totals()}
     return [KeptFix(fix, fix.cause, *(rates[fix.cause.group],) * 4) for fix in advice.idle if fix.cause is not None]
-
-
-def _cheaper_with(
-    try_marks: Callable[[Sequence[KeptFix]], CheaperMarks | None], idle: Sequence[KeptFix], cost: Decimal
-) -> tuple[CheaperMarks, list[KeptFix]] | None:
-    """Return marks that cost less than `cost` with the fewest of these fixes, and those; None where all of them together do not."""
-    from kvtool.profiler.reported.cheapest_marks import saves_enough
-
-    marks = try_marks(idle)
-    if marks is None or not saves_enough(cost, marks.cost):
-        return None
-    kept = list(idle)
-    for fix in idle[:-1] if len(idle) > 1 else ():
-        fewer = [each for each in kept if each is not fix]
-        other = try_marks(fewer)
-        if other is not None and not saves_enough(other.cost, marks.cost):
-            kept, marks = fewer, other
-    return marks, kept
 
 
 def _with_added(found: Optimized, added: Sequence[KeptFix], after: RunResult) -> list[Done]:

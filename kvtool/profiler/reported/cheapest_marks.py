@@ -21,6 +21,7 @@ from kvtool.fixes.fix import Fix, Transform, combined
 from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.marked_turn import marked_turn
 from kvtool.fixes.moves.shared_heads import SharedHeads
+from kvtool.profiler.advice.trials import steady_first
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.finding import Finding
@@ -43,6 +44,8 @@ class CheaperMarks:
     """Puts the marks into the requests."""
     plan_fixes: list[Fix]
     """The same for runs of the same requests, which need not be read again."""
+    result: RunResult
+    """The run with the marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,11 @@ class MarkTrial:
         before these."""
         self._result, self._book, self._again, self._fixes = result, book, again, list(fixes)
         self._samples = samples
+
+    @property
+    def result(self) -> RunResult:
+        """The run that marks are tried on."""
+        return self._result
 
     @property
     def tries(self) -> bool:
@@ -101,6 +109,35 @@ class MarkTrial:
         if self._result.partial or found is None:
             return None
         return found if self.refused or saves_enough(found.before, found.cost) else None
+
+    def after(self, fixes: Sequence[Fix]) -> MarkTrial | None:
+        """Return the trial on top of fixes, by another run; None where nothing is tried or priced, or it was interrupted."""
+        if self._again is None:
+            return None
+        run = self._again([*self._fixes, *fixes])
+        self._result.partial = self._result.partial or run.partial
+        book = money_of(run)
+        if run.partial or book is None or not book.known:
+            return None
+        return MarkTrial(run, book, self._again, [*self._fixes, *fixes], self._samples)
+
+    def cheaper_with(self, idle: Sequence[Fix]) -> tuple[CheaperMarks, list[Fix]] | None:
+        """Return marks that cost less together with fixes that win nothing without them, and the fewest of these fixes that do."""
+        least = self.cost if self.cheaper is None else self.cheaper.cost
+        marks = self._with(idle)
+        if marks is None or not saves_enough(least, marks.cost):
+            return None
+        kept = list(idle)
+        for fix in sorted(idle, key=lambda fix: fix.tier, reverse=True):
+            fewer = [each for each in kept if each is not fix]
+            other = self._with(fewer) if fewer else None
+            if other is not None and not saves_enough(other.cost, marks.cost):
+                kept, marks = fewer, other
+        return marks, kept
+
+    def _with(self, fixes: Sequence[Fix]) -> CheaperMarks | None:
+        trial = self.after(steady_first(fixes))
+        return None if trial is None else trial.cheaper
 
     @property
     def cost(self) -> Decimal:
@@ -137,7 +174,7 @@ class MarkTrial:
         if split is not None:
             sent = replace(sent, tier=split.fix.tier, make=lambda: _one_after_another(split.heads, marking()))
         advice = _advice(kinds, {} if split is None else split.places)
-        return CheaperMarks(before.predicted.total, after.predicted.total, advice, sent, fixes)
+        return CheaperMarks(before.predicted.total, after.predicted.total, advice, sent, fixes, with_marks)
 
     def _split(self) -> _Split | None:
         """Return how the requests' texts are parted; None where none is."""

@@ -38,6 +38,8 @@ class FixedRun:
 
     result: RunResult
     marks: MarkTrial
+    together: CheaperMarks | None = None
+    """The marks with which alone the fixes win: then these are part of them."""
 
 
 def make_money_sections(
@@ -146,6 +148,8 @@ def _best(
     Each is from a run; where no fix was kept, the first is the cost with these marks.
     """
     now = side.costs.predicted.total
+    if fixed is not None and fixed.together is not None:
+        return fixed.together.cost, fixed.together
     fixed_money = None if fixed is None else money_of(fixed.result)
     if fixed is not None and fixed_money is not None:
         again = fixed_money.total[book.told].costs

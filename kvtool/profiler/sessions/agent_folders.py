@@ -11,6 +11,8 @@ from typing import NamedTuple
 from kvtool.errors import KvtoolError, Place
 
 _SUFFIXES = tuple(f".jsonl{packed}" for packed in ("", ".gz", ".zst"))
+_CHATS, _SESSION, _WHOLE = "chats", "session-", ".json"
+"""A folder in which Gemini CLI keeps a session as one JSON object, and how the name of its file begins and ends."""
 MOST_FILES = 1_000_000
 """Transcripts that are read at most."""
 
@@ -27,7 +29,10 @@ class AgentPlace(NamedTuple):
 AGENTS = (
     AgentPlace("Claude Code", "CLAUDE_CONFIG_DIR", (".claude", ".config/claude"), ("projects",)),
     AgentPlace("Codex", "CODEX_HOME", (".codex",), ("sessions", "archived_sessions")),
+    AgentPlace("Gemini CLI", "GEMINI_CLI_HOME", (".gemini",), ("tmp",)),
+    AgentPlace("Qwen Code", "QWEN_HOME", (".qwen",), ("projects",)),
 )
+AGENT_NAMES = ", ".join(each.agent for each in AGENTS[:-1]) + f" and {AGENTS[-1].agent}"
 
 
 class TranscriptFile(NamedTuple):
@@ -62,12 +67,14 @@ def find_folders(named: Sequence[str], environment: Mapping[str, str]) -> list[T
         found = [_folder(agent, path) for agent, path in places if os.path.isdir(path)]  # noqa: PTH112
         if not found:
             raise KvtoolError(
-                "no folder of Claude Code or Codex was found",
+                f"no folder of {AGENT_NAMES.replace(' and ', ' or ')} was found",
                 hint="pass a folder of transcripts: kvtool sessions DIR",
                 place=None,
             )
     if not any(folder.files or folder.unreadable for folder in found):
-        raise KvtoolError("the folder contains no transcript (.jsonl)", place=Place(found[0].path))
+        raise KvtoolError(
+            "the folder contains no transcript (.jsonl, or session-*.json of Gemini CLI)", place=Place(found[0].path)
+        )
     return found
 
 
@@ -98,7 +105,7 @@ def _folder(agent: str | None, path: str) -> TranscriptFolder:
     for folder, names, found in os.walk(path, onerror=failed):
         names[:] = sorted(name for name in names if not name.startswith("."))
         for name in found:
-            if name.startswith(".") or not name.lower().endswith(_SUFFIXES) or len(files) >= MOST_FILES:
+            if not _is_transcript(folder, name) or len(files) >= MOST_FILES:
                 continue
             whole = os.path.join(folder, name)  # noqa: PTH118 - strings are enough, and there may be many
             try:
@@ -106,6 +113,13 @@ def _folder(agent: str | None, path: str) -> TranscriptFolder:
             except OSError as error:
                 failed(error)
     return TranscriptFolder(agent, path, tuple(files.values()), tuple(unreadable))
+
+
+def _is_transcript(folder: str, name: str) -> bool:
+    if name.startswith("."):
+        return False
+    whole = name.startswith(_SESSION) and name.endswith(_WHOLE) and os.path.basename(folder) == _CHATS  # noqa: PTH119
+    return whole or name.lower().endswith(_SUFFIXES)
 
 
 def _file(path: str) -> TranscriptFile:

@@ -229,6 +229,24 @@ def test_a_block_moves_where_only_other_marks_make_it_worth_it(in_folder: Comman
     assert [step["files_hit_rate"]["after"] for step in found["steps"]] == [rate]
 
 
+@pytest.mark.parametrize("seed", [51, 52])
+def test_profile_names_the_edit_that_wins_only_with_marks(in_folder: Command, seed: int) -> None:
+    """A clock among the rules of requests without any mark: the fix is told with the marks that it needs, at their price."""
+    log = HostedLog("anthropic", seed, (), {"time": seed % 3 + 1}, sessions=10, gap=30)
+    code, out, err = in_folder("profile", written_as(log.bodies()), "--json")
+    assert code == 0, err
+    report = json.loads(out)
+    (finding,) = [each for each in report["findings"] if each["severity"] == "error"]
+    assert (finding["code"], finding["tier"]) == ("KV101", "P2")
+    assert "; then " in finding["fix"]
+    assert "mark system[0] for 5 minutes" in finding["fix"]
+    assert finding["rerun"]["group_before"] == 0 < 0.8 < finding["rerun"]["group_after"]
+    _, out, _ = in_folder("optimize", "log.jsonl", "--allow", "P2", "--json")
+    edited = json.loads(out)["edited_log"]
+    assert edited["cost"]["after"] == report["money"]["with_fixes"]
+    assert edited["hit_rate"]["after"] == pytest.approx(finding["rerun"]["group_after"])
+
+
 def written_as(records: list[dict[str, Any]]) -> str:
     Path("log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     return "log.jsonl"

@@ -87,6 +87,9 @@ def test_the_folders_of_agents_are_found(tmp_path: Path) -> None:
         home / ".claude/projects/p/a.jsonl",
         other / "projects/q/b.jsonl",
         home / ".codex/sessions/2026/c.jsonl",
+        home / ".gemini/tmp/shop/chats/session-1.json",
+        home / ".gemini/tmp/shop/logs.json",
+        home / ".qwen/projects/shop/chats/s.jsonl",
     ):
         write_lines(path, [])
     found = find_folders([], {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(other)})
@@ -94,8 +97,10 @@ def test_the_folders_of_agents_are_found(tmp_path: Path) -> None:
         ("Claude Code", "projects", 1),
         ("Claude Code", "projects", 1),
         ("Codex", "sessions", 1),
+        ("Gemini CLI", "tmp", 1),
+        ("Qwen Code", "projects", 1),
     ]
-    with pytest.raises(KvtoolError, match="no folder of Claude Code or Codex") as error:
+    with pytest.raises(KvtoolError, match="no folder of Claude Code, Codex, Gemini CLI or Qwen Code") as error:
         find_folders([], {"HOME": str(tmp_path)})
     assert error.value.exit_code == 2
 
@@ -182,3 +187,25 @@ def test_a_profile_of_the_folder_has_the_same_sums(tmp_path: Path, capsys: pytes
     for cause, each in found.total.by_cause.items():
         assert misses["by_cause"][cause]["tokens"] == each.tokens
         assert Decimal(misses["by_cause"][cause]["cost"] or 0) == Decimal(each.cost or 0)
+
+
+def test_a_session_of_gemini_cli_is_listed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its prompts are not in the file, so nothing is known of causes; what was read from the cache and paid is."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    tokens = [{"input": 8_000, "output": 5, "cached": 0}, {"input": 8_100, "output": 5, "cached": 7_000}]
+    messages = [
+        {"id": f"{who}{at}", "timestamp": f"2026-10-01T10:0{at}:00Z", "type": who, "content": "x", **said}
+        for at, counts in enumerate(tokens)
+        for who, said in (("user", {}), ("gemini", {"tokens": counts, "model": "gemini-2.5-pro"}))
+    ]
+    path = tmp_path / ".gemini/tmp/shop/chats/session-1.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"sessionId": "s1", "projectHash": "ab", "messages": messages}))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert run(["sessions", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(row["key"], row["requests"], row["prompt_tokens"], row["read"]) for row in found["sessions"]] == [
+        ("s1", 2, 16_100, 7_000)
+    ]

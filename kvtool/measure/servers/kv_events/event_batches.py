@@ -269,7 +269,7 @@ def _batch_of_line(line: bytes, place: Place) -> EventBatch:
             if f"$.{name}`" in str(error):
                 raise KvtoolError(f"`{name}` is {wanted}", hint=_HINT, place=place) from None
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        raise _not_json(error, place) from None
+        raise _not_json(error, line, place) from None
     try:
         event: KVEvent = read_json_event(line)
     except ValueError as error:
@@ -277,11 +277,13 @@ def _batch_of_line(line: bytes, place: Place) -> EventBatch:
     return EventBatch((event,))
 
 
-def _not_json(error: Exception, place: Place) -> KvtoolError:
+def _not_json(error: Exception, line: bytes, place: Place) -> KvtoolError:
     if isinstance(error, RecursionError):
         return KvtoolError("not JSON: nested too deeply", hint=_HINT, place=place)
-    if isinstance(error, UnicodeDecodeError):
-        return KvtoolError(f"not JSON: byte 0x{error.object[error.start]:02x} is not UTF-8", hint=_HINT, place=place)
+    try:
+        line.decode()
+    except UnicodeDecodeError as other:  # what msgspec raises for it depends on its version
+        return KvtoolError(f"not JSON: byte 0x{line[other.start]:02x} is not UTF-8", hint=_HINT, place=place)
     reason, _, rest = str(error).removeprefix("JSON is malformed: ").partition(" (byte ")
     column = whole_number(rest.removesuffix(")"), in_text=True) or 0
     return KvtoolError(f"not JSON: {reason}", hint=_HINT, place=Place(place.path, place.line, column + 1))
