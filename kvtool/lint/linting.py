@@ -70,8 +70,9 @@ def lint(
         if failed:  # what could not be run is read
             names = [path for run in failed for path in _named_by(run, options)]
             texts = [replace(one, found=True) for one in sort_inputs(names, names).texts]
+            told, result.problems = result.problems, []
             _read_texts(Inputs(texts=texts), options, load, result, ignores, cached=False)
-            result.problems = _once(result.problems)
+            result.problems = [*told, *_new_problems(told, result.problems)]
     if probing is not None and probing.probe is not None and not result.partial:
         with showing.progress() as progress:
             result.probe = _probed(probing.probe, probing.probe_timeout, options, progress, offline=showing.offline)
@@ -95,12 +96,10 @@ def lint(
     return result
 
 
-def _once(problems: Iterable[KvtoolError]) -> list[KvtoolError]:
-    """Return the first problem of each line."""
-    first: dict[object, KvtoolError] = {}
-    for each in problems:
-        first.setdefault((each.place.path, each.place.line) if each.place is not None else each, each)
-    return list(first.values())
+def _new_problems(told: Sequence[KvtoolError], problems: Iterable[KvtoolError]) -> list[KvtoolError]:
+    """Return the problems in lines of which nothing was told."""
+    lines = {(each.place.path, each.place.line) for each in told if each.place is not None}
+    return [each for each in problems if each.place is None or (each.place.path, each.place.line) not in lines]
 
 
 def selection(selecting: Selecting) -> Callable[[str], bool]:

@@ -353,4 +353,4 @@ def test_examples_of_which_each_says_one_of_a_few_verdicts_move_as_a_section(kvt
         )
 
     first, *_ = findings(kvtool, [record(n) for n in range(32)])
-    assert first["fix"].startswith("move this section to")
+    assert first["fix"].startswith("move this section (12 lines) to")

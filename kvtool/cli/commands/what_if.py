@@ -165,7 +165,7 @@ class WhatIfCommand(Command):
         if self.fixing.fixed is not None:
             given.append("fixed")
         if given:
-            own = " ".join(flags(block_size=16))
+            own = f"{flag('block_size')} N"
             raise KvtoolError(
                 f"{flag(given[0])} is for a server of your own, and a hosted API served these requests",
                 hint=f"omit {flag(given[0])}; or add {own} to plan a server of your own",
