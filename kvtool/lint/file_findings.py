@@ -62,10 +62,11 @@ def template_belief(one: TextInput, prompts: Iterable[Iterable[Node]]) -> Belief
     if one.style == "jinja" and is_chat_template(one.text):
         return Belief.STRONG
     text = "".join(leaf for nodes in prompts for leaf in leaves(nodes) if isinstance(leaf, str))
-    name = PurePath(one.path).name.partition(".")[0]
-    if is_prompt_file(one.path) or is_prompt_name(name.replace("-", "_")):
+    name, reads = PurePath(one.path).name.partition(".")[0], reads_as(text) >= 0
+    named = is_prompt_file(one.path) or is_prompt_name(name.replace("-", "_"))
+    if named and not (reads and one.style == "jinja"):  # a name makes no template a lesser prompt
         return belief(Evidence.NAME, text)
-    return Belief.STRONG if reads_as(text) >= 0 else Belief.NO
+    return Belief.STRONG if reads else Belief.NO
 
 
 def _makes_settings(text: str) -> bool:

@@ -122,7 +122,7 @@ class Profiler:
         self._plan_edits = plan_edits
         self._tried: Tried | None = None
         """What was tried on the run that was advised on last."""
-        self._advised: dict[tuple[frozenset[Tier], frozenset[str]], Advice] = {}
+        self._advised: dict[tuple[frozenset[Tier], frozenset[str], frozenset[str]], Advice] = {}
         """The advice on that run, by the tiers that were allowed, and the fixes that were not."""
         self.edits: Optimized | None = None
         """Edits by `kvtool optimize` on the advice of the last run; None if it edits no files."""
@@ -179,7 +179,8 @@ class Profiler:
         marks = fixed = None
         misses = result.find(MissBook)
         predicts = misses is None or misses.predictable
-        if book is not None and book.known and predicts and (misses is None or misses.advisable):
+        advises = misses is None or misses.advisable
+        if book is not None and book.known and predicts and (advises or self.advice is not None):
             from kvtool.profiler.reported.cheapest_marks import MarkTrial
 
             again = partial(self.runs.priced, "pricing the fixes")
@@ -191,7 +192,8 @@ class Profiler:
                 result.partial = True
             elif run is not None and (fixed_book := money_of(run)) is not None:
                 samples = result.find(SampleBook)
-                fixed = FixedRun(run, MarkTrial(run, fixed_book, again, kept, samples), self._together)
+                trial = MarkTrial(run, fixed_book, again if advises else None, kept, samples)
+                fixed = FixedRun(run, trial, self._together)
         return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:
@@ -275,16 +277,18 @@ class Profiler:
         findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
         misses = result.find(MissBook)
         self._check_by(misses)
-        if self.wanted.advice and not result.partial and (misses is None or misses.advisable):
+        silent = [] if misses is None else misses.differing_groups
+        told_groups = [group for group in groups if group.name not in silent]
+        if self.wanted.advice and not result.partial and (misses is None or (misses.predictable and told_groups)):
             from kvtool.profiler.advice.trial_findings import Teller, drop_repeated_findings
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
-            advice = self._advise(result, teller)
+            advice = self._advise(result, teller, silent)
             advice, findings = drop_repeated_findings(advice, findings)
-            findings = with_causes(advice, findings, groups)
+            findings = with_causes(advice, findings, told_groups)
             if not result.partial:  # else causes may be missing
-                findings = add_rest_findings(findings, groups, result.causes, teller.described, path=self.path)
-                check_losses_explained(findings, groups)
+                findings = add_rest_findings(findings, told_groups, result.causes, teller.described, path=self.path)
+                check_losses_explained(findings, told_groups)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:
@@ -371,9 +375,14 @@ class Profiler:
         return result
 
     def advised(
-        self, result: RunResult, tiers: Collection[Tier] = ALL_TIERS, without: frozenset[str] = frozenset()
+        self,
+        result: RunResult,
+        tiers: Collection[Tier] = ALL_TIERS,
+        without: frozenset[str] = frozenset(),
+        silent: Collection[str] = (),
     ) -> Advice:
-        """Return the fixes of these tiers that win, `without` those of some keys. Raises TrialInterruptedError."""
+        """Return the fixes of these tiers that win, `without` those of some keys, and none of `silent` groups. Raises
+        TrialInterruptedError."""
         from kvtool.fixes.propose import propose
         from kvtool.profiler.advice.advisor import Advisor, Tried
 
@@ -382,12 +391,18 @@ class Profiler:
             again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
             self._tried = Tried(result, again, partial(propose, block_size=block_size, hosted=self.plan.hosted))
             self._advised.clear()
-        asked = frozenset(tiers), without
+        asked = frozenset(tiers), without, frozenset(silent)
         if asked not in self._advised:
             capacity = None if blocks is None else (blocks - 1) * block_size
             lookahead, hosted = self._lookahead(result), self.plan.hosted
             advisor = Advisor(
-                self._tried, tiers=tiers, without=without, capacity=capacity, lookahead=lookahead, compares=hosted
+                self._tried,
+                tiers=tiers,
+                without=without,
+                silent=silent,
+                capacity=capacity,
+                lookahead=lookahead,
+                compares=hosted,
             )
             self._advised[asked] = advisor.advise()
         return self._advised[asked]
@@ -447,10 +462,10 @@ class Profiler:
             result.partial = True
         return found + shared
 
-    def _advise(self, result: RunResult, teller: Teller) -> list[Finding]:
+    def _advise(self, result: RunResult, teller: Teller, silent: Collection[str]) -> list[Finding]:
         """Return the findings of fixes that were tried; an interruption marks the result."""
         try:
-            advice = self.advised(result)
+            advice = self.advised(result, silent=silent)
             if self._plan_edits is not None and self.wanted.edits != "none" and advice.kept:
                 self.edits, followed = self._plan_edits(self, result)
                 advice = advice.after(followed)

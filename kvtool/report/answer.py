@@ -15,7 +15,7 @@ from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.steps import Steps
-from kvtool.results.worst_loss import worst_finding
+from kvtool.results.worst_loss import tokens_of, worst_finding
 from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
@@ -189,8 +189,9 @@ def _lost(report: Report, finding: Finding | None) -> str:
         claim = finding.message.partition(". ")[0]
         group = f" in {finding.group}" if len(report.groups) > 1 else ""
         line = f" after {place_of_finding(finding)}" if finding.line else ""
-        part = percent(finding.tokens_lost / max(totals.prompt_tokens, 1))
-        return f"{plural(finding.tokens_lost, 'token')} ({part}){group}{line}: {claim}"
+        tokens = tokens_of(report, finding)
+        part = percent(tokens / max(totals.prompt_tokens, 1))
+        return f"{plural(tokens, 'token')} ({part}){group}{line}: {claim}"
     lost = lost_tokens(totals)
     if not lost or (_is_stable(report) and all(not count or fate in _NO_LOSS for fate, count in report.fates.items())):
         return ""

@@ -115,6 +115,8 @@ class ReportAgreement(Model):
     requests: Count
     agree: Count
     advises: bool
+    differing: list[str] = Field(default_factory=list)
+    """The groups of which predictions advise nothing, where they do not advise all."""
 
 
 class ProviderDiagnosis(Model):

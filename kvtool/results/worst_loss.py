@@ -10,8 +10,29 @@ from kvtool.text.terminal.numbers import percent, plural
 
 
 def worst_finding(report: Report) -> Finding | None:
-    """Return the first finding that costs anything: of those that build on each other, the one to begin with."""
-    return next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
+    """Return the first finding that costs anything: of those that build on each other, the one to begin with.
+
+    A proven fix comes before a loss without one where it wins more than that: with cache marks, text before a change is lost, too.
+    """
+    first = next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
+    if first is None or first.rerun is not None:
+        return first
+    best = max(report.findings, key=lambda each: _won(report, each))
+    return best if _won(report, best) > first.tokens_lost else first
+
+
+def tokens_of(report: Report, finding: Finding) -> int:
+    """Return the tokens told beside the worst finding: what it costs, or what its fix wins where it was chosen for that."""
+    first = next((each for each in report.findings if each.group and each.tokens_lost), None)
+    return finding.tokens_lost if finding is first else max(finding.tokens_lost, _won(report, finding))
+
+
+def _won(report: Report, finding: Finding) -> int:
+    """Return the tokens that a proven fix wins in its group."""
+    if finding.rerun is None or not finding.tokens_lost:
+        return 0
+    prompt = sum(group.prompt_tokens for group in report.groups if group.name == finding.group)
+    return round((finding.rerun.group_after - finding.rerun.group_before) * prompt)
 
 
 def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> str | None:
@@ -27,5 +48,6 @@ def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> st
     place = f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
     place = (places or {}).get(variable or "", place)
     what = f" (`{variable}`)" if variable else ""
-    lost = f"{plural(finding.tokens_lost, 'token')}, {percent(finding.tokens_lost / total)} of all prompt tokens"
+    tokens = tokens_of(report, finding)
+    lost = f"{plural(tokens, 'token')}, {percent(tokens / total)} of all prompt tokens"
     return f"{finding.code} {place}{what} loses most: {lost}."

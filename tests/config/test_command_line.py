@@ -47,7 +47,9 @@ def test_values_take_the_place_of_those_that_were_given(given: str, values: dict
 
 def test_options_go_along_where_the_other_command_has_them() -> None:
     checked = line("check w.yaml -b 32 --slo ttft=2s --min-hit-rate 0.5 --replicas 2 --rules vllm -q --offline -n 9")
-    assert " ".join(checked.to("optimize", "w.yaml")) == "optimize w.yaml -b 32 --replicas 2 --rules vllm --offline -n 9"
+    assert (
+        " ".join(checked.to("optimize", "w.yaml")) == "optimize w.yaml -b 32 --replicas 2 --rules vllm --offline -n 9"
+    )
     assert " ".join(checked.to("profile", "x")) == "profile x -b 32 --replicas 2 --rules vllm --offline -n 9"
     assert "--slo ttft=2s" in " ".join(checked.to("what-if", "w.yaml"))
 

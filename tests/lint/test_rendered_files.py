@@ -78,3 +78,11 @@ def test_names_of_imported_macros_are_constants_and_their_arguments_are_not(in_f
     assert in_folder("lint", "prompt.j2")[1].startswith("no findings")
     write("prompt.j2", f"{head}{{{{ m.line(current_time) }}}}\n{RULES}")
     assert found(in_folder, "prompt.j2") == [("prompt.j2", 1, "KV101")]
+
+
+@pytest.mark.parametrize("folder", ["prompts", "tmpl", "instructions"])
+def test_the_name_of_a_folder_hides_no_clock(in_folder: Command, folder: str) -> None:
+    """A template that reads like a prompt is one, in a folder that is named for prompts as in any other."""
+    text = "Run {{ request_id }} at {{ timestamp }}.\nClassify the ticket below into one of: billing, shipping.\n"
+    write(f"{folder}/sort.j2", f"{text}{{% for e in examples %}}\n- {{{{ e.text }}}}\n{{% endfor %}}\n{RULES}")
+    assert {code for _, _, code in found(in_folder, folder)} == {"KV101", "KV102"}

@@ -22,6 +22,8 @@ _AGREE = 0.9
 """Least share of the requests whose read a hypothesis gives; and of the misses, where it chooses a number of replicas."""
 _EXPLAINED = 0.75
 """Least share of the misses whose read a hypothesis without such a choice gives: other causes may be among them."""
+_OVER_READ = 0.02
+"""Largest share of the requests that read more than any replica has under a hypothesis: nothing but a warm start explains it."""
 _FEWEST = 3
 """Least misses that are worth a hypothesis: fewer agree by chance."""
 _LEVEL = 0.01
@@ -86,12 +88,15 @@ class _Trial:
 
 @dataclass(slots=True)
 class _Outcome:
-    """For each request: whether its read is that of the hypothesis, whether only an old replica gives it, what it gives."""
+    """For each request: whether its read is that of the hypothesis, whether only an old replica gives it, what it gives, and
+    whether it read more.
+    """
 
     trial: _Trial
     agrees: list[bool] = field(default_factory=list)
     stale: list[bool] = field(default_factory=list)
     tokens: list[float] = field(default_factory=list)
+    over: list[bool] = field(default_factory=list)
 
 
 class HypothesisTrials:
@@ -175,6 +180,8 @@ class HypothesisTrials:
         least = _AGREE if trial.cause == "replicas" else _EXPLAINED
         if missed < _FEWEST or agree < _AGREE * count or explained < least * missed:
             return None
+        if trial.cause == "replicas" and sum(outcome.over) > _OVER_READ * count:
+            return None
         if trial.routing == "any" and 2 * stale < missed:
             return None
         hypothesis = Hypothesis(
@@ -234,6 +241,7 @@ class HypothesisTrials:
             outcome.tokens.append(tokens)
             read = kept.read if ours is None else kept.prompt[0] - kept.unread * ours
             outcome.agrees.append(abs(tokens - read) <= kept.least)
+            outcome.over.append(kept.judged and read > tokens + kept.least)
             owner = cache[kept.names[length - 1]] if length else None
             outcome.stale.append(owner is not None and owner == kept.session and length < latest)
             if kept.names:

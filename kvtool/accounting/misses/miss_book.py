@@ -88,6 +88,8 @@ class MissBook(Book):
     same_diagnosis: int = 0
     marked: int = 0
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
+    _agreement: dict[str, list[int]] = field(default_factory=dict)
+    """By group, its requests with a whole prompt, and those that agree."""
     _states: PromptStates = field(default_factory=PromptStates)
     _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
     """A heap of the largest ones: tokens, number, event."""
@@ -209,8 +211,12 @@ class MissBook(Book):
             self.compared += 1
             self.contradicted += request.read - prediction.cached > request.least
         if (predicted := request.predicted) is not None:
+            agrees = abs(predicted - request.read) <= request.least
             self.calibrated += 1
-            self.agreeing += abs(predicted - request.read) <= request.least
+            self.agreeing += agrees
+            counts = self._agreement.setdefault(request.job.turn.group, [0, 0])
+            counts[0] += 1
+            counts[1] += agrees
         self.marked += request.lack is None and rules is not None and rules.keeps == "breakpoints"
 
     def _follow(self, request: ReportedRequest, earlier: Earlier, rates: Rates | None, expired: int) -> None:
@@ -304,6 +310,13 @@ class MissBook(Book):
         return self.predictable and self.agreeing >= _LEAST_AGREEING * self.calibrated
 
     @property
+    def differing_groups(self) -> list[str]:
+        """The groups of which predictions advise nothing: reports differ, or all of them where the rules predict nothing."""
+        if not self.predictable:
+            return list(self._agreement)
+        return [name for name, (whole, agree) in self._agreement.items() if agree < _LEAST_AGREEING * whole]
+
+    @property
     def knows_marks(self) -> bool:
         """Whether a mark can be missing: not in most requests of logs without marks, or of providers that need none."""
         return not self.total.requests or (2 * self.marked > self.total.requests and self.rules_hold)
@@ -332,7 +345,12 @@ class MissBook(Book):
             left_out=self._count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
-            calibration=ReportAgreement(requests=self.calibrated, agree=self.agreeing, advises=self.advisable),
+            calibration=ReportAgreement(
+                requests=self.calibrated,
+                agree=self.agreeing,
+                advises=self.advisable,
+                differing=[] if self.advisable else self.differing_groups,
+            ),
             diagnosis=ProviderDiagnosis(misses=self.diagnosed, agree=self.same_diagnosis) if self.diagnosed else None,
             separation=self._search.separation(),
             hypothesis=hypothesis,

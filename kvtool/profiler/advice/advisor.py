@@ -124,18 +124,21 @@ class Advisor:
         *,
         tiers: Collection[Tier] = ALL_TIERS,
         without: Collection[str] = (),
+        silent: Collection[str] = (),
         capacity: int | None = None,
         lookahead: Lookahead | None = None,
         compares: bool = False,
     ) -> None:
-        """`without` are keys of fixes. `capacity` is how many tokens the cache holds; None is without limit. `lookahead` spares
+        """`without` are keys of fixes, `silent` groups of which nothing is advised.
+
+        `capacity` is how many tokens the cache holds; None is without limit. `lookahead` spares
         runs of a large workload.
 
         `compares`: all fixes of a cause are tried, as a change that lets prompts share text need not win where a provider's marks
         decide what is stored.
         """
         self._result = tried.result
-        self._groups = {group.name: group for group in tried.result.ledger.totals()}
+        self._groups = {group.name: group for group in tried.result.ledger.totals() if group.name not in silent}
         self._trials = tried.trials
         self._tried = tried
         self._tiers = frozenset(tiers)

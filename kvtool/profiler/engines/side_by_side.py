@@ -190,6 +190,8 @@ class EngineComparison:
             seed=asked.reading.seed,
             groups=asked.reading.groups,
             rules=own.rules,
+            # A log of a hosted API is one of an own server with it, whatever the rules.
+            block_size=asked.serving.block_size if self._own is None and not own.flags else None,
         )
         return ["profile", *asked.inputs, *options, *own.flags]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kvtool.fixes.fix import Tier
@@ -12,6 +12,9 @@ from kvtool.profiler.optimize.disk_lines import Place
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.yaml_source import YamlSource
+
+_LEAST_LINE = 8
+"""Characters of a line by which it is known again in another file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,22 @@ class Changed:
     path: str
     before: str
     after: str
+
+
+def moved_into(workload: str, files: Sequence[Changed]) -> list[str]:
+    """Return the files of which lines went into the workload: an application that fills these files has to send them, too."""
+    into = next((each for each in files if each.path == workload), None)
+    if into is None:
+        return []
+    added = "\n".join(line for line in into.after.split("\n") if line not in into.before.split("\n"))
+    return [each.path for each in files if each is not into and any(line in added for line in _gone(each))]
+
+
+def _gone(file: Changed) -> list[str]:
+    """Return the lines that a file has no more, without the space around them; short ones are anywhere."""
+    left = {line.strip() for line in file.after.split("\n")}
+    gone = (line.strip() for line in file.before.split("\n"))
+    return [line for line in gone if line not in left and len(line) >= _LEAST_LINE]
 
 
 @dataclass(slots=True)

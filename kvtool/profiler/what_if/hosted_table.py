@@ -63,10 +63,15 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
             f"{opened.name}: no price is known for its models",
             hint=f"kvtool profile shows what was reused; {own} plans a server of your own",
         )
+    misses = today.find(MissBook)
+    if misses is not None and not misses.predictable:
+        raise KvtoolError(
+            f"{opened.name}: the log does not contain what predictions need, so no change can be tried",
+            hint="kvtool profile shows what was reported, and each miss with its cause",
+        )
     table = _HostedTable(profiler, today, book, advice=advice)
     rows = table.rows()
     first, side = rows[0], book.total[book.told]
-    misses = today.find(MissBook)
     differs = misses is not None and not misses.advisable
     notes = unpriced_notice(book)
     if differs:
@@ -83,7 +88,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         reachable_hit_rate=min(side.reachable / max(side.predicted.prompt, 1), 1.0),
         sampled=1.0,
         notes=notes,
-        answer=_answer(rows, edits_of(table.edits)),
+        answer=_answer(rows, edits_of(table.edits), only_prompts=differs),
         rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
         missing=table.missing,
     )
@@ -149,11 +154,12 @@ class _HostedTable:
         if not self._advice:
             self._lack("prompts", " ".join(flags(advice=False)))
             return
-        if misses is not None and not misses.advisable:
+        silent = [] if misses is None else misses.differing_groups
+        if {group.name for group in self._today.ledger.totals()}.issubset(silent):
             self._lack("prompts", "Reads differ from the published rules, so nothing is advised")
             return
         try:
-            fixes = self._profiler.advised(self._today).fixes
+            fixes = self._profiler.advised(self._today, silent=silent).fixes
         except TrialInterruptedError:
             raise KeyboardInterrupt from None
         if fixes:
@@ -218,13 +224,17 @@ def _row(kind: ChangeKind, name: str, does: str, book: MoneyBook) -> SweepRow:
     )
 
 
-def _answer(rows: list[SweepRow], edits: str) -> list[str]:
-    """Return what to change first, and for prompts the command `edits` that shows it."""
+def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str]:
+    """Return what to change first, and for prompts the command `edits` that shows it. `only_prompts`: reports differ from the rules
+    of marks, times and keys in some groups, so that only edits of the others are proposed.
+    """
     today, *others = rows
+    others = [row for row in others if row.kind == "prompts" or not only_prompts]
     before = Decimal(today.cost or 0)
     best = min((row for row in others if row.kind != "model"), key=lambda row: Decimal(row.cost or 0), default=None)
     if best is None or Decimal(best.cost or 0) > before * (1 - _WORTH):
-        return [f"No change saves 1% of the cost. Cost today: {shown_money(before)}."]
+        found = "kvtool proposes no change" if only_prompts else "No change saves 1% of the cost"
+        return [f"{found}. Cost today: {shown_money(before)}."]
     rates = f"hit rate {percent(today.hit_rate)} -> {percent(best.hit_rate)}"
     first = (
         f"Change first: {best.does}. Result: {shown_money(before)} -> {shown_money(Decimal(best.cost or 0))}, {rates}."

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.fixes.edits.patch import unified_patch
+from kvtool.profiler.optimize.edited_files import moved_into
 from kvtool.profiler.optimize.optimizer import is_left_to_people
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
 from kvtool.profiler.optimize.write_edits import undo_command
@@ -257,6 +258,11 @@ def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> Non
 def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     """Print what was written, or that nothing was."""
     document, files = outcome.document, outcome.files
+    if moved := moved_into(document.input, files):
+        named = shown_path(moved[0], plain) if len(moved) == 1 else plural(len(moved), "file")
+        into = shown_path(document.input, plain)
+        told = f"Lines move from {named} into {into}. Change the code that uses {'it' if len(moved) == 1 else 'them'}:"
+        say(console, f"{told} it must send these lines where {into} has them, or its prompts lose them.", indent=0)
     if document.output is not None:
         how = "in the new order" if document.edited_log is None else "with the edits"
         say(console, f"Written {how}: {shown_path(document.output, plain)}", indent=0)

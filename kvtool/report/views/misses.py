@@ -196,12 +196,19 @@ def _money(amount: str | None, currency: str) -> str:
     return "" if amount is None else shown_money(Decimal(amount), currency)
 
 
+_MOST_GROUPS = 3
+
+
 def calibration_in_words(misses: CacheMisses) -> str:
     """Say how well prediction and report agree, and what follows."""
     found = misses.calibration
     share = percent(found.agree / found.requests)
     said = f"Prediction and report agree within a block for {share} of {plural(found.requests, 'request')}."
-    return said if found.advises else f"{said} Predictions advise no change here: the difference is the finding."
+    if found.advises:
+        return said
+    groups = ", ".join(found.differing[:_MOST_GROUPS]) + ("…" if len(found.differing) > _MOST_GROUPS else "")
+    of = f" of {groups}" if groups else ""
+    return f"{said} No change{of} is advised: find out first why reports and rules differ there."
 
 
 def separation_in_words(found: FieldSeparation) -> str:

@@ -146,3 +146,21 @@ def test_the_code_is_of_the_library_in_use(in_folder: Command, change: dict[str,
     _, out, _ = in_folder("optimize", path, "--allow", "P2")
     assert f"Send it like this ({sdk}):" in out
     assert said in out
+
+
+def test_lines_that_go_into_the_workload_are_told(in_folder: Command) -> None:
+    """The application fills the template alone: what moves into the user message of the workload, it has to send."""
+    Path("p.j2").write_text(
+        "Now: {{ now }} in {{ town }}\n" + "You answer questions about parcels and invoices.\n" * 30
+    )
+    Path("w.yaml").write_text(
+        "version: 1\nvars:\n  now: {datetime: 1m}\n  town: {choice: [Graz, Linz]}\ngroups:\n  - name: a\n    requests: 12\n"
+        "    messages:\n      - {role: system, file: p.j2}\n      - {role: user, text: 'What now?'}\n"
+    )
+    _, out, _ = in_folder("optimize", "w.yaml", "--allow", "P2")
+    assert "Lines move from p.j2 into w.yaml." in " ".join(out.split())
+    Path("w.yaml").write_text(
+        Path("w.yaml").read_text().replace("{role: system, file: p.j2}", "{role: user, file: p.j2}")
+    )
+    _, out, _ = in_folder("optimize", "w.yaml", "--allow", "P2")
+    assert "Lines move" not in out
