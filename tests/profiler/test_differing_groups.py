@@ -44,6 +44,7 @@ def profiled(kvtool: Command, records: list[dict[str, Any]]) -> tuple[dict[str, 
 def test_only_the_group_that_differs_gets_no_advice(in_folder: Command) -> None:
     records = [each for n in range(12) for each in (claude(n), gpt(n, cached=0))]
     report, shown = profiled(in_folder, records)
+    assert report["misses"]["separation"] is None  # that all misses are of one model says nothing of their cause
     assert report["misses"]["calibration"]["advises"] is False
     assert report["misses"]["calibration"]["differing"] == ["gpt-4.1"]
     fixed = [each for each in report["findings"] if each["rerun"] is not None]
