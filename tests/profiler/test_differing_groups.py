@@ -44,7 +44,6 @@ def profiled(kvtool: Command, records: list[dict[str, Any]]) -> tuple[dict[str, 
 def test_only_the_group_that_differs_gets_no_advice(in_folder: Command) -> None:
     records = [each for n in range(12) for each in (claude(n), gpt(n, cached=0))]
     report, shown = profiled(in_folder, records)
-    assert report["misses"]["separation"] is None  # that all misses are of one model says nothing of their cause
     assert report["misses"]["calibration"]["advises"] is False
     assert report["misses"]["calibration"]["differing"] == ["gpt-4.1"]
     fixed = [each for each in report["findings"] if each["rerun"] is not None]
@@ -64,3 +63,17 @@ def test_all_groups_that_differ_get_none(in_folder: Command) -> None:
     _, out, err = in_folder("what-if", "log.jsonl")
     assert out, err
     assert "Change first" not in out
+
+
+def test_that_all_misses_are_of_one_model_says_nothing_of_their_cause(in_folder: Command) -> None:
+    """Another model reads all that it could: the fields in which the two differ separate hits from misses, and cause none."""
+    records = []
+    for n in range(12):
+        good = claude(n)
+        good["request"]["system"][0]["text"] = f"You help.\n{RULES}"
+        read, written = (0, TOKENS) if n == 0 else (TOKENS, 0)
+        good["response"]["usage"] |= {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+        records += [good, gpt(n, cached=0)]
+    report, _ = profiled(in_folder, records)
+    assert report["misses"]["by_cause"]["provider"]["events"] >= 8
+    assert report["misses"]["separation"] is None
