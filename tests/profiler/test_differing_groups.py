@@ -63,3 +63,17 @@ def test_all_groups_that_differ_get_none(in_folder: Command) -> None:
     _, out, err = in_folder("what-if", "log.jsonl")
     assert out, err
     assert "Change first" not in out
+
+
+def test_that_all_misses_are_of_one_model_says_nothing_of_their_cause(in_folder: Command) -> None:
+    """Another model reads all that it could: the fields in which the two differ separate hits from misses, and cause none."""
+    records = []
+    for n in range(12):
+        good = claude(n)
+        good["request"]["system"][0]["text"] = f"You help.\n{RULES}"
+        read, written = (0, TOKENS) if n == 0 else (TOKENS, 0)
+        good["response"]["usage"] |= {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
+        records += [good, gpt(n, cached=0)]
+    report, _ = profiled(in_folder, records)
+    assert report["misses"]["by_cause"]["provider"]["events"] >= 8
+    assert report["misses"]["separation"] is None

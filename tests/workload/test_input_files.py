@@ -47,7 +47,7 @@ OTHERS = {
     "logs/package.json": "without prompts",
     "logs/readme.md": "text",
     "logs/run.py": "Python",
-    "logs/t.j2": "Jinja",
+    "logs/t.j2": "Jinja templates",
     "logs/table.parquet": "binary",
     "logs/w.yaml": "YAML",
 }

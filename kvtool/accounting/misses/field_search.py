@@ -79,8 +79,8 @@ class FieldSearch:
             return None
         return self._fields.setdefault(path, _FieldSums())
 
-    def separation(self) -> FieldSeparation | None:
-        """Return the field that separates best; None where chance may separate as well."""
+    def separation(self, searches: int = 1) -> FieldSeparation | None:
+        """Return the field that separates best; None where chance may separate as well in one of so many searches."""
         tried = 0
         best: tuple[float, int, str, str | None, MissesAndHits, MissesAndHits] | None = None
         for path, sums in self._fields.items():
@@ -93,6 +93,7 @@ class FieldSearch:
                 found = chance_of(each, total), len(path), path, value, each, total
                 if best is None or found[:3] < best[:3]:
                     best = found
+        tried *= searches
         if best is None or best[0] * tried > _LEVEL:
             return None
         chance, _, path, value, each, total = best

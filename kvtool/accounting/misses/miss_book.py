@@ -32,6 +32,7 @@ from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
 from kvtool.results.misses import (
     CacheMisses,
+    FieldSeparation,
     Hypothesis,
     MissCause,
     MissEvent,
@@ -54,6 +55,8 @@ _NEVER_STORED: tuple[MissCause, ...] = ("answer_not_kept", "below_minimum", "not
 _LEAST_AGREEING = 0.9
 """Share of requests whose report agrees with the prediction, below which predictions advise nothing."""
 _MOST_KEYS = 10_000
+_MOST_MODELS = 64
+"""Models of which fields are compared."""
 _MOST_CONTRADICTED = 0.1
 """Of the compared requests: above it the documented rules are not those that the provider follows, and advise nothing."""
 
@@ -95,7 +98,8 @@ class MissBook(Book):
     """A heap of the largest ones: tokens, number, event."""
     _count: int = 0
     _keys: set[CacheKey] = field(default_factory=set)
-    _search: FieldSearch = field(default_factory=FieldSearch)
+    _searches: dict[str | None, FieldSearch] = field(default_factory=dict)
+    """By model, as no model reads what another one stored."""
     _trials: HypothesisTrials = field(default_factory=HypothesisTrials)
     _rerun: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
     """By number, misses that a rerun may explain, and the row that has them."""
@@ -200,7 +204,9 @@ class MissBook(Book):
         if turn.call.fields:
             missed = any(part.found.cause in ("provider", "unknown") for part in parts)
             hit = compared.before is not None and all(part.found.cause in _NEVER_STORED for part in parts)
-            self._search.add(turn.session, turn.call.fields, missed=missed if missed or hit else None)
+            if len(self._searches) < _MOST_MODELS or turn.call.model in self._searches:
+                search = self._searches.setdefault(turn.call.model, FieldSearch())
+                search.add(turn.session, turn.call.fields, missed=missed if missed or hit else None)
 
     def _judge_rules(self, request: ReportedRequest) -> None:
         """Count what the log lacks, and whether the documented rules allow what was read."""
@@ -321,6 +327,12 @@ class MissBook(Book):
         """Whether a mark can be missing: not in most requests of logs without marks, or of providers that need none."""
         return not self.total.requests or (2 * self.marked > self.total.requests and self.rules_hold)
 
+    def _separation(self) -> FieldSeparation | None:
+        """Return the field that separates best among the requests of one model."""
+        searches = list(self._searches.values())
+        found = [each for search in searches if (each := search.separation(len(searches))) is not None]
+        return min(found, key=lambda each: each.chance, default=None)
+
     def misses(self) -> CacheMisses | None:
         """Return the sums and events; None where no request reports its reads."""
         total = self.total
@@ -352,7 +364,7 @@ class MissBook(Book):
                 differing=[] if self.advisable else self.differing_groups,
             ),
             diagnosis=ProviderDiagnosis(misses=self.diagnosed, agree=self.same_diagnosis) if self.diagnosed else None,
-            separation=self._search.separation(),
+            separation=self._separation(),
             hypothesis=hypothesis,
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
             began=self.epoch if moment_of(self.epoch, 0.0) is not None else None,

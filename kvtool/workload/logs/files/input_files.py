@@ -32,10 +32,11 @@ _LOG_SUFFIXES = (".jsonl", ".ndjson")
 """Names that promise a log: one that cannot be read is a mistake, and not something else."""
 _TRACE = ".parquet"
 _BINARY, _EMPTY, _NO_PROMPTS, _OTHER, _TEXT, _YAML = "binary", "empty", "without prompts", "other", "text", "YAML"
+_JINJA = "Jinja templates"
 _OTHERS = {
     (".yaml", ".yml"): _YAML,
     (".py",): "Python",
-    (".j2", ".jinja", ".jinja2"): "Jinja",
+    (".j2", ".jinja", ".jinja2"): _JINJA,
     (".toml", ".ini", ".cfg", ".lock", ".xml", ".html", ".svg", ".sh", ".js", ".css"): _OTHER,
 }
 _TRIED = 5
@@ -138,6 +139,8 @@ def _nothing(name: str, passed_over: Sequence[PassedOver]) -> KvtoolError:
     workload = next((each.path for each in passed_over if each.what == _YAML), None)
     if workload is not None:
         hint = f"pass the workload file alone: {workload}"
+    elif any(each.what == _JINJA for each in passed_over):
+        hint = "kvtool init writes a workload of these templates; kvtool lint reads them as they are"
     return KvtoolError(f"the folder contains no log and no prompt{there}", hint=hint, place=Place(name))
 
 
