@@ -123,7 +123,7 @@ def test_opencode_with_steps_in_a_message_a_failure_and_a_summary(tmp_path: Path
         message("hologram", text("f")),
     ]
     path = tmp_path / "export.json"
-    path.write_text(json.dumps({"info": {"id": "s", "parentID": "p", "directory": "/work/shop"}, "messages": messages}))
+    path.write_text(json.dumps({"info": {"id": "s", "parentID": "p", "directory": "/srv/shop"}, "messages": messages}))
     read = Read(path)
     assert [said[-1] for said in texts(read)] == ["a", "r", "sum up", "d"]
     assert texts(read)[3] == ["S", "sum up", "summary", "d"]
@@ -141,7 +141,7 @@ def test_what_an_agent_of_goose_no_longer_sees_was_sent(tmp_path: Path) -> None:
 
     path = lines(
         tmp_path / "s.jsonl",
-        {"working_dir": "/work/shop", "message_count": 6},
+        {"working_dir": "/srv/shop", "message_count": 6},
         message("user", "a", agentVisible=False),
         message("assistant", "b", agentVisible=False),
         message("user", "sum", agentVisible=True),

@@ -95,7 +95,7 @@ def qwen(path: Path, steps: list[Step]) -> Path:
 
     def add(type_: str, at: int, part: int, role: str, said: list[Any], **more: Any) -> None:
         parent = written[-1]["uuid"] if written else None
-        common = {"uuid": f"l{len(written)}", "parentUuid": parent, "sessionId": "s", "cwd": "/work/shop"}
+        common = {"uuid": f"l{len(written)}", "parentUuid": parent, "sessionId": "s", "cwd": "/srv/shop"}
         message = {"role": role, "parts": said}
         written.append({**common, "timestamp": time(at, part), "type": type_, "message": message, **more})
 
@@ -136,7 +136,7 @@ def opencode(path: Path, steps: list[Step]) -> Path:
         info = {"id": f"a{at}", "role": "assistant", "modelID": MODEL, "providerID": "p", "tokens": tokens, "cost": 0.5}
         info["time"] = {**begun, "completed": (START + 10 * at + 5) * 1000}
         messages.append({"info": info, "parts": parts})
-    path.write_text(json.dumps({"info": {"id": "s", "directory": "/work/shop"}, "messages": messages}))
+    path.write_text(json.dumps({"info": {"id": "s", "directory": "/srv/shop"}, "messages": messages}))
     return path
 
 
@@ -181,12 +181,12 @@ def goose_messages(steps: list[Step]) -> list[dict[str, Any]]:
 
 
 def goose(path: Path, steps: list[Step]) -> Path:
-    facts = {"id": "s", "working_dir": "/work/shop", "message_count": 1, "total_tokens": 9}
+    facts = {"id": "s", "working_dir": "/srv/shop", "message_count": 1, "total_tokens": 9}
     return lines(path, facts, *goose_messages(steps))
 
 
 def goose_export(path: Path, steps: list[Step]) -> Path:
-    facts = {"id": "s", "working_dir": "/work/shop", "message_count": 1, "model_config": {"model_name": MODEL}}
+    facts = {"id": "s", "working_dir": "/srv/shop", "message_count": 1, "model_config": {"model_name": MODEL}}
     path.write_text(json.dumps({**facts, "conversation": goose_messages(steps)}))
     return path
 

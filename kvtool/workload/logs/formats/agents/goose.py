@@ -142,7 +142,7 @@ def fits(fields: Fields) -> bool:
 
 
 _EXAMPLE = """
-{"working_dir": "/work/shop", "description": "hours", "message_count": 2, "total_tokens": 26}
+{"working_dir": "/srv/shop", "description": "hours", "message_count": 2, "total_tokens": 26}
 {"id": "m1", "role": "user", "created": 1770022800, "content": [{"type": "text", "text": "Is it open?"}]}
 {"id": "m2", "role": "assistant", "created": 1770022801, "content": [{"type": "text", "text": "Yes."}]}
 """

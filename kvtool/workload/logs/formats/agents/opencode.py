@@ -179,7 +179,7 @@ def fits(fields: Fields) -> bool:
 
 
 _EXAMPLE = """
-{"info": {"id": "ses_1", "directory": "/work/shop"}, "messages": [{"info": {"id": "msg_1", "role": "user",
+{"info": {"id": "ses_1", "directory": "/srv/shop"}, "messages": [{"info": {"id": "msg_1", "role": "user",
  "time": {"created": 1770022800000}}, "parts": [{"type": "text", "text": "Is it open?"}]}, {"info": {"id": "msg_2",
  "role": "assistant", "modelID": "claude-sonnet-4-5", "providerID": "anthropic", "cost": 0.012,
  "tokens": {"input": 8, "output": 2, "reasoning": 0, "cache": {"read": 16, "write": 0}},

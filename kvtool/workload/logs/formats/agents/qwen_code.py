@@ -118,9 +118,9 @@ def fits(fields: Fields) -> bool:
 
 _EXAMPLE = """
 {"uuid": "u1", "parentUuid": null, "sessionId": "s1", "timestamp": "2026-02-02T09:00:00Z", "type": "user",
- "cwd": "/work/shop", "version": "0.5.0", "message": {"role": "user", "parts": [{"text": "Is it open?"}]}}
+ "cwd": "/srv/shop", "version": "0.5.0", "message": {"role": "user", "parts": [{"text": "Is it open?"}]}}
 {"uuid": "u2", "parentUuid": "u1", "sessionId": "s1", "timestamp": "2026-02-02T09:00:01Z", "type": "assistant",
- "cwd": "/work/shop", "version": "0.5.0", "model": "qwen3-coder-plus", "message": {"role": "model",
+ "cwd": "/srv/shop", "version": "0.5.0", "model": "qwen3-coder-plus", "message": {"role": "model",
  "parts": [{"text": "Yes."}]}, "usageMetadata": {"promptTokenCount": 24, "cachedContentTokenCount": 16,
  "candidatesTokenCount": 2, "totalTokenCount": 26}}
 """
