@@ -140,7 +140,7 @@ def _nothing(name: str, passed_over: Sequence[PassedOver]) -> KvtoolError:
     if workload is not None:
         hint = f"pass the workload file alone: {workload}"
     elif any(each.what == _JINJA for each in passed_over):
-        hint = "kvtool init writes a workload of these templates; kvtool lint reads them as they are"
+        hint = "kvtool init writes a workload with the templates; kvtool lint reads the templates alone"
     return KvtoolError(f"the folder contains no log and no prompt{there}", hint=hint, place=Place(name))
 
 
