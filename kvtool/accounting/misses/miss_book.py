@@ -80,9 +80,6 @@ class MissBook(Book):
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
     contradicted: int = 0
-    calibrated: int = 0
-    """Requests with a whole prompt; of `agreeing` the report is the prediction, to a block or to rounding."""
-    agreeing: int = 0
     expired: int = 0
     """Misses that expired; for `too_long` the gap is longer than any time to live that the provider offers."""
     too_long: int = 0
@@ -92,7 +89,7 @@ class MissBook(Book):
     marked: int = 0
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
     _agreement: dict[str, list[int]] = field(default_factory=dict)
-    """By group, its requests with a whole prompt, and those that agree."""
+    """By group, its requests with a whole prompt, and those whose report is the prediction, to a block or to rounding."""
     _states: PromptStates = field(default_factory=PromptStates)
     _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
     """A heap of the largest ones: tokens, number, event."""
@@ -217,12 +214,9 @@ class MissBook(Book):
             self.compared += 1
             self.contradicted += request.read - prediction.cached > request.least
         if (predicted := request.predicted) is not None:
-            agrees = abs(predicted - request.read) <= request.least
-            self.calibrated += 1
-            self.agreeing += agrees
             counts = self._agreement.setdefault(request.job.turn.group, [0, 0])
             counts[0] += 1
-            counts[1] += agrees
+            counts[1] += abs(predicted - request.read) <= request.least
         self.marked += request.lack is None and rules is not None and rules.keeps == "breakpoints"
 
     def _follow(self, request: ReportedRequest, earlier: Earlier, rates: Rates | None, expired: int) -> None:
@@ -309,6 +303,16 @@ class MissBook(Book):
     def predictable(self) -> bool:
         """Whether rules predict these requests: the log holds the prompts, and the reports do not contradict the rules."""
         return self.knows_prompts and self.rules_hold
+
+    @property
+    def calibrated(self) -> int:
+        """Requests with a whole prompt, whose report is compared with the prediction."""
+        return sum(whole for whole, _ in self._agreement.values())
+
+    @property
+    def agreeing(self) -> int:
+        """Those of `calibrated` whose report is the prediction."""
+        return sum(agree for _, agree in self._agreement.values())
 
     @property
     def advisable(self) -> bool:
