@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from kvtool.text.cache_marks import is_marked
+from kvtool.text.cache_marks import is_marked, without_marks
 from kvtool.text.message import role_of
 from kvtool.text.reordered import Cursor
 from kvtool.text.traced import Mark, Traced, concat
@@ -82,6 +82,25 @@ def with_texts(turn: Turn, texts: Mapping[tuple[int | None, int | None], str]) -
         content[part] = {**content[part], "text": Traced(text)}
         messages[message]["content"] = content
     return replace(turn, messages=messages)
+
+
+def with_split_text(turn: Turn, at: TextAt, length: int, marks: Mapping[str, Any] | None = None) -> Turn:
+    """Return the turn with a text of a message as two blocks, the first of so many characters and with these cache marks.
+
+    The marks of the text stay at its end.
+    """
+    assert at.message is not None, "a text of a message"
+    messages = list(turn.messages or ())
+    content = messages[at.message].get("content")
+    parts: list[Any] = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    number = at.part or 0
+    text = Traced(parts[number]["text"])
+    two = (
+        {**without_marks(parts[number]), "text": text[:length], **(marks or {})},
+        {**parts[number], "text": text[length:]},
+    )
+    messages[at.message] = {**messages[at.message], "content": [*parts[:number], *two, *parts[number + 1 :]]}
+    return turn.with_messages(messages)
 
 
 def map_texts(turn: Turn, change: Callable[[str], str], roles: Collection[str] | None = None) -> Turn:

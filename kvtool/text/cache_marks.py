@@ -8,6 +8,9 @@ from typing import Any
 CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
 """Keys of a block that mark the end of a prefix to store."""
 
+MOST_MARKS = 4
+"""Marks that a request may have, at Anthropic and at OpenAI."""
+
 
 def is_marked(block: object) -> bool:
     """Return whether a block, a message or a tool has a mark of its own."""

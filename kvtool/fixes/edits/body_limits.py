@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kvtool.accounting.hosted_models import hosted_model
+from kvtool.text.cache_marks import MOST_MARKS
 
-_MOST_MARKS = 4
 _CLAUDE_MARK, _OPENAI_MARK = "cache_control", "prompt_cache_breakpoint"
 _TTLS = {"5m": 1, "1h": 2}
 """Times to live of Anthropic, a longer one with a larger number."""
@@ -72,8 +72,8 @@ def _marks_refused(body: dict[str, Any]) -> Iterator[str]:
         count = len(marked) + (
             name == _CLAUDE_MARK and bool(body.get(name))
         )  # one for the whole request takes a place, too
-        if count > _MOST_MARKS:
-            yield f"{count} marks ({name}), {_MOST_MARKS} are allowed"
+        if count > MOST_MARKS:
+            yield f"{count} marks ({name}), {MOST_MARKS} are allowed"
     if isinstance(body.get("instructions"), list):
         yield "instructions: they are a text, not blocks"
     longest_before: dict[str, Any] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,9 +19,18 @@ from kvtool.fixes.moves.inserted_content import begin_of_introduced
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
 from kvtool.fixes.moves.question_text import leads_over, nearly_all_differ
 from kvtool.fixes.moves.split_text import parted_at, units_last
-from kvtool.fixes.turn_texts import INSTRUCTIONS, lines_with_places, marks_in, role_of_part, texts_of, with_texts
-from kvtool.text.cache_marks import marks_on, without_marks
-from kvtool.text.message import Message, role_of
+from kvtool.fixes.turn_texts import (
+    INSTRUCTIONS,
+    TextAt,
+    lines_with_places,
+    marks_in,
+    role_of_part,
+    texts_of,
+    with_split_text,
+    with_texts,
+)
+from kvtool.text.cache_marks import MOST_MARKS, marks_on
+from kvtool.text.message import role_of
 from kvtool.text.structure.sentences import is_sentence
 from kvtool.text.structure.tag_name import TAG_NAME
 from kvtool.text.traced import Traced
@@ -40,8 +49,6 @@ _TAGS = re.compile(rf"\A[ \t]*<{TAG_NAME}[^<>]*>|</{TAG_NAME}>[ \t]*\Z")
 _LOOKED_AT = 24
 _MOST_LINES = 20_000
 _LEAST_PASSAGES = 2
-_MOST_MARKS = 4
-"""Marks that Anthropic and OpenAI take."""
 _IN_BLOCKS = ("introduced", "list", "numbered", "section", "element", "quote")
 
 
@@ -121,7 +128,7 @@ class PassagesLast:
 
     def __call__(self, turn: Turn) -> Turn:
         changed: dict[tuple[int | None, int | None], str] = {}
-        heads: dict[tuple[int | None, int | None], int] = {}
+        heads: list[tuple[TextAt, int]] = []
         for at in texts_of(turn):
             plain = str.__str__(at.text)
             if at.role != self.role or (found := self.block_of(plain)) is None:
@@ -130,34 +137,21 @@ class PassagesLast:
             moved = units_last(Traced(at.text), parted_at(plain, [unit], end), end)
             if moved != plain:
                 changed[at.message, at.part] = moved
-                heads[at.message, at.part] = str.__str__(moved).index(plain[unit.start : unit.stop].strip())
+                heads.append((at, str.__str__(moved).index(plain[unit.start : unit.stop].strip())))
         after = with_texts(turn, changed)
-        marks = marks_in(turn)
-        if self.role != "user" or not changed or not 0 < marks < _MOST_MARKS:
-            return after
-        return _with_marked_heads(after, heads)
+        if self.role == "user" and 0 < marks_in(turn) < MOST_MARKS:  # only the end of a block can be marked
+            for at, length in reversed(heads):
+                after = with_split_text(after, at, length, _first_marks(turn))
+        return after
 
 
-def _with_marked_heads(turn: Turn, heads: Mapping[tuple[int | None, int | None], int]) -> Turn:
-    """Return the turn with a mark after the constant text of each message: only the end of a block can be marked."""
-    blocks = [block for message in turn.messages or () for block in (message, *_parts(message))]
-    mark = next((marks for block in (*(turn.tools or ()), *blocks) if (marks := marks_on(block))), {})
-    messages = list(turn.messages or ())
-    for (number, part), length in heads.items():
-        if number is None:
-            continue
-        message = messages[number]
-        parts = _parts(message) or [{"type": "text", "text": message["content"]}]
-        block = parts[part or 0]
-        text = Traced(block["text"])
-        two = {**without_marks(block), "text": text[:length], **mark}, {**block, "text": text[length:]}
-        messages[number] = {**message, "content": [*parts[: part or 0], *two, *parts[(part or 0) + 1 :]]}
-    return turn.with_messages(messages)
-
-
-def _parts(message: Message) -> list[Any]:
-    content = message.get("content")
-    return content if isinstance(content, list) else []
+def _first_marks(turn: Turn) -> dict[str, Any]:
+    """Return the marks of the first block that has any."""
+    blocks: list[Any] = list(turn.tools or ())
+    for message in turn.messages or ():
+        content = message.get("content")
+        blocks += [message, *(content if isinstance(content, list) else ())]
+    return next((marks for block in blocks if (marks := marks_on(block))), {})
 
 
 def _adds_nothing(cause: SlotCause) -> bool:

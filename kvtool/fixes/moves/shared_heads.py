@@ -7,12 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from kvtool.diagnose.compare.units import common_prefix
-from kvtool.fixes.turn_texts import INSTRUCTIONS, TextAt, texts_of
-from kvtool.text.cache_marks import without_marks
-from kvtool.text.traced import Traced
+from kvtool.fixes.turn_texts import INSTRUCTIONS, TextAt, texts_of, with_split_text
 from kvtool.workload.turn import Turn
 
 _ENDS = re.compile(r"\n|[.!?][ \t]")
@@ -39,26 +36,10 @@ class SharedHeads:
         return cls(heads) if heads else None
 
     def __call__(self, turn: Turn) -> Turn:
-        if not turn.messages:
-            return turn
-        messages = list(turn.messages)
         for at in reversed(list(_texts(turn))):  # the last part first, as those after it get other numbers
-            head = self.head_of(turn.group, at)
-            if head is None or at.message is None:
-                continue
-            content = messages[at.message].get("content")
-            texts = Traced(at.text)[: len(head)], Traced(at.text)[len(head) :]
-            if at.part is None:
-                blocks: list[Any] = [{"type": "text", "text": text} for text in texts]
-            else:
-                assert isinstance(content, list), "a text of a part"
-                part = content[at.part]
-                two = {**without_marks(part), "text": texts[0]}, {**part, "text": texts[1]}
-                blocks = [*content[: at.part], *two, *content[at.part + 1 :]]
-            messages[at.message] = {**messages[at.message], "content": blocks}
-        return (
-            turn if all(a is b for a, b in zip(messages, turn.messages, strict=True)) else turn.with_messages(messages)
-        )
+            if (head := self.head_of(turn.group, at)) is not None:
+                turn = with_split_text(turn, at, len(head))
+        return turn
 
     def head_of(self, group: str, at: TextAt) -> str | None:
         """Return the beginning after which a text is parted; None where it is not."""
