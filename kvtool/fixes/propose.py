@@ -44,6 +44,14 @@ from kvtool.fixes.forms.stable_delimiter import (
 )
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, SingleForm
 from kvtool.fixes.history_kept import HISTORY_KEPT, KEEP_HISTORY, HistoryKept
+from kvtool.fixes.instructions_kept import (
+    FIRST_VALUES,
+    INSTRUCTIONS_KEPT,
+    INSTRUCTIONS_ROLES,
+    KEEP_INSTRUCTIONS,
+    InstructionsKept,
+    change_in_conversations,
+)
 from kvtool.fixes.moves.context_blocks import (
     CONTEXT_KEPT,
     CONTEXT_LAST,
@@ -65,7 +73,7 @@ from kvtool.fixes.moves.move import (
 )
 from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
 from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
-from kvtool.fixes.moves.passages_last import PASSAGES, PassagesLast
+from kvtool.fixes.moves.passages_last import PASSAGES, PASSAGES_AFTER, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
 from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
@@ -123,11 +131,23 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hoste
         fixes += _own_message(cause, samples, fixes)
     if (passages := PassagesLast.learn(cause, samples)) is not None:
         looks = (_AN_APPLICATION,) if passages.role == "user" else ()
+        others = fixes
         fixes = [_fix(cause, PASSAGES, "P2", passages.what, lambda: passages, *looks, shared=passages.role)]
+        are_rules = any(fix.kind == NAMED_ONCE for fix in others)
+        if not are_rules and (far := passages.after_history(samples)) is not None:
+            fixes.append(_fix(cause, PASSAGES_AFTER, "P2", far.what, lambda: far, shared=passages.role))
+            fixes += others if hosted else ()
     if is_declared_stable(cause):
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
     if block_size > 1 and cause.kind.code == KV122.code:
         fixes = [replace(fix, what=f"{fix.what} (block size: {block_size} tokens)") for fix in fixes]
+    role = role_of_part(cause.slot.part)
+    if cause.slot.logged and role in INSTRUCTIONS_ROLES and change_in_conversations(samples, role):
+        kept = partial(InstructionsKept, role)
+        what = KEEP_INSTRUCTIONS.format(role=role)
+        fixes.append(
+            _fix(cause, INSTRUCTIONS_KEPT, "P3", what, kept, FIRST_VALUES, shared=role, in_order=True),
+        )
     checked = [each for fix in fixes if (each := _checked(fix, samples)) is not None]
     return sorted(checked, key=lambda fix: (not fix.can_be_tried, _TIERS.index(fix.tier)))
 
