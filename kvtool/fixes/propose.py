@@ -104,17 +104,28 @@ _NUMBERS = "items get other numbers: answers that cite an item by number then ci
 
 ONE_LINE = "write JSON on one line, with one space after each comma and colon, outside of code"
 ONE_LAYOUT = "write JSON with one serializer and the same options: on one line, and in code blocks like most requests"
+COARSEN = "coarsen"
+"""The kind of a fix that rounds times."""
+_MADE_UP = "no run can verify it: the times are made up. Replace them in the workload"
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
 
 Proposer = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 
-def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hosted: bool = False) -> list[Fix]:
+def propose(
+    cause: SlotCause,
+    samples: Sequence[Turn],
+    *,
+    block_size: int,
+    hosted: bool = False,
+    is_made_up: Callable[[SlotCause], bool] = lambda _: False,
+) -> list[Fix]:
     """Return the fixes for a cause, by the code of its kind; `samples` are requests of its group, in order.
 
     Fixes that change none of the samples are left out; what they make dangle, and roles between which text moves, is warned of.
-    Advice that cannot be tried comes last. `hosted`: a provider's rules decide what is reused.
+    Advice that cannot be tried comes last. `hosted`: a provider's rules decide what is reused. A made-up time cannot be tried
+    with other digits: how often it repeats then is made up, too.
     """
     if changed_for_good(cause, samples):
         return [_advice(cause, NEW_VERSION, "P3", COSTS_ONCE)]
@@ -139,6 +150,8 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hoste
             fixes += others if hosted else ()
     if is_declared_stable(cause):
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
+    if is_made_up(cause):
+        fixes = [_untried(fix) if fix.kind == COARSEN else fix for fix in fixes]
     if block_size > 1 and cause.kind.code == KV122.code:
         fixes = [replace(fix, what=f"{fix.what} (block size: {block_size} tokens)") for fix in fixes]
     role = role_of_part(cause.slot.part)
@@ -193,6 +206,11 @@ def _fix(
 
 def _advice(cause: SlotCause, name: str, tier: Tier, what: str, *, code: str | None = None) -> Fix:
     return Fix(_key(cause, name, None), code or cause.kind.code, tier, cause.group, what, cause)
+
+
+def _untried(fix: Fix) -> Fix:
+    """Return the fix as advice for people."""
+    return replace(fix, make=None, what=f"{fix.what} ({_MADE_UP})", warnings=())
 
 
 def _key(cause: SlotCause, name: str, shared: str | None) -> str:
@@ -287,7 +305,7 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         told = _fix(cause, "tell-when", "P3", TELL_WHEN, lambda: with_fixed_ages, shared="ages")
         return [*_value(cause, samples), told] if role_of_part(cause.slot.part) in INSTRUCTIONS else [told]
     what = "round the time in its own format: to the day if it has a date, else to the hour"
-    coarsen = _fix(cause, "coarsen", "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
+    coarsen = _fix(cause, COARSEN, "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
     return [*_value(cause, samples), coarsen]
 
 
