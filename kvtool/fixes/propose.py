@@ -75,7 +75,7 @@ from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, targ
 from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
 from kvtool.fixes.moves.passages_last import PASSAGES, PASSAGES_AFTER, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
-from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
+from kvtool.fixes.moves.split_text import cut_values
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.orders.block_order import BlockOrder
 from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_ranked
@@ -83,6 +83,7 @@ from kvtool.fixes.orders.permute import PARTS_LAST, ExampleMessages, ItemOrder, 
 from kvtool.fixes.proofs import INLINE_ORDER, NAMED_ONCE, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.turn_texts import INSTRUCTIONS, marks_in, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
+from kvtool.results.finding import TRIED_WITHOUT
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
@@ -156,10 +157,10 @@ def propose(
         fixes = [replace(fix, what=f"{fix.what} (block size: {block_size} tokens)") for fix in fixes]
     role = role_of_part(cause.slot.part)
     if cause.slot.logged and role in INSTRUCTIONS_ROLES and change_in_conversations(samples, role):
-        kept = partial(InstructionsKept, role)
+        first = partial(InstructionsKept, role)
         what = KEEP_INSTRUCTIONS.format(role=role)
         fixes.append(
-            _fix(cause, INSTRUCTIONS_KEPT, "P3", what, kept, FIRST_VALUES, shared=role, in_order=True),
+            _fix(cause, INSTRUCTIONS_KEPT, "P3", what, first, FIRST_VALUES, shared=role, in_order=True),
         )
     checked = [each for fix in fixes if (each := _checked(fix, samples)) is not None]
     return sorted(checked, key=lambda fix: (not fix.can_be_tried, _TIERS.index(fix.tier)))
