@@ -105,8 +105,9 @@ class Optimizer:
             refused |= {each.step.fix.key: each.reason for each in left}
             if state is not last:
                 state = replace(state, result=state.runs.explained())
+                impossible.clear()  # in the edited files they may be possible
             known = len(impossible)
-            if not isinstance(state.source, LogSource):
+            if state is last and not isinstance(state.source, LogSource):
                 impossible |= {each.step.fix.key: each for each in left if _is_impossible(each)}
             if (state is last and len(impossible) == known) or not rounds_left:
                 break
