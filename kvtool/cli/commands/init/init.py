@@ -43,6 +43,7 @@ class InitCommand(InitOptions, Command):
             engine_settings,
             measured_inputs,
             names_outside,
+            overwritten_config,
             report_nothing_found,
             report_written,
             target_file,
@@ -50,6 +51,7 @@ class InitCommand(InitOptions, Command):
             write_all,
         )
         from kvtool.config.loading import load_config
+        from kvtool.gate.tightening import lowered_limits
         from kvtool.lint.prompt_copies import copy_prompts
 
         folder = Path(self.folder)
@@ -88,9 +90,12 @@ class InitCommand(InitOptions, Command):
             table=_TABLE if self.pyproject else "",
         )
         files[target.name] = appended(target, text) if self.pyproject else text
+        lowered: list[str] = []
         if not self.dry_run:
+            before = overwritten_config(target)
             write_all(folder, files)
-            load_config(str(target))
+            after = load_config(str(target))
+            lowered = [] if before is None else lowered_limits(before, after)
         outside = names_outside(folder, engine)
-        report_written(self, found, prompts, measured, files, text, made_up=made_up, outside=outside)
+        report_written(self, found, prompts, measured, files, text, made_up=made_up, outside=outside, lowered=lowered)
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +16,7 @@ from kvtool.cli.commands.init.init_options import InitOptions
 from kvtool.cli.commands.init.made_up import MADE_UP
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
-from kvtool.config.loading import load_config
+from kvtool.config.loading import ConfigFile, load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
@@ -81,6 +81,16 @@ def _line_of_table(project: Path) -> Place | None:
             return None
         place = error.errors[0].place if isinstance(error, ProblemsError) else error.place
         return place or Place(str(project))
+
+
+def overwritten_config(target: Path) -> ConfigFile | None:
+    """Return the configuration that is about to be overwritten; None without one, or where it cannot be read."""
+    if target.name != NAME or not target.is_file():
+        return None
+    try:
+        return load_config(str(target))
+    except KvtoolError:
+        return None
 
 
 def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
@@ -195,6 +205,7 @@ def report_written(
     *,
     made_up: Collection[str],
     outside: bool,
+    lowered: Sequence[str],
 ) -> None:
     """Print the files that were found and written, or would be, and the next command."""
     console = command.showing.console()
@@ -225,6 +236,8 @@ def report_written(
         for line in (config if name == PYPROJECT else files[name]).splitlines():
             put(console, sanitize(line, ascii_only=plain))
         put(console)
+    for limit in lowered:
+        say(console, f"note: this lowers the limit of the {sanitize(limit, ascii_only=plain)}", hang=2, style="yellow")
     if command.dry_run:
         say(console, "Nothing was written. Run it without --dry-run to write these files.", indent=0)
         return
