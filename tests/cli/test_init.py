@@ -191,6 +191,36 @@ def test_replaced_values_are_not_made_up(init: Command) -> None:
     assert "made up" not in Path("kvtool.toml").read_text(encoding="utf-8")
 
 
+def test_values_and_roles_are_those_of_the_code_that_renders(init: Command) -> None:
+    write("prompts/search.j2", "{{ agent.name }} of {{ company }} uses {{ count + 1 }} texts. {{ text }}")
+    write("prompts/chat.j2", "{{ agent.name }} of {{ company }} is {{ tone }}.")
+    write("prompts/mail.j2", "{{ agent.name }} writes; {{ tone }}.")
+    write(
+        "app.py",
+        "def search(text):\n"
+        "    p = env.get_template('search.j2').render(agent={'name': 'Ada'}, company='Acme: 1', count=4, text=text)\n"
+        "    return client.chat.completions.create(model='m', messages=[{'role': 'user', 'content': p}])\n"
+        "def chat():\n"
+        "    p = env.get_template('chat.j2').render(agent={'name': 'Ada'}, company='Acme: 1', tone='kind')\n"
+        "    return client.chat.completions.create(model='m', messages=[{'role': 'system', 'content': p}])\n"
+        "def mail():\n"
+        "    p = env.get_template('mail.j2').render(agent={'name': 'Ada'}, tone='short')\n"
+        "    return client.chat.completions.create(model='m', messages=[{'role': 'system', 'content': p}])\n",
+    )
+    code, _, err = init()
+    assert code == 0, err
+    written = yaml.safe_load(Path("kvtool-workload.yaml").read_text(encoding="utf-8"))
+    assert written["vars"]["agent"] == {"object": {"name": {"text": "Ada"}}}
+    assert written["vars"]["company"] == {"text": "Acme: 1"}
+    assert written["vars"]["count"] == {"range": [4, 4]}
+    assert "made up" in str(written["vars"]["text"])
+    groups = {group["name"]: group for group in written["groups"]}
+    assert [one["role"] for one in groups["search"]["messages"]] == ["user"]
+    assert [one["role"] for one in groups["chat"]["messages"]] == ["system", "user"]
+    assert groups["chat"]["vars"]["tone"] == {"text": "kind"}  # not one variable with two values
+    assert groups["mail"]["vars"]["tone"] == {"text": "short"}
+
+
 def test_force_says_which_limits_it_lowers(init: Command) -> None:
     write("w.yaml", WORKLOAD)
     assert init()[0] == 0

@@ -40,6 +40,7 @@ class InitCommand(InitOptions, Command):
         from kvtool.cli.commands.init.made_up import has_made_up
         from kvtool.cli.commands.init.steps import (
             appended,
+            calls_in,
             engine_settings,
             measured_inputs,
             names_outside,
@@ -63,7 +64,7 @@ class InitCommand(InitOptions, Command):
         if not found.workloads:
             copies = copy_prompts(folder, [*found.python, *found.data], found.notes)
             sources |= dict.fromkeys(each.path for each in copies)
-            prompts = read_prompts(folder, found.templates, found.notes, copies)
+            prompts = read_prompts(folder, found.templates, found.notes, copies, calls_in(folder, found.python))
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
             raise KvtoolError(f"`{folder / WORKLOAD}` already exists", hint="overwrite it with --force")

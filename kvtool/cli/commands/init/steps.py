@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import ConfigFile, load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
+from kvtool.lint.python.template_calls import TemplateCalls, template_calls
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.results.worst_loss import loss_sentence
@@ -113,6 +114,15 @@ def _python(found: FoundPrompts) -> str:
         f"prompts in Python: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION`"
         " runs a function. A log of your service shows which prompts are really sent."
     )
+
+
+def calls_in(folder: Path, names: Iterable[str]) -> dict[str, TemplateCalls]:
+    """Return what the calls in Python files say that render templates; a file that cannot be read says nothing."""
+    found: dict[str, TemplateCalls] = {}
+    for name in names:
+        with suppress(KvtoolError):
+            template_calls(read_text(folder / name, shown=name), found)
+    return found
 
 
 def text_of(folder: Path, name: str, files: Mapping[str, str]) -> str:
