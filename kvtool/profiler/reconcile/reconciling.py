@@ -22,6 +22,7 @@ from kvtool.profiler.reconcile.followed_steps import Followed, StepFollower, Tra
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.recorded_prompts import SentPrompts, asked_of
 from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
+from kvtool.profiler.reported.server_run import as_server
 from kvtool.results.documents.reconciliation import ComparedEvents, FirstTokens, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -39,13 +40,11 @@ def options_of_server(facts: ServerFacts, inputs: Sequence[str], **given: object
     names.
 
     KvtoolError where its hits cannot be predicted, though it is a server of the kind that is."""
-    if facts.other_server is None:
-        facts.check()
-    said: dict[str, object] = {**facts.options()}
-    said |= {name: value for name, value in given.items() if value is not None}
-    options = made(RunOptions, inputs=tuple(inputs), **said)
+    options = made(
+        RunOptions, inputs=tuple(inputs), **{name: value for name, value in given.items() if value is not None}
+    )
     options.check()
-    return options
+    return as_server(options, facts).options
 
 
 def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers) -> ReplayDocument:
