@@ -16,37 +16,13 @@ from kvtool.engine.groups.capacity import PlannedPool
 from kvtool.engine.groups.model_plan import ServeOptions
 from kvtool.engine.model.configs.find_served import find_served, preset_sources
 from kvtool.errors import KvtoolError
+from kvtool.measure.servers.server_facts import ServerFacts, recorded_facts
+from kvtool.measure.servers.server_model import server_model
 from tests.measure.servers.made_metrics import vllm_metrics
+from tests.measure.servers.made_models import config_folder
 
 for _needed in ("httpx", "prometheus_client"):
     pytest.importorskip(_needed, reason="the extra `live` is not installed")
-
-from kvtool.measure.servers.server_facts import ServerFacts, recorded_facts
-from kvtool.measure.servers.server_model import server_model
-
-WINDOWS = {
-    "architectures": ["Gemma3ForCausalLM"],
-    "model_type": "gemma3_text",
-    "layer_types": [*(["sliding_attention"] * 5), "full_attention"],
-    "num_hidden_layers": 6,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "hidden_size": 128,
-    "intermediate_size": 352,
-    "sliding_window": 128,
-    "max_position_embeddings": 32_768,
-    "vocab_size": 512,
-    "dtype": "float32",
-    "tie_word_embeddings": True,
-}
-
-
-def config_folder(path: Path, **changed: object) -> str:
-    """The folder of a model that has only its configuration."""
-    path.mkdir(exist_ok=True)
-    (path / "config.json").write_text(json.dumps({**WINDOWS, **changed}))
-    return str(path)
 
 
 def facts_of(
@@ -159,12 +135,9 @@ def test_any_model_is_known_by_the_size_of_its_cache(seed: int, tmp_path: Path) 
         except EngineError:
             continue
         same = planned.cache_block_size == served.planned.plan.cache_block_size
-        if told and not (
-            same and abs(PlannedPool(planned, blocks).tokens(length) - int(labels["kv_cache_size_tokens"])) <= 1
-        ):
-            off = facts.several is None
-            try:
-                assert server_model(facts, {"model": other}) is not None
-                assert off  # a server that shows one group may have turned groups off
-            except KvtoolError as error:
-                assert "does not have as much" in error.message
+        tokens = PlannedPool(planned, blocks).tokens(length)
+        if not told or (same and abs(tokens - int(labels["kv_cache_size_tokens"])) <= 1):
+            continue
+        if facts.several is not None:  # a server that shows one group may have turned groups off
+            with pytest.raises(KvtoolError, match="does not have as much"):
+                server_model(facts, {"model": other})
