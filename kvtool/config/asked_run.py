@@ -19,7 +19,7 @@ from kvtool.config.options.run_options import (
     Predicting,
     Reading,
     Rendering,
-    Reported,
+    ServerSettings,
     Serving,
     Tracing,
 )
@@ -39,7 +39,7 @@ class RunOptions:
     rendering: Rendering = field(default_factory=Rendering)
     serving: Serving = field(default_factory=Serving)
     mirroring: Mirroring = field(default_factory=Mirroring)
-    reported: Reported = field(default_factory=Reported)
+    reported: ServerSettings = field(default_factory=ServerSettings)
     caching: Caching = field(default_factory=Caching)
     tracing: Tracing = field(default_factory=Tracing)
     rule_flags: RuleFlags = field(default_factory=RuleFlags)

@@ -220,7 +220,7 @@ class Mirroring:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reported:
+class ServerSettings:
     """Settings that only a running server reports; None: vLLM's defaults. No flag gives them."""
 
     server_model: str | None = None

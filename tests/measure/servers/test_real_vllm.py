@@ -35,11 +35,11 @@ def server(model: Path) -> Iterator[str]:
         yield url
 
 
-def workload(path: Path, count: int, seed: int) -> str:
+def workload(path: Path, count: int, seed: int, words_shared: tuple[int, ...] = (20, 60, 150, 300)) -> str:
     """Requests that share beginnings of several lengths, more of them than the cache holds; some are completions."""
     chance = random.Random(seed)
     words = [f"w{chance.randrange(10**6)}" for _ in range(400)]
-    beginnings = [" ".join(chance.choices(words, k=chance.choice((20, 60, 150, 300)))) for _ in range(12)]
+    beginnings = [" ".join(chance.choices(words, k=chance.choice(words_shared))) for _ in range(12)]
     lines: list[dict[str, Any]] = []
     for number in range(count):
         text = f"{chance.choice(beginnings)} {' '.join(chance.choices(words, k=chance.randrange(1, 40)))}"
@@ -88,7 +88,7 @@ def windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_with_windows_agrees_by_its_own_config(
     windows: Path, more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = workload(tmp_path / "w.jsonl", 150, 4)
+    path = workload(tmp_path / "w.jsonl", 150, 4, (10, 30, 60, 150))
     with real_vllm(windows, *more, length=2048) as url:
         document, code = replayed(capsys, path, "--server", url, "--yes", "--reset", "--max-tokens", "4")
         assert (code, document["answered"], document["agree"]) == (0, 150, 150)
