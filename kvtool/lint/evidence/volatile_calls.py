@@ -72,7 +72,7 @@ def called(name: str, spot: TemplatePlace, written: str = "") -> Hole | None:
 
 def environment(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a variable of the process's environment."""
-    if name.startswith(("os.environ", "environ", "os.getenv", "getenv")):
+    if name.startswith(("os.environ", "environ", "os.getenv", "getenv", "process.env.")):
         return Hole(spot, HOST, f"`{name}`", certain=False)
     return None
 
@@ -92,6 +92,10 @@ def from_git(name: str, node: ast.Call, spot: TemplatePlace) -> Hole | None:
         "getoutput",
         "run_git",
         "git_output",
+        "exec",
+        "execSync",
+        "execFileSync",
+        "execa",
     ):
         return None
     words = next(
@@ -151,9 +155,9 @@ def order_hole(order: Hole, items: str, spot: TemplatePlace) -> Hole:
     return replace(order, kind=kind).at(spot)
 
 
-def shuffled(items: str, spot: TemplatePlace) -> Hole:
-    """The hole of what `random.shuffle()` leaves."""
-    return Hole(spot, order_kind(items), "`random.shuffle()`", certain=True, order=True)
+def shuffled(items: str, spot: TemplatePlace, written: str = "random.shuffle") -> Hole:
+    """The hole of what a call that shuffles leaves; `written` is its name."""
+    return Hole(spot, order_kind(items), f"`{written}()`", certain=True, order=True)
 
 
 _ITEMS = "documents_reordered"

@@ -22,7 +22,7 @@ from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.assignments import Assigned
 from kvtool.lint.python.changed_values import backwards
 from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
-from kvtool.lint.python.syntax import dotted
+from kvtool.lint.python.syntax import KNOWN_ROOT, dotted
 from kvtool.lint.python.text_values import (
     MOST_INSIDE,
     Callee,
@@ -130,6 +130,8 @@ class Names(ABC):
     def canonical(self, name: str) -> str:
         """A dotted name with what its first part was imported as: `dt.now` is `datetime.datetime.now`."""
         root, dot, rest = name.partition(".")
+        if root == KNOWN_ROOT:
+            return rest
         if root in self.values or not root:
             return name
         origin = self.imports.get(root) or self.module.imports.get(root)

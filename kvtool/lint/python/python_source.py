@@ -147,11 +147,14 @@ class PythonSource:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what the compiler thinks of the file is not for us to tell
-                self.tree = parsed(self.text)
+                self.tree = self._parsed()
         except SyntaxError as error:
             raise self._syntax_error(error) from None
         except (ValueError, RecursionError, MemoryError) as error:
             raise KvtoolError("the file is not Python, or nested too deeply to read", place=Place(path)) from error
+
+    def _parsed(self) -> ast.Module:
+        return parsed(self.text)
 
     def _syntax_error(self, error: SyntaxError) -> KvtoolError:
         line = min(max(error.lineno or 1, 1), len(self.lines))
