@@ -11,6 +11,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.layers import merged
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, Place
+from kvtool.lint.code_files import code_prompts
 from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, is_prompt_file, is_prompt_name, reads_as
 from kvtool.lint.evidence.surrounding_text import with_data, without_late, without_profiles
 from kvtool.lint.findings.file_result import JudgedText
@@ -23,7 +24,6 @@ from kvtool.lint.front_matter import body_start
 from kvtool.lint.lint_inputs import DATA, TextInput
 from kvtool.lint.lint_thresholds import THRESHOLDS
 from kvtool.lint.passed_values import RenderedFile, with_passed
-from kvtool.lint.python.built_prompts import PythonPrompts, built_prompts, python_prompts
 from kvtool.lint.python.varying_texts import judged
 from kvtool.lint.skeleton import Node, leaves
 from kvtool.lint.template_files import (
@@ -117,7 +117,7 @@ class Finder:
         prompts: list[list[Node]] = []
         note, partly = "", False
         if one.is_code:
-            prompts, unread, rendered = _of_code(one)
+            prompts, unread, rendered = code_prompts(one.path, one.text)
             note = "" if prompts or rendered else "nothing to report: no text in this file contains a changing value"
             note = _UNREAD.format(_listed(unread)) if unread else note
             partly = bool(unread)
@@ -154,14 +154,6 @@ class Finder:
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
         return JudgedText(findings, note=note, files=files, rendered=rendered, partly=partly)
-
-
-def _of_code(one: TextInput) -> PythonPrompts:
-    if one.kind == "python":
-        return python_prompts(one.path, one.text)
-    from kvtool.lint.typescript.typescript_source import TypeScriptSource  # its parser is loaded where there is such a file
-
-    return built_prompts(one.path, lambda: TypeScriptSource(one.path, one.text))
 
 
 def _least_blocks(one: TextInput) -> tuple[int, int, int]:

@@ -41,7 +41,9 @@ _MODULES = frozenset(("os.path", "posixpath", "ntpath"))
 _FOLDERS = frozenset(("os.listdir", "listdir", "os.scandir", "scandir", "glob.glob", "glob.iglob", "iglob"))
 """What lists a folder: in no order that is promised, but on one machine mostly in the same."""
 _OF_FOLDERS = frozenset(("iterdir", "rglob", "glob"))
-_UNORDERED = frozenset(("set", "frozenset")) | _FOLDERS
+_AS_DONE = frozenset(("as_completed", "imap_unordered"))
+"""What gives results in the order in which they come."""
+_UNORDERED = frozenset(("set", "frozenset")) | _FOLDERS | _AS_DONE
 _UNORDERED_METHODS = frozenset(
     ("iterdir", "rglob", "glob", "intersection", "union", "difference", "symmetric_difference")
 )
@@ -120,7 +122,7 @@ def named_kind(name: str) -> DifferenceKind | None:
 def has_no_order(name: str) -> bool:
     """Return whether what `name()` gives is gone over in an order that is not the same in each run."""
     owner, _, method = name.rpartition(".")
-    return name in _UNORDERED or bool(owner and method in _UNORDERED_METHODS)
+    return name in _UNORDERED or method in _AS_DONE or bool(owner and method in _UNORDERED_METHODS)
 
 
 def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
@@ -129,8 +131,9 @@ def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
         return None
     method = name.rpartition(".")[2]
     what = f"`{name}()` without sorted()"
+    minor = name in _FOLDERS or method in _OF_FOLDERS
     return Hole(
-        spot, order_kind(items), what, certain=True, order=True, minor=name in _FOLDERS or method in _OF_FOLDERS
+        spot, order_kind(items), what, certain=True, clock=method in _AS_DONE, order=True, minor=minor
     )
 
 
@@ -157,7 +160,7 @@ def order_hole(order: Hole, items: str, spot: TemplatePlace) -> Hole:
 
 def shuffled(items: str, spot: TemplatePlace, written: str = "random.shuffle") -> Hole:
     """The hole of what a call that shuffles leaves; `written` is its name."""
-    return Hole(spot, order_kind(items), f"`{written}()`", certain=True, order=True)
+    return Hole(spot, order_kind(items), f"`{written}()`", certain=True, clock=True, order=True)
 
 
 _ITEMS = "documents_reordered"

@@ -266,7 +266,9 @@ class Expressions(Calls):
         if isinstance(node, ast.SetComp):
             order = order or unordered("set", "", self.source.spot_of(node))
             order = of_unknown(order) if order is not None and not body else order
-        return (Items(((Many(body),),) if body else (), order),)
+        if not body:
+            return (Items((), order),)
+        return (Items(((*self.answered(node.generators[0].iter, body), Many(body)),), order),)
 
     def _for_each(self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...]) -> Value:
         """A list of something for each of a few known elements."""

@@ -20,7 +20,7 @@ from kvtool.lint.evidence.volatile_calls import (
 from kvtool.lint.python.changed_values import dedented, holes_of, in_order, placed
 from kvtool.lint.python.filled_templates import with_replaced
 from kvtool.lint.python.objects import Objects
-from kvtool.lint.python.syntax import as_written
+from kvtool.lint.python.syntax import as_written, dotted
 from kvtool.lint.python.text_values import (
     Callee,
     Either,

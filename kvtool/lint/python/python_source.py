@@ -136,6 +136,9 @@ def with_line_feeds(text: str) -> str:
 class PythonSource:
     """A Python file: its tree, and where things are in it. KvtoolError, with the place, where it does not parse."""
 
+    formatted = "an f-string"
+    """What its language calls a string with values in it."""
+
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = with_line_feeds(text)

@@ -26,6 +26,8 @@ def _parser(*, tags: bool) -> Parser:
 class TypeScriptSource(PythonSource):
     """The tree of a file; what does not parse in it is left out, as the parser goes on after it."""
 
+    formatted = "a template literal"
+
     def _parsed(self) -> ast.Module:
         root = _parser(tags=PurePath(self.path).suffix.lower() not in _WITHOUT_TAGS).parse(self._bytes()).root_node
         reader = Statements()
