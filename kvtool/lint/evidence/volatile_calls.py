@@ -12,6 +12,8 @@ from kvtool.diagnose.codes.structure.kv112 import KV112
 from kvtool.diagnose.codes.structure.kv113 import KV113
 from kvtool.diagnose.codes.structure.kv114 import KV114
 from kvtool.diagnose.codes.structure.kv131 import KV131
+from kvtool.diagnose.codes.structure.kv141 import WINDOW
+from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import KV102, REQUEST_ID
 from kvtool.diagnose.codes.values.kv104 import USER
@@ -167,6 +169,6 @@ _ITEMS = "documents_reordered"
 
 CODES = frozenset(
     kind.code
-    for kind in (TIME, REQUEST_ID, USER, COUNTER, ENVIRONMENT, FLAG, RANDOM, HOST, TEMPLATE_CLOCK, JSON_KEYS, OTHER)
+    for kind in (TIME, REQUEST_ID, USER, COUNTER, ENVIRONMENT, FLAG, RANDOM, HOST, TEMPLATE_CLOCK, JSON_KEYS, OTHER, WINDOW, CUT_SHORT)
 ) | {order_kind(items).code for items in ("tool", "example", "document")}
 """Codes that can be seen without traffic."""

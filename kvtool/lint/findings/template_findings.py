@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
+from kvtool.diagnose.codes.structure.kv141 import WINDOW
+from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv105 import COUNTER
@@ -312,9 +314,16 @@ def _told(
     )
 
 
+_CLAIMS = {
+    JSON_KEYS: "may change the order of its keys",
+    WINDOW: "drops the oldest messages turn by turn",
+    CUT_SHORT: "changes messages that were sent before",
+}
+
+
 def _claim(hole: Hole) -> str:
-    if hole.kind is JSON_KEYS:
-        return "may change the order of its keys"
+    if hole.kind in _CLAIMS:
+        return _CLAIMS[hole.kind]
     if hole.order:
         return f"changes its order {'each time' if hole.clock else 'in each process'}"
     return "changes"

@@ -110,7 +110,7 @@ class ValueOrigins(Names):
     def sent_turns(self, node: ast.Call) -> Value:
         """Return the hole of the conversation that a call sends after its system prompt; nothing where it sends none."""
         for word in node.keywords:
-            if word.arg in _TURNS and (name := _turns_in(word.value, _DEEPEST)):
+            if word.arg in TURNS and (name := _turns_in(word.value, _DEEPEST)):
                 return (self.conversation(word.value, name),)
         return ()
 
@@ -248,7 +248,7 @@ class ValueOrigins(Names):
         return ""
 
 
-_TURNS = frozenset(("messages", "contents", "input", "history", "chat_history", "message_history"))
+TURNS = frozenset(("messages", "contents", "input", "history", "chat_history", "message_history"))
 """Keywords under which calls of SDKs get what was said so far."""
 
 

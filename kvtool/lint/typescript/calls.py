@@ -77,7 +77,7 @@ _TIME_TOKENS = re.compile(r"[HhKkmsSaAxXtTpP]|LT|LLL|lll|\bc\b")
 _ISO = "toISOString"
 _DAY_OF_ISO = re.compile(r"""^(?:split\((['"`])T\1\)|(?:slice|substring|substr)\(0,\s*10\))$""")
 _FILES = frozenset(("readFileSync", "readFile", "readTextFile"))
-_COPIES = frozenset(("structuredClone", "Array.from", "Object.freeze", "cloneDeep", "String.raw", "Promise.all"))
+_COPIES = frozenset(("structuredClone", "Array.from", "Object.freeze", "cloneDeep", "String.raw"))
 _OF_OBJECTS = {"Object.keys": "keys", "Object.values": "values", "Object.entries": "items"}
 _WRITES = frozenset(("String",))
 _LISTS = frozenset(("Set", "Array"))
@@ -97,6 +97,8 @@ def known_call(written: str, arguments: list[ast.expr], given: Sequence[Node], n
         return method(arguments[0], _OF_OBJECTS[written], [], node)
     if written in _COPIES and arguments:
         return arguments[0]
+    if written == "Promise.all" and arguments:
+        return call(known_name("asyncio.gather", written, node), [at(ast.Starred(arguments[0], ast.Load()), node)], node)
     if last in _FILES and arguments:
         return method(call(known_name("open", written, node), arguments[:1], node), "read", [], node)
     if written in _WRITES and arguments:
@@ -179,6 +181,10 @@ def _mapped(base: ast.expr, function: ast.expr, node: Node) -> ast.expr:
     if isinstance(function, ast.Lambda) and function.args.args:
         body = function.body
         target = at(ast.Name(function.args.args[0].arg, ast.Store()), node)
+        if len(function.args.args) > 1:
+            number = at(ast.Name(function.args.args[1].arg, ast.Store()), node)
+            target = at(ast.Tuple([number, target], ast.Store()), node)
+            base = call(known_name("enumerate", "entries", node), [base], node)
     elif isinstance(function, ast.Lambda):
         body = function.body
         names = [at(ast.Name(one.arg, ast.Store()), node) for one in function.args.kwonlyargs]

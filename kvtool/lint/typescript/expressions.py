@@ -19,6 +19,7 @@ from kvtool.lint.typescript.syntax import (
     field,
     first_named,
     key_of,
+    known_name,
     method,
     name,
     named,
@@ -36,6 +37,7 @@ _ARITHMETIC: dict[str, ast.operator] = {
     "%": ast.FloorDiv(),
     "**": ast.Pow(),
 }
+_COMPARED: dict[str, ast.cmpop] = {"<": ast.Lt(), ">": ast.Gt(), "<=": ast.LtE(), ">=": ast.GtE(), "!==": ast.NotEq()}
 _CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
 _OWN = {"this": "self", "super": "super"}
 
@@ -140,7 +142,7 @@ class Expressions(ABC):
             return at(ast.BoolOp(_BOOLEAN[operator], [left, right]), node)
         if operator in _ARITHMETIC:
             return at(ast.BinOp(left, _ARITHMETIC[operator], right), node)
-        return at(ast.Compare(left, [ast.Eq()], [right]), node)
+        return at(ast.Compare(left, [_COMPARED.get(operator, ast.Eq())], [right]), node)
 
     def _sum(self, node: Node) -> ast.expr:
         """Sums of many terms, without a call for each of them."""
@@ -156,6 +158,8 @@ class Expressions(ABC):
 
     def _member(self, node: Node) -> ast.expr:
         attribute = text(field(node, "property")).removeprefix("#")
+        if attribute == "length":
+            return call(known_name("len", attribute, node), [self.expression(field(node, "object"))], node)
         return at(ast.Attribute(self.expression(field(node, "object")), attribute, ast.Load()), node)
 
     def _subscript(self, node: Node) -> ast.expr:
@@ -265,8 +269,7 @@ class Expressions(ABC):
     def _unary(self, node: Node) -> ast.expr:
         operand = self.expression(field(node, "argument"))
         if text(node.child_by_field_name("operator")) == "-":
-            if isinstance(operand, ast.Constant) and isinstance(operand.value, int):
-                return at(ast.UnaryOp(ast.USub(), operand), node)
+            return at(ast.UnaryOp(ast.USub(), operand), node)
         return at(ast.UnaryOp(ast.Not(), operand), node)
 
     def _yield(self, node: Node) -> ast.expr:
