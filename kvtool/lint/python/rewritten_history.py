@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from kvtool.diagnose.codes.entry import DifferenceKind
@@ -26,6 +26,8 @@ _MAY = re.compile(
     r"|gather\(|Promise\.all"
 )
 """What a file has somewhere that does any of this."""
+_OF_TURNS = re.compile(r"[Mm]essages|[Hh]istory|contents|conversation")
+_TOOLS = frozenset(("tools", "functions"))
 _ADDS = frozenset(("append", "extend", "insert", "appendleft"))
 _DROPS = frozenset(("popleft", "shift"))
 _TRIMS = frozenset(("trim_messages", "trimMessages"))
@@ -49,14 +51,21 @@ class _Code:
     node: ast.AST
     made: dict[str, list[_Guarded]] = field(default_factory=dict)
     returned: list[_Guarded] = field(default_factory=list)
-    calls: list[_Guarded] = field(default_factory=list)
+    calls: list[tuple[ast.Call, ast.expr | None]] = field(default_factory=list)
+    together: list[ast.Call] = field(default_factory=list)
+    """Calls that run tasks side by side."""
     drops: list[tuple[str, ast.expr | ast.stmt]] = field(default_factory=list)
     """Statements that take the first elements of a list away, with its name."""
     of_old: set[int] = field(default_factory=set)
     """The identities of conditions under which a message far from the end becomes another one."""
 
-    def is_async(self) -> bool:
-        return any(isinstance(one, ast.Await) for one in ast.walk(self.node))
+
+_Key = tuple[int, str]
+"""A name in a function; an attribute of an object in all of the file."""
+
+
+def _key(code: _Code, name: str) -> _Key:
+    return 0 if name.startswith("self.") else id(code), name
 
 
 class RewrittenHistory:
@@ -71,17 +80,25 @@ class RewrittenHistory:
 
     def holes(self) -> list[Hole]:
         """Return what was found, by place; nothing where the file has none of the words that it takes."""
-        if not _MAY.search(self._source.text):
+        text = self._source.text
+        if not _OF_TURNS.search(text) or not _MAY.search(text):
             return []
         self._read(self._source.tree, self._source.tree.body)
+        messages = self._follow(TURNS, self._judge)
+        for code in self._codes:
+            for name, node in code.drops:
+                if _key(code, name) in messages:
+                    self._add(node, WINDOW)
+        tools = self._follow(_TOOLS, lambda *_: None) if any(code.together for code in self._codes) else set()
+        self._in_order_of_arrival(tools)
+        return sorted(self._found.values(), key=lambda hole: (hole.spot.line, hole.spot.column))
+
+    def _follow(self, keywords: Collection[str], judge: Callable[[_Code, ast.expr, ast.expr | None], None]) -> set[_Key]:
+        """Return the names that lead to what calls send under keywords; `judge` gets each part of that."""
         followed: set[int] = set()
-        names: set[tuple[int, str]] = set()
+        names: set[_Key] = set()
         waiting = [
-            (code, (one, guard))
-            for code in self._codes
-            for call, guard in code.calls
-            if isinstance(call, ast.Call)
-            for one in _sent(call)
+            (code, (one, guard)) for code in self._codes for call, guard in code.calls for one in _sent(call, keywords)
         ]
         while waiting and len(followed) < _MOST:
             code, (expression, guard) = waiting.pop()
@@ -89,14 +106,9 @@ class RewrittenHistory:
                 continue
             followed.add(id(expression))
             for part in _messages_in(expression):
-                self._judge(code, part, guard)
+                judge(code, part, guard)
                 waiting += self._made_of(code, part, names)
-        for code in self._codes:
-            for name, node in code.drops:
-                if (id(code), name) in names or (name.startswith("self.") and (0, name) in names):
-                    self._add(node, WINDOW)
-        self._in_order_of_arrival()
-        return sorted(self._found.values(), key=lambda hole: (hole.spot.line, hole.spot.column))
+        return names
 
     # Reading
 
@@ -152,6 +164,8 @@ class RewrittenHistory:
         name = dotted(node.func)
         if call_sends(name or getattr(node.func, "attr", "")) is Evidence.ASKED:
             code.calls.append((node, guard))
+        elif name.rpartition(".")[2] == "gather":
+            code.together.append(node)
         if not isinstance(node.func, ast.Attribute):
             return
         base, method = dotted(node.func.value), node.func.attr
@@ -191,7 +205,7 @@ class RewrittenHistory:
 
     # Following
 
-    def _made_of(self, code: _Code, part: ast.expr, names: set[tuple[int, str]]) -> Iterator[tuple[_Code, _Guarded]]:
+    def _made_of(self, code: _Code, part: ast.expr, names: set[_Key]) -> Iterator[tuple[_Code, _Guarded]]:
         """What a part of the messages is made of: what its name was assigned, and what its function returns."""
         if isinstance(part, ast.Call):
             function = self._functions.get(dotted(part.func).rpartition(".")[2] or getattr(part.func, "attr", ""))
@@ -202,15 +216,16 @@ class RewrittenHistory:
         name = dotted(part)
         if not name:
             return
-        own = name.startswith("self.")
-        names.add((0 if own else id(code), name))
-        if own:
+        names.add(_key(code, name))
+        if name.startswith("self."):
             yield from self._attributes.get(name, ())
         for one in code.made.get(name, ()):
             yield code, one
 
     def _judge(self, code: _Code, part: ast.expr, guard: ast.expr | None) -> None:
-        if isinstance(part, ast.Subscript) and holds_turns(dotted(part.value)):
+        if id(part) in code.of_old:
+            self._add(part, CUT_SHORT)
+        elif isinstance(part, ast.Subscript) and holds_turns(dotted(part.value)):
             kept = _kept(part.slice)
             if kept is not None and _slides(guard, kept):
                 self._add(part, WINDOW)
@@ -220,34 +235,32 @@ class RewrittenHistory:
                 self._add(part, WINDOW, minor=True)
             elif last == "deque" and any(word.arg == "maxlen" for word in part.keywords):
                 self._add(part, WINDOW)
-        elif id(part) in code.of_old:
-            self._add(part, CUT_SHORT)
         elif isinstance(part, ast.ListComp | ast.GeneratorExp):
             number = _number_of(part.generators[0].target, part.generators[0].iter)
             choice = part.elt if isinstance(part.elt, ast.IfExp) else None
             if number and choice is not None and self._is_old(code, choice.test, number):
                 self._add(choice.test, CUT_SHORT)
 
-    def _in_order_of_arrival(self) -> None:
+    def _in_order_of_arrival(self, tools: set[_Key]) -> None:
         """Tools that tasks add to one list, which run side by side: each adds its own when it is done."""
-        together = {
-            name
-            for code in self._codes
-            for statement in ast.walk(code.node)
-            if isinstance(statement, ast.Call) and dotted(statement.func).rpartition(".")[2] == "gather"
-            for one in ast.walk(statement)
-            if (name := dotted(one) if isinstance(one, ast.Name | ast.Attribute) else "")
-        }
-        for name in {one.rpartition(".")[2] for one in together}:
-            code = self._functions.get(name)
-            if code is None or not code.is_async():
-                continue
-            for call in _own_calls(code.node):
-                target = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-                added = isinstance(call.func, ast.Attribute) and call.func.attr in _ADDS
-                kind = order_kind(target)
-                if added and target not in _assigned(code) and kind.key == "tools_reordered":
-                    self._add(call.func, kind, "` in tasks that run side by side", order=True)
+        sent = {name for _, name in tools}
+        for code in self._codes:
+            names = {
+                one.attr if isinstance(one, ast.Attribute) else one.id
+                for call in code.together
+                for one in ast.walk(call)
+                if isinstance(one, ast.Name | ast.Attribute)
+            }
+            for task in (self._functions[name] for name in names if name in self._functions):
+                if any(isinstance(one, ast.Await) for one in ast.walk(task.node)):
+                    self._added_by(task, sent)
+
+    def _added_by(self, task: _Code, sent: set[str]) -> None:
+        own = _assigned(task)
+        for call in _own_calls(task.node):
+            target = dotted(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+            if target in sent and target not in own and getattr(call.func, "attr", "") in _ADDS:
+                self._add(call.func, order_kind("tools"), "` in tasks that run side by side", order=True)
 
     def _add(
         self, node: ast.expr | ast.stmt, kind: DifferenceKind, words: str = "`", *, minor: bool = False, order: bool = False
@@ -260,15 +273,17 @@ class RewrittenHistory:
         self._found[id(node)] = hole
 
 
-def _sent(call: ast.Call) -> Iterator[ast.expr]:
-    """The messages that a call sends."""
+def _sent(call: ast.Call, keywords: Collection[str]) -> Iterator[ast.expr]:
+    """The messages that a call sends, or what else it gets under keywords."""
     for word in call.keywords:
-        if word.arg in TURNS:
+        if word.arg in keywords:
             yield word.value
         elif word.arg is None:
-            yield from _in_mapping(word.value)
+            yield from _in_mapping(word.value, keywords)
     for one in call.args:
-        yield from _in_mapping(one)
+        yield from _in_mapping(one, keywords)
+        if keywords is not TURNS:
+            continue
         if isinstance(one, ast.List | ast.BinOp | ast.Call) or holds_turns(dotted(one) or _sliced(one)):
             yield one
 
@@ -277,10 +292,10 @@ def _sliced(node: ast.expr) -> str:
     return dotted(node.value) if isinstance(node, ast.Subscript) else ""
 
 
-def _in_mapping(node: ast.expr) -> Iterator[ast.expr]:
+def _in_mapping(node: ast.expr, keywords: Collection[str]) -> Iterator[ast.expr]:
     if isinstance(node, ast.Dict):
         for key, value in zip(node.keys, node.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value in TURNS:
+            if isinstance(key, ast.Constant) and key.value in keywords:
                 yield value
 
 

@@ -75,11 +75,16 @@ class Expressions(ABC):
             "function_expression": self._function,
             "generator_function": self._function,
             "yield_expression": self._yield,
+            "class": self.class_value,
         }
 
     @abstractmethod
     def function_value(self, node: Node, label: str) -> ast.expr:
         """Return a function as a value: a lambda, or the name of a function that is defined before it."""
+
+    @abstractmethod
+    def class_value(self, node: Node) -> ast.expr:
+        """Return a class as a value: the name of one that is defined before it."""
 
     @abstractmethod
     def arguments_of(self, node: Node) -> tuple[ast.arguments, list[ast.stmt]]:

@@ -115,6 +115,8 @@ class Statements(Expressions):
             return []
         if target.type == "identifier" and value.type in FUNCTIONS:
             return [self._defined(value, text(target))]
+        if target.type == "identifier" and value.type == "class":
+            return self._class(value, text(target))
         if (module := _required(value)) is not None:
             return self._imported(target, module, node)
         return self._assigned(target, self.expression(value), node)
@@ -224,13 +226,18 @@ class Statements(Expressions):
         elif arguments.defaults:
             arguments.defaults.append(constant(None, pattern))
 
-    def _class(self, node: Node) -> list[ast.stmt]:
+    def class_value(self, node: Node) -> ast.expr:
+        label = text(field(node, "name")) or f"Class_{node.start_point.row + 1}"
+        self._before += self._class(node, label)
+        return name(label, node)
+
+    def _class(self, node: Node, label: str = "") -> list[ast.stmt]:
         body = field(node, "body")
         inside: list[ast.stmt] = []
         for one in named(body) if body is not None else ():
             inside += self._member_of_class(one)
         bases = [self.expression(base) for base in _bases(node)]
-        made = ast.ClassDef(text(field(node, "name")) or "Default", bases, [], inside or [at(ast.Pass(), node)], [])
+        made = ast.ClassDef(label or text(field(node, "name")) or "Default", bases, [], inside or [at(ast.Pass(), node)], [])
         return [at(made, node)]
 
     def _member_of_class(self, node: Node) -> list[ast.stmt]:
