@@ -60,9 +60,9 @@ class InitCommand(InitOptions, Command):
         target = target_file(self, folder)
         check_values(self)
         prompts = None
-        sources = dict.fromkeys(found.python)
+        sources = dict.fromkeys(found.code)
         if not found.workloads:
-            copies = copy_prompts(folder, [*found.python, *found.data], found.notes)
+            copies = copy_prompts(folder, [*found.code, *found.data], found.notes)
             sources |= dict.fromkeys(each.path for each in copies)
             prompts = read_prompts(folder, found.templates, found.notes, copies, calls_in(folder, found.python))
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
