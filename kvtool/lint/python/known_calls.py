@@ -60,7 +60,9 @@ _SAME_CALLS = frozenset(
         "markupsafe.Markup",
     ]
 )
-_SAME_ITEMS = frozenset(["list", "tuple", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict", "asyncio.gather"])
+_SAME_ITEMS = frozenset(
+    ["list", "tuple", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict", "asyncio.gather"]
+)
 _SETS = frozenset(["set", "frozenset"])
 _ESCAPED = re.compile(r"\\(\W)")
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")

@@ -93,7 +93,9 @@ class RewrittenHistory:
         self._in_order_of_arrival(tools)
         return sorted(self._found.values(), key=lambda hole: (hole.spot.line, hole.spot.column))
 
-    def _follow(self, keywords: Collection[str], judge: Callable[[_Code, ast.expr, ast.expr | None], None]) -> set[_Key]:
+    def _follow(
+        self, keywords: Collection[str], judge: Callable[[_Code, ast.expr, ast.expr | None], None]
+    ) -> set[_Key]:
         """Return the names that lead to what calls send under keywords; `judge` gets each part of that."""
         followed: set[int] = set()
         names: set[_Key] = set()
@@ -195,7 +197,9 @@ class RewrittenHistory:
     def _is_old(code: _Code, test: ast.expr, number: str) -> bool:
         """Return whether a condition compares the number of a message with a distance from the end."""
         for one in ast.walk(test):
-            if not isinstance(one, ast.Compare) or number not in {dotted(side) for side in (one.left, *one.comparators)}:
+            if not isinstance(one, ast.Compare) or number not in {
+                dotted(side) for side in (one.left, *one.comparators)
+            }:
                 continue
             for side in (one.left, *one.comparators):
                 values = [side, *(value for value, _ in code.made.get(dotted(side), ()))]
@@ -263,7 +267,13 @@ class RewrittenHistory:
                 self._add(call.func, order_kind("tools"), "` in tasks that run side by side", order=True)
 
     def _add(
-        self, node: ast.expr | ast.stmt, kind: DifferenceKind, words: str = "`", *, minor: bool = False, order: bool = False
+        self,
+        node: ast.expr | ast.stmt,
+        kind: DifferenceKind,
+        words: str = "`",
+        *,
+        minor: bool = False,
+        order: bool = False,
     ) -> None:
         start, stop = self._source.span(node)
         written = " ".join(self._source.text[start:stop].split())

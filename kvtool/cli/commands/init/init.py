@@ -37,7 +37,6 @@ class InitCommand(InitOptions, Command):
             read_prompts,
         )
         from kvtool.cli.commands.init.detect import detect
-        from kvtool.cli.commands.init.made_up import has_made_up
         from kvtool.cli.commands.init.steps import (
             appended,
             calls_in,
@@ -54,6 +53,7 @@ class InitCommand(InitOptions, Command):
         from kvtool.config.loading import load_config
         from kvtool.gate.tightening import lowered_limits
         from kvtool.lint.prompt_copies import copy_prompts
+        from kvtool.workload.yaml.made_up_values import has_made_up
 
         folder = Path(self.folder)
         found = detect(folder)

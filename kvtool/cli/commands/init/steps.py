@@ -13,7 +13,6 @@ from pathlib import Path
 from kvtool.cli.commands.init.compose import FoundTemplates, left_out, rate_comment
 from kvtool.cli.commands.init.detect import FoundPrompts
 from kvtool.cli.commands.init.init_options import InitOptions
-from kvtool.cli.commands.init.made_up import MADE_UP
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import ConfigFile, load_config
@@ -28,6 +27,7 @@ from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.yaml.made_up_values import MADE_UP
 
 _MOST_CALLS = 4
 """Places named on one screen."""
