@@ -12,7 +12,6 @@ from kvtool.lint.typescript.syntax import (
     FUNCTIONS,
     at,
     bare,
-    call,
     constant,
     field,
     first_named,

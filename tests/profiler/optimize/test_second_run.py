@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Command
 
-WORDS = "alpha bravo customer delivery order refund policy ticket product agent".split()
+WORDS = ["alpha", "bravo", "customer", "delivery", "order", "refund", "policy", "ticket", "product", "agent"]
 CHANGING = (
     "The time is {{ now }}.",
     "User: {{ user }}",

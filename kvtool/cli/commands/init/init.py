@@ -64,7 +64,13 @@ class InitCommand(InitOptions, Command):
         if not found.workloads:
             copies = copy_prompts(folder, [*found.code, *found.data], found.notes)
             sources |= dict.fromkeys(each.path for each in copies)
-            prompts = read_prompts(folder, found.templates, found.notes, copies, calls_in(folder, found.python))
+            prompts = read_prompts(
+                folder,
+                found.templates,
+                found.notes,
+                copies,
+                calls_in(folder, [name for name in found.code if name.endswith(".py")]),
+            )
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
             raise KvtoolError(f"`{folder / WORKLOAD}` already exists", hint="overwrite it with --force")
