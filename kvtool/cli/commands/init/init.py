@@ -69,7 +69,7 @@ class InitCommand(InitOptions, Command):
                 found.templates,
                 found.notes,
                 copies,
-                calls_in(folder, [name for name in found.code if name.endswith(".py")]),
+                calls_in(folder, found.code),
             )
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:

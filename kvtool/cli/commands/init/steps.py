@@ -119,7 +119,7 @@ def _code(found: FoundPrompts) -> str:
 def calls_in(folder: Path, names: Iterable[str]) -> dict[str, TemplateCalls]:
     """Return what the calls in Python files say that render templates; a file that cannot be read says nothing."""
     found: dict[str, TemplateCalls] = {}
-    for name in names:
+    for name in (name for name in names if name.endswith(".py")):
         with suppress(KvtoolError):
             template_calls(read_text(folder / name, shown=name), found)
     return found
