@@ -31,7 +31,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
-from kvtool.profiler.left_out import left_out, reasoning_left_out, refused_marks
+from kvtool.profiler.left_out import left_out, notes_on_rules, reasoning_left_out
 from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
@@ -243,7 +243,7 @@ class Profiler:
         self.told = [
             *sizes.notes,
             *left_out(result.left_out),
-            *refused_marks(result),
+            *notes_on_rules(result),
             *note_sessionless_requests(result, plan, self.path),
         ]
         if not any(group.requests for group in result.ledger.totals()):
