@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from kvtool.profiler.agents.compared_runs import (
     read_runs,
     steps_of,
 )
+from kvtool.profiler.agents.own_script import StubScript
+from kvtool.profiler.agents.priced_losses import check_model, priced
 from kvtool.profiler.agents.private_network import LOOPBACK, open_network
 from kvtool.profiler.agents.stub_server import StubServer, StubTraffic
 from kvtool.profiler.pair_command import PairCommand
@@ -48,7 +50,8 @@ class AgentProbeOptions:
     """Options of a probe.
 
     `agent` is a recipe's name, or the command of the first turn; `resume` is that of later turns, `other` another version's. Their
-    paths count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in.
+    paths count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in. Losses are
+    priced as those of `price_model`, else of the model that the agent asks for.
     """
 
     agent: str
@@ -62,10 +65,13 @@ class AgentProbeOptions:
     keep: str | None = None
     folder: Path = Path()
     on_run: Callable[[str], None] | None = None
+    script: StubScript = field(default_factory=StubScript)
+    price_model: str | None = None
 
 
 def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> AgentProbe:
     """Run an agent and compare its requests. KvtoolError where it cannot be run, or sends nothing that can be read."""
+    check_model(options.price_model)
     agent = command_of(options.agent, options.resume, options.other, options.folder)
     asked = chosen(options.vary, fast=options.fast)
     if options.vary is None and agent.other is None:
@@ -78,6 +84,7 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
         if network is not None:
             stack.callback(network.close)
         stub = stack.enter_context(StubServer(None if network is None else network.port))
+        stub.script = options.script
         folder = stack.enter_context(AgentFolder(f"http://{LOOPBACK}:{stub.port}", agent, network))
         folder.prepare(BASE)
         known = agent.name in recipes()  # whatever another program does with --version is not asked for
@@ -97,8 +104,11 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
     if traffic.unreadable:
         left_out["body that is no JSON"] = traffic.unreadable
     left_out |= {f"request to {sanitize(path)[:80]}": count for path, count in sorted(traffic.unknown.items())}
-    return judged(runs, left_out, None if keep is None else PairCommand()).model_copy(
+    found = judged(runs, left_out, None if keep is None else PairCommand())
+    model = options.price_model or runs[0].first.turn.call.model
+    return found.model_copy(
         update={
+            **priced(found.circumstances, model),
             "agent": sanitize(agent.name),
             "version": version,
             "skipped": skipped,
