@@ -75,7 +75,9 @@ class ProbeCommand(Command):
 
         asked = self.probed
         if asked.script is not None and asked.long:
-            raise KvtoolError(f"{flag('script')} and {flag('long')} exclude each other", hint="leave one of them out")
+            raise KvtoolError(
+                f"{flag('script')} and {flag('long')} exclude each other", hint="use a script with as many calls"
+            )
         replies = () if asked.script is None else load_script(asked.script)
         script = StubScript(replies, LONG_CALLS if asked.long else USUAL_CALLS, asked.fill)
         with self.showing.progress("runs") as progress:

@@ -49,7 +49,8 @@ class ProbedAgent:
     ] = None
     keep: Annotated[str | None, Option("Folder to keep the requests in; they contain prompts.", "FOLDER")] = None
     price_model: Annotated[
-        str | None, Option("Model whose prices losses cost; without it, the model that the agent asks for.", "MODEL")
+        str | None,
+        Option("Model that sets the price of losses; without it, the model that the agent asks for.", "MODEL"),
     ] = None
     script: Annotated[
         str | None,
