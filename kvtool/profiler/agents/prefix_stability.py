@@ -14,7 +14,7 @@ from kvtool.config.command_line import flag
 from kvtool.config.options.agent_options import ProbedAgent
 from kvtool.errors import KvtoolError
 from kvtool.profiler.agents.agent_commands import AgentCommand, command_of, is_tested, recipes, version_of
-from kvtool.profiler.agents.agent_run import SILENCE, AgentFolder, Ended, faketime_library, url_variables
+from kvtool.profiler.agents.agent_run import PROCESSES, SILENCE, AgentFolder, Ended, faketime_library, url_variables
 from kvtool.profiler.agents.circumstances import AGAIN, BASE, Circumstance, chosen
 from kvtool.profiler.agents.compared_runs import (
     AgentRequests,
@@ -41,6 +41,7 @@ _PROMPTS = (
 )
 """What the user says, turn by turn; later turns say the last one again, with its number."""
 _OPEN_NETWORK = "The agent's proxies lead to a closed port; a program that ignores them can reach other hosts."
+_NO_PROCESSES = "This system has no /proc, so a program that left the agent's process group may still run."
 _MOST_OF_TURN = 100
 """Requests of a command after which it is stopped: the script of the stub needs three."""
 
@@ -276,6 +277,8 @@ def _notes(runs: Sequence[AgentRequests], refused: int, agent: str, version: str
         notes.append(f"{plural(failed, 'command')} ended with an error.")
     if refused:
         notes.append(f"{plural(refused, 'request')} came after the limits of a probe.")
+    if not PROCESSES.is_dir():
+        notes.append(_NO_PROCESSES)
     recipe = recipes().get(agent)
     if recipe is not None and version is not None and not is_tested(version, recipe.tested):
         notes.append(f"The recipe was tried with versions {' to '.join(recipe.tested)}, not with {version}.")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
+from kvtool.profiler.agents import prefix_stability
 from kvtool.profiler.agents.own_script import load_script
 from kvtool.profiler.agents.stub_script import Reply
 from tests.profiler.agents.test_agent_probe import command, probe
@@ -69,3 +70,11 @@ def test_losses_have_the_price_of_the_model(capsys: pytest.CaptureFixture[str]) 
 def test_a_model_without_price_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["probe", "--agent", "no-such-agent", "--price-model", "no-such-model"]) == 2
     assert "no price is known" in capsys.readouterr().err
+
+
+def test_a_system_without_processes_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(prefix_stability, "PROCESSES", tmp_path / "none")
+    _, found = probe(capsys, command("chat"))
+    assert any("no /proc" in note for note in found["notes"])
