@@ -51,8 +51,8 @@ class AgentProbeOptions:
     """Options of a probe.
 
     `agent` is a recipe's name, or the command of the first turn; `resume` is that of later turns, `other` another version's. Their
-    paths count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in. Losses are
-    priced as those of `price_model`, else of the model that the agent asks for.
+    paths count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in. Losses
+    have the price of `price_model`, else of the model that the agent asks for.
     """
 
     agent: str
