@@ -10,7 +10,9 @@ import pytest
 
 from tests.conftest import Command
 
-RULES = "\n".join(f"- Rule {n}: answer part {n} of a question in at most {n + 3} lines of plain text." for n in range(100))
+RULES = "\n".join(
+    f"- Rule {n}: answer part {n} of a question in at most {n + 3} lines of plain text." for n in range(100)
+)
 MARK = {"cache_control": {"type": "ephemeral"}}
 
 
