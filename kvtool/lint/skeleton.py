@@ -80,7 +80,7 @@ class Repeat:
 
 Node = str | Hole | Choice | Repeat
 CONVERSATION = "the conversation"
-MARKED = "the block marked with `cache_control`"
+MARKED_BLOCK = "the block marked with `cache_control`"
 
 
 def leaves(nodes: Iterable[Node]) -> Iterator[str | Hole]:

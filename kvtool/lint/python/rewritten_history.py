@@ -22,7 +22,7 @@ from kvtool.lint.python.value_origins import TURNS, holds_turns
 from kvtool.lint.skeleton import Hole
 
 _MAY = re.compile(
-    r"\[\s*-\s*\w|\.pop(?:left)?\(|maxlen|\.shift\(\)|\.splice\(|slice\(\s*-|\btrim_?[mM]essages|enumerate\(|\.length\s*-|\bdel\s"
+    r"\[\s*:?\s*-\s*\w|len\([^()\n]{1,60}\)\s*-|\.pop(?:left)?\(|maxlen|\.shift\(\)|\.splice\(|slice\(\s*-|\btrim_?[mM]essages|enumerate\(|\.length\s*-|\bdel\s"
     r"|gather\(|Promise\.all"
 )
 """What a file has somewhere that does any of this."""
