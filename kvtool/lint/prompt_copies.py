@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.code_files import code_prompts
+from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text

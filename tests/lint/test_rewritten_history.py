@@ -36,7 +36,7 @@ def codes_of_typescript(body: str) -> list[tuple[str, str]]:
         ("return " + _SEND.format(messages="[{'role': 'system', 'content': system}, *messages[-LIMIT:]]"), "KV141"),
         ("recent = messages[len(messages) - 8:]\nreturn " + _SEND.format(messages="recent"), "KV141"),
         ("while len(messages) > 30:\n    messages.pop(0)\nreturn " + _SEND.format(messages="messages"), "KV141"),
-        ("del messages[1:3]\nreturn " + _SEND.format(messages="messages"), "KV141"),
+        ("if count(messages) >= 8000:\n    del messages[1:3]\nreturn " + _SEND.format(messages="messages"), "KV141"),
         (
             "if len(messages) > LIMIT:\n    messages = messages[-LIMIT:]\nreturn " + _SEND.format(messages="messages"),
             "KV141",
@@ -66,6 +66,8 @@ def test_found(body: str, code: str) -> None:
         "print(messages[-20:])\nreturn " + _SEND.format(messages="messages"),
         "if len(messages) > 40:\n    messages = messages[-20:]\nreturn " + _SEND.format(messages="messages"),
         "rows = [1, 2]\nrows.pop(0)\nreturn " + _SEND.format(messages="messages"),
+        "if messages[0]['role'] == 'system':\n    messages.pop(0)\nreturn " + _SEND.format(messages="messages"),
+        "system = messages.pop(0)\nreturn " + _SEND.format(messages="messages"),
         "messages.pop()\nreturn " + _SEND.format(messages="messages"),
         "text = str(messages[-20:])\nreturn " + _SEND.format(messages="[{'role': 'user', 'content': text}]"),
         "for m in messages:\n    m['content'] = m['content'].strip()\nreturn " + _SEND.format(messages="messages"),
@@ -87,7 +89,10 @@ def test_left_alone(body: str) -> None:
             ["KV141"],
         ),
         ("while (messages.length > 30) messages.shift();\nreturn " + _SEND_TS.format(messages="messages"), ["KV141"]),
-        ("messages.splice(1, 2);\nreturn " + _SEND_TS.format(messages="messages"), ["KV141"]),
+        (
+            "if (tokens(messages) > 8000) messages.splice(1, 2);\nreturn " + _SEND_TS.format(messages="messages"),
+            ["KV141"],
+        ),
         (
             "const kept = messages.map((m, i) => (i < messages.length - 6 ? { ...m, content: '' } : m));\nreturn "
             + _SEND_TS.format(messages="kept"),
@@ -110,7 +115,7 @@ def test_through_attributes_and_functions() -> None:
     """What is sent is followed through attributes, methods and functions of the file."""
     code = (
         _PYTHON + "class Chat:\n    def __init__(self):\n        self.history = []\n    def trim(self):\n"
-        "        self.history = self.history[-10:]\n    def ask(self, q):\n        self.history.append({'role': 'user', 'content': q})\n"
+        "        self.history = self.history[-10:]\n    def ask(self, q):\n        self.history.append(turn(q))\n"
         f"        return {_SEND.format(messages='recent(self.history)')}\n"
         "def recent(history):\n    return [m for m in history[-12:]]\n"
     )
@@ -136,9 +141,8 @@ def test_order_of_tools(body: str) -> None:
 
 def test_order_of_tools_in_typescript() -> None:
     """Tools that callbacks push when their server has answered; what else they push is no matter."""
-    load = "const NAME = [];\nawait Promise.all(servers.map(async (s) => {{ const found = await s.listTools(); NAME.push(...found); }}));\n"
+    load = "const NAME = [];\nawait Promise.all(servers.map(async (s) => { const found = await s.list(); NAME.push(...found); }));\n"
     send = "return client.chat.completions.create({ model: 'm', tools, messages });"
-    load = load.replace("{{", "{").replace("}}", "}")
     assert codes_of_typescript(load.replace("NAME", "tools") + send) == [("KV111", "warning")]
     assert codes_of_typescript(load.replace("NAME", "usedTools") + send) == []
     assert codes_of_typescript(

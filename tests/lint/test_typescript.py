@@ -42,15 +42,21 @@ _SENT = {
         "const build = () => {text};\nasync function ask(question) {{ const system = build(); return await {call}; }}",
     ),
     "by a method": (
-        "class Desk:\n    def build(self):\n        return {text}\n    def ask(self, question):\n        system = self.build()\n"
-        "        return {call}",
-        "class Desk {{\n  private build(): string {{ return {text}; }}\n  async ask(question: string) {{\n"
-        "    const system = this.build();\n    return {call};\n  }}\n}}",
+        """class Desk:
+    def build(self):
+        return {text}
+    def ask(self, question):
+        system = self.build()
+        return {call}""",
+        """class Desk {{
+  private build(): string {{ return {text}; }}
+  async ask(question: string) {{ const system = this.build(); return {call}; }}
+}}""",
     ),
 }
 _CALLS = (
-    "client.chat.completions.create(model='m', messages=[{'role': 'system', 'content': SYSTEM}, {'role': 'user', 'content': question}])",
-    "client.chat.completions.create({ model: 'm', messages: [{ role: 'system', content: SYSTEM }, { role: 'user', content: question }] })",
+    "client.chat.completions.create(messages=[{'role': 'system', 'content': SYSTEM}, {'role': 'user', 'content': question}])",
+    "client.chat.completions.create({ messages: [{ role: 'system', content: SYSTEM }, { role: 'user', content: question }] })",
 )
 _HEADS = (
     "import os, random, time, uuid\nfrom datetime import datetime\nfrom openai import OpenAI\nclient = OpenAI()\n",

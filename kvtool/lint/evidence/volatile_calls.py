@@ -134,9 +134,7 @@ def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
     method = name.rpartition(".")[2]
     what = f"`{name}()` without sorted()"
     minor = name in _FOLDERS or method in _OF_FOLDERS
-    return Hole(
-        spot, order_kind(items), what, certain=True, clock=method in _AS_DONE, order=True, minor=minor
-    )
+    return Hole(spot, order_kind(items), what, certain=True, clock=method in _AS_DONE, order=True, minor=minor)
 
 
 def of_unknown(order: Hole) -> Hole:
@@ -169,6 +167,20 @@ _ITEMS = "documents_reordered"
 
 CODES = frozenset(
     kind.code
-    for kind in (TIME, REQUEST_ID, USER, COUNTER, ENVIRONMENT, FLAG, RANDOM, HOST, TEMPLATE_CLOCK, JSON_KEYS, OTHER, WINDOW, CUT_SHORT)
+    for kind in (
+        TIME,
+        REQUEST_ID,
+        USER,
+        COUNTER,
+        ENVIRONMENT,
+        FLAG,
+        RANDOM,
+        HOST,
+        TEMPLATE_CLOCK,
+        JSON_KEYS,
+        OTHER,
+        WINDOW,
+        CUT_SHORT,
+    )
 ) | {order_kind(items).code for items in ("tool", "example", "document")}
 """Codes that can be seen without traffic."""

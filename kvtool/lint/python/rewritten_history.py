@@ -93,7 +93,9 @@ class RewrittenHistory:
         self._in_order_of_arrival(tools)
         return sorted(self._found.values(), key=lambda hole: (hole.spot.line, hole.spot.column))
 
-    def _follow(self, keywords: Collection[str], judge: Callable[[_Code, ast.expr, ast.expr | None], None]) -> set[_Key]:
+    def _follow(
+        self, keywords: Collection[str], judge: Callable[[_Code, ast.expr, ast.expr | None], None]
+    ) -> set[_Key]:
         """Return the names that lead to what calls send under keywords; `judge` gets each part of that."""
         followed: set[int] = set()
         names: set[_Key] = set()
@@ -150,7 +152,7 @@ class RewrittenHistory:
             code.returned.append((statement.value, guard))
         elif isinstance(statement, ast.Delete):
             for target in statement.targets:
-                if isinstance(target, ast.Subscript) and _is_front(target.slice) and _slides(guard, None):
+                if isinstance(target, ast.Subscript) and _is_front(target.slice) and _is_limit(guard):
                     code.drops.append((dotted(target.value), statement))
 
     def _make(self, code: _Code, name: str, value: _Guarded) -> None:
@@ -173,7 +175,7 @@ class RewrittenHistory:
             self._make(code, base, (node.args[-1], guard))
         first = node.args[0] if node.args else None
         front = method in _DROPS or (method in ("pop", "splice") and first is not None and _is_front(first))
-        if front and base and _slides(guard, None) and not (method == "splice" and len(node.args) != 2):
+        if front and base and _is_limit(guard) and not (method == "splice" and len(node.args) != 2):
             code.drops.append((base, node))
 
     def _loop(self, code: _Code, loop: ast.For | ast.AsyncFor) -> None:
@@ -195,7 +197,9 @@ class RewrittenHistory:
     def _is_old(code: _Code, test: ast.expr, number: str) -> bool:
         """Return whether a condition compares the number of a message with a distance from the end."""
         for one in ast.walk(test):
-            if not isinstance(one, ast.Compare) or number not in {dotted(side) for side in (one.left, *one.comparators)}:
+            if not isinstance(one, ast.Compare) or number not in {
+                dotted(side) for side in (one.left, *one.comparators)
+            }:
                 continue
             for side in (one.left, *one.comparators):
                 values = [side, *(value for value, _ in code.made.get(dotted(side), ()))]
@@ -263,7 +267,13 @@ class RewrittenHistory:
                 self._add(call.func, order_kind("tools"), "` in tasks that run side by side", order=True)
 
     def _add(
-        self, node: ast.expr | ast.stmt, kind: DifferenceKind, words: str = "`", *, minor: bool = False, order: bool = False
+        self,
+        node: ast.expr | ast.stmt,
+        kind: DifferenceKind,
+        words: str = "`",
+        *,
+        minor: bool = False,
+        order: bool = False,
     ) -> None:
         start, stop = self._source.span(node)
         written = " ".join(self._source.text[start:stop].split())
@@ -369,6 +379,12 @@ def _is_front(index: ast.expr) -> bool:
     if isinstance(index, ast.Slice):
         return index.upper is not None and _is_front(index.lower or ast.Constant(0)) and (_number(index.upper) or 1) > 0
     return _number(index) in (0, 1)
+
+
+def _is_limit(guard: ast.expr | None) -> bool:
+    """Return whether a condition is that something is too long: one that looks at a message takes out that message."""
+    compares = [one for one in ast.walk(guard) if isinstance(one, ast.Compare)] if guard is not None else []
+    return any(isinstance(operator, ast.Gt | ast.GtE | ast.Lt | ast.LtE) for one in compares for operator in one.ops)
 
 
 def _slides(guard: ast.expr | None, kept: ast.expr | None) -> bool:

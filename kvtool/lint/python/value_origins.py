@@ -104,7 +104,7 @@ class ValueOrigins(Names):
         return (*value, Items(((self.conversation(node, name),),)))
 
     def conversation(self, node: ast.expr, name: str) -> Hole:
-        """Return the hole of earlier messages: text after them is new in each request anyway, and text before them is before all."""
+        """Return the hole of earlier messages: text after them is new in each request anyway, text before them is before all."""
         return Hole(self.source.spot_of(node), OTHER, f"`{name}`", doubt="use", hidden=True, unseen=CONVERSATION)
 
     def sent_turns(self, node: ast.Call) -> Value:

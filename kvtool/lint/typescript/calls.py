@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from tree_sitter import Node
 
 from kvtool.lint.python.syntax import dotted
-from kvtool.lint.typescript.syntax import at, call, constant, field, first_named, key_of, known_name, method, named, text
+from kvtool.lint.typescript.syntax import (
+    at,
+    call,
+    constant,
+    field,
+    first_named,
+    key_of,
+    known_name,
+    method,
+    named,
+    text,
+)
 
 _METHODS = {
     "push": "append",
@@ -98,7 +109,9 @@ def known_call(written: str, arguments: list[ast.expr], given: Sequence[Node], n
     if written in _COPIES and arguments:
         return arguments[0]
     if written == "Promise.all" and arguments:
-        return call(known_name("asyncio.gather", written, node), [at(ast.Starred(arguments[0], ast.Load()), node)], node)
+        return call(
+            known_name("asyncio.gather", written, node), [at(ast.Starred(arguments[0], ast.Load()), node)], node
+        )
     if last in _FILES and arguments:
         return method(call(known_name("open", written, node), arguments[:1], node), "read", [], node)
     if written in _WRITES and arguments:

@@ -195,7 +195,12 @@ class Expressions(ABC):
             return known
         if isinstance(called, ast.Attribute) and not words and not own:
             return known_method(called.value, called.attr, positional, given, node)
-        if isinstance(called, ast.Attribute) and called.attr in ("toLocaleString", "toLocaleDateString", "push", "unshift"):
+        if isinstance(called, ast.Attribute) and called.attr in (
+            "toLocaleString",
+            "toLocaleDateString",
+            "push",
+            "unshift",
+        ):
             return known_method(called.value, called.attr, [self.expression(one) for one in given], given, node)
         return at(ast.Call(called, positional, words), node)
 

@@ -12,7 +12,6 @@ from kvtool.lint.typescript.syntax import (
     FUNCTIONS,
     at,
     bare,
-    call,
     constant,
     field,
     first_named,
@@ -237,7 +236,9 @@ class Statements(Expressions):
         for one in named(body) if body is not None else ():
             inside += self._member_of_class(one)
         bases = [self.expression(base) for base in _bases(node)]
-        made = ast.ClassDef(label or text(field(node, "name")) or "Default", bases, [], inside or [at(ast.Pass(), node)], [])
+        made = ast.ClassDef(
+            label or text(field(node, "name")) or "Default", bases, [], inside or [at(ast.Pass(), node)], []
+        )
         return [at(made, node)]
 
     def _member_of_class(self, node: Node) -> list[ast.stmt]:
