@@ -2,8 +2,8 @@
 
 A workload (.yaml with `groups:`) is run by itself; logs, traces and prompts are run together. Jinja and Mustache files, XML,
 Python, TypeScript and JavaScript files, text files with Jinja in them, and files in which frameworks keep prompts
-(`lint.formats.prompt_formats`) are templates. A text file (.txt, .md) that is alone is a template where it has `{name}` or `$name` placeholders; of several,
-such files are prompts that were sent, as braces and dollars are common in those.
+(`lint.formats.prompt_formats`) are templates. A text file (.txt, .md) that is alone is a template where it has `{name}` or `$name`
+placeholders; of several, such files are prompts that were sent, as braces and dollars are common in those.
 """
 
 from __future__ import annotations

@@ -32,8 +32,8 @@ class Hole:
 
     `certain`: a call that cannot give the same twice, not only a name. `clock`: a clock or a random id. `order`: its parts are the
     same, their order is not; with `clock` it is another each time, else in each process. `minor`: information, whatever follows it.
-    `leads`: the whole conversation follows it. `capped`: a warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: the place where its value is made, if
-    it is reported elsewhere. `hidden`: not reported, as it costs nothing more.
+    `leads`: the whole conversation follows it. `capped`: a warning at most. `elsewhere`: the prompt that it is put into is not
+    seen. `made`: the place where its value is made, if it is reported elsewhere. `hidden`: not reported, as it costs nothing more.
     `given`: callers of the function that puts it in give it. `unseen`: it varies less than what is before it, but its text is
     elsewhere: a conversation, a file, instructions; this names it.
     """

@@ -141,7 +141,7 @@ def test_order_of_tools(body: str) -> None:
 
 def test_order_of_tools_in_typescript() -> None:
     """Tools that callbacks push when their server has answered; what else they push is no matter."""
-    load = "const NAME = [];\nawait Promise.all(servers.map(async (s) => { const found = await s.list(); NAME.push(...found); }));\n"
+    load = "const NAME = [];\nawait Promise.all(servers.map(async (s) => { const t = await s.list(); NAME.push(...t); }));\n"
     send = "return client.chat.completions.create({ model: 'm', tools, messages });"
     assert codes_of_typescript(load.replace("NAME", "tools") + send) == [("KV111", "warning")]
     assert codes_of_typescript(load.replace("NAME", "usedTools") + send) == []
