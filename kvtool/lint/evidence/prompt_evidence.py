@@ -54,7 +54,7 @@ _ASKS_A_PERSON = re.compile(
 )
 _TEMPLATE = re.compile(r"(?:^|_)(?:templates?|tmpl|tpl)(?:_(?:text|str|string|zh|en|v?\d{1,3}))?$")
 _NO_MODEL = re.compile(
-    r"(?:^|_)(?:html|sql|css|js|page|mail|email|svg|xml|yaml|toml|latex|tex|readme|docker\w*|report|log|path|url|file\w*)(?:_|$)"
+    r"(?:^|_)(?:html|sql|css|js|page|mail|email|svg|xml|yaml|toml|md|latex|tex|readme|docker\w*|report|log|path|url|file\w*)(?:_|$)"
 )
 """What a template is filled for that no model reads."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
