@@ -21,12 +21,25 @@ from kvtool.lint.python.syntax import dotted
 from kvtool.lint.python.value_origins import TURNS, holds_turns
 from kvtool.lint.skeleton import Hole
 
-_MAY = re.compile(
-    r"\[\s*:?\s*-\s*\w|len\([^()\n]{1,60}\)\s*-|\.pop(?:left)?\(|maxlen|\.shift\(\)|\.splice\(|slice\(\s*-|\btrim_?[mM]essages|enumerate\(|\.length\s*-|\bdel\s"
-    r"|gather\(|Promise\.all"
+_CUTS = (".pop(0)", ".pop(1)", "popleft(", "maxlen=", ".shift()", ".splice(", "trim_messages", "trimMessages", " del ")
+_DISTANCES = ("[-", "[:-", "slice(-", "[len(", ".length -", ") - ")
+_OF_TURNS = re.compile(
+    r"(?:istory|ontext|onversation|hat|ranscript|ialogue|emory|hread|urns|essages)\s?"
+    r"(?:\[\s?:?\s?-|\[len\(|\.slice\(\s?-|\.length -|\) - )"
 )
-"""What a file has somewhere that does any of this."""
-_OF_TURNS = re.compile(r"[Mm]essages|[Hh]istory|contents|conversation")
+"""A distance from the end of what is named as a conversation."""
+
+
+def _may_rewrite(text: str) -> bool:
+    """Return whether a file has the words of any of this: most have none, and are read no further."""
+    if "essages" not in text and "istory" not in text:
+        return False
+    if any(mark in text for mark in _DISTANCES) and _OF_TURNS.search(text):
+        return True
+    beside = ("gather(" in text or "Promise.all" in text) and "ools." in text
+    return beside or any(mark in text for mark in _CUTS)
+
+
 _TOOLS = frozenset(("tools", "functions"))
 _ADDS = frozenset(("append", "extend", "insert", "appendleft"))
 _DROPS = frozenset(("popleft", "shift"))
@@ -80,8 +93,7 @@ class RewrittenHistory:
 
     def holes(self) -> list[Hole]:
         """Return what was found, by place; nothing where the file has none of the words that it takes."""
-        text = self._source.text
-        if not _OF_TURNS.search(text) or not _MAY.search(text):
+        if not _may_rewrite(self._source.text):
             return []
         self._read(self._source.tree, self._source.tree.body)
         messages = self._follow(TURNS, self._judge)
