@@ -11,7 +11,7 @@ from tree_sitter import Node
 from kvtool.lint.python.expressions import ROLES
 from kvtool.lint.python.syntax import dotted
 from kvtool.lint.typescript.calls import DEDENTS, argument_nodes, day_of, known_call, known_method, made, tag_of
-from kvtool.lint.typescript.syntax import (
+from kvtool.lint.typescript.translated_nodes import (
     FUNCTIONS,
     at,
     bare,
@@ -43,7 +43,7 @@ _CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
 _OWN = {"this": "self", "super": "super"}
 
 
-class Expressions(ABC):
+class JavaScriptExpressions(ABC):
     """Makes Python expressions of tree-sitter's nodes; functions with a body become statements before them."""
 
     def __init__(self) -> None:
