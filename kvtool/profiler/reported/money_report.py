@@ -73,7 +73,7 @@ def make_money_sections(
         )
     return MoneySections(
         reported=reported,
-        predicted=_predicted(book, side, result) if predicts else None,
+        predicted=_predicted(book, side, result) if predicts and side.predicted.requests else None,
         difference=dict(side.difference) if reported is not None and predicts else None,
         money=_money(book, side, marks, fixed, gpu, predicts=predicts),
         groups={name: _group_read(sides[True]) for name, sides in book.groups.items() if sides[True].reported.requests},
