@@ -364,7 +364,9 @@ def test_without_advice_nothing_is_said_to_be_saved(in_folder: Command) -> None:
     assert money["marks"] == []
 
 
-@given(st.lists(st.tuples(st.sampled_from(["gpt-4o", "gpt-4-turbo", "house-1"]), st.booleans()), min_size=2, max_size=12))
+@given(
+    st.lists(st.tuples(st.sampled_from(["gpt-4o", "gpt-4-turbo", "house-1"]), st.booleans()), min_size=2, max_size=12)
+)
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_hit_rate_whatever_part_is_priced_or_predicted(in_folder: Command, sent: list[tuple[str, bool]]) -> None:
     """Models with rules and a price, with a price alone, and with neither."""

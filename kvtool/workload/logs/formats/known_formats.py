@@ -115,6 +115,7 @@ _KNOWN = (
     _Known("turns", "multi-turn prompts", "datasets", "turns"),
     _Known("prompt", "prompt records", "apis.prompt_texts", "prompt,text_input,text,input,inputs"),
     _Known("answers", "OpenAI Chat Completions answers", "apis.chat_bodies", "object"),
+    _Known("usage-export", "usage exports of OpenAI, Anthropic and OpenRouter", "usage_exports", "billed_by"),
     _Known("usage", "usage without prompts", "servers.usage_records", "without_prompt"),
     _Known(
         SERVER_LINE,
