@@ -70,6 +70,7 @@ _KNOWN = (
     _Known("guidellm", "GuideLLM report", "evaluations.guidellm", "benchmarks"),
     _Known("gemini-cli", "Gemini CLI sessions", "agents.gemini_cli", "projectHash,$set,$rewindTo,$snapshot,content"),
     _Known("qwen-code", "Qwen Code sessions", "agents.qwen_code", "sessionId"),
+    _Known("pi", "Pi sessions", "agents.pi", "cwd,parentId"),
     _Known("opencode", "opencode sessions", "agents.opencode", "info"),
     _Known("goose", "Goose sessions", "agents.goose", "working_dir,created"),
     _Known("atif", "ATIF trajectories (Harbor, Terminal-Bench)", "agents.atif", "schema_version"),
