@@ -16,6 +16,7 @@ from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.diagnose.findings import Locate, in_their_files
 from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
@@ -389,7 +390,8 @@ class Profiler:
         block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
         if self._tried is None or self._tried.result is not result:
             again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
-            self._tried = Tried(result, again, partial(propose, block_size=block_size, hosted=self.plan.hosted))
+            proposed = partial(propose, block_size=block_size, hosted=self.plan.hosted, is_made_up=self._is_made_up)
+            self._tried = Tried(result, again, proposed)
             self._advised.clear()
         asked = frozenset(tiers), without, frozenset(silent)
         if asked not in self._advised:
@@ -406,6 +408,15 @@ class Profiler:
             )
             self._advised[asked] = advisor.advise()
         return self._advised[asked]
+
+    def _is_made_up(self, cause: SlotCause) -> bool:
+        """Return whether a cause is a variable whose values the workload file calls made up."""
+        source = workload_file(self.source)
+        if source is None or cause.slot.variable is None:
+            return False
+        from kvtool.workload.yaml.made_up_values import is_made_up
+
+        return is_made_up(source.document, cause.group, cause.slot.variable)
 
     def _lookahead(self, result: RunResult) -> Lookahead | None:
         """Return a part of a large log if the part represents all of it."""
