@@ -12,7 +12,6 @@ from functools import lru_cache
 
 from kvtool.accounting.caches.providers import RETENTIONS, Provider, find_provider
 from kvtool.accounting.hosted_models import hosted_model, maker_of, makers_names
-from kvtool.accounting.prices.price_table import price_table
 
 _HOUR, _DAY = 3600.0, 24 * 3600.0
 _OPENAI, _LATER, _CLAUDE, _GEMINI = (find_provider(name) for name in ("openai", "openai-5.6", "anthropic", "gemini"))
@@ -218,7 +217,11 @@ def _row(provider: str, name: str, day: date | None) -> DatedRule | None:
 
 def _priced_cache(model: str, provider: str | None, name: str, day: date | None) -> DatedRule | None:
     """Return the rule that a cheaper price of cached tokens implies: any prefix may be read. None without such a price."""
-    price = price_table().row(model, provider, day) if name else None
+    if not name:
+        return None
+    from kvtool.accounting.prices.price_table import price_table  # a log that names no API loads no prices
+
+    price = price_table().row(model, provider, day)
     if price is None or price.rates.read >= price.rates.input:
         return None
     note = "cached tokens have a price; the minimum and the time to live are not documented"
