@@ -79,6 +79,16 @@ def test_a_model_with_windows_is_followed_where_its_config_is_here(
     assert json.loads(capsys.readouterr().out)["agree"] == 12
 
 
+def test_a_real_server_with_windows_agrees_with_its_config(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = recording("gemma-rec")
+    assert run(["replay", "--recorded", str(folder)]) == 2
+    assert "400 blocks of 32 hold 2,105 tokens" in " ".join(capsys.readouterr().err.split())
+    config = folder.parent / "gemma3-config.json"
+    assert run(["replay", "--recorded", str(folder), "--model", str(config), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["agree"], document["reported_cached_tokens"], document["prompt_tokens"]) == (40, 4128, 21_911)
+
+
 def test_what_is_not_reported_stands_in_the_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = made_session()
     del session.rows[4]["response"]["usage"]["prompt_tokens_details"]
