@@ -89,6 +89,16 @@ def test_a_real_server_with_windows_agrees_with_its_config(capsys: pytest.Captur
     assert (document["agree"], document["reported_cached_tokens"], document["prompt_tokens"]) == (40, 4128, 21_911)
 
 
+def test_eight_at_once_agree_where_events_and_answers_show_who_came_when(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = recording("conc8-rec")
+    tokenizer = folder.parents[2] / "tokenizers/TinyLlama_v1.1.tokenizer.json"
+    assert run(["replay", "--recorded", str(folder), "-t", str(tokenizer), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["agree"], document["causes"]) == (100, [])
+    events = document["events"]
+    assert (events["agree"], events["recorded"], events["in_order"], events["by"]) == (254, 254, True, "hash")
+
+
 def test_what_is_not_reported_stands_in_the_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = made_session()
     del session.rows[4]["response"]["usage"]["prompt_tokens_details"]

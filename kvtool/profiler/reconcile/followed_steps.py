@@ -169,6 +169,7 @@ class StepFollower:
         answered = sorted((each.done, each.ask.number) for each in requests if each.done is not None)
         self._answered = [number for _, number in answered]
         self._dones = [moment for moment, _ in answered]
+        self._rank = {number: at for at, number in enumerate(self._answered)}
         self._before = {
             number: 0 if each.sent is None else bisect_left(self._dones, each.sent)
             for number, each in self.requests.items()
@@ -209,6 +210,8 @@ class StepFollower:
         bases: list[tuple[int, ...]] = [due, ()] if due and able else [()]
         if able and self.config.async_scheduling and not point.engine.busy:  # two steps are published as one
             bases[1:1] = [due[:count] for count in range(len(due) - 1, 0, -1)]
+        if pressing := self._pressing(point, due):
+            yield from (self._by_answer(base, pressing) for base in bases)
         yield from bases
         part = self._next_due(point)
         if part is not None:
@@ -221,6 +224,22 @@ class StepFollower:
                         yield came
                         if part is not None and part not in extra:
                             yield (*came, part)
+
+    def _pressing(self, point: _Point, due: tuple[int, ...]) -> list[int]:
+        """Return the requests that store nothing and had their answers before the step after this one, likely from this one."""
+        following = point.at + 1
+        if following >= len(self.moments):
+            return []
+        answered = self._answered[point.ahead : bisect_left(self._dones, self.moments[following] - self._clocks[1])]
+        return [each for each in answered if each not in due and self._is_quiet(point, each)]
+
+    def _by_answer(self, base: tuple[int, ...], extra: Sequence[int]) -> tuple[int, ...]:
+        """Return both together, each of `extra` before those that were answered later: a step answers in the order of admission."""
+        made = list(base)
+        for each in extra:
+            later = (at for at, other in enumerate(made) if self._rank[other] > self._rank[each])
+            made.insert(next(later, len(made)), each)
+        return tuple(made)
 
     def _next_due(self, point: _Point) -> int | None:
         """Return whose first event comes next after this step: of it less than a block may be computed now, as the step is full."""
@@ -267,7 +286,9 @@ class StepFollower:
         ahead = point.ahead
         while ahead < len(self._answered) and self._answered[ahead] in finished:
             ahead += 1
-        if made and bisect_left(self._dones, self.moments[point.at] - self._clocks[1]) > ahead:
+        # A step publishes its events before its answers: those that clients had before are of earlier steps.
+        before = ahead if self.config.async_scheduling else point.ahead
+        if made and bisect_left(self._dones, self.moments[point.at] - self._clocks[1]) > before:
             return None  # a client had an answer that is not finished here
         return _Point(
             engine, point.at + bool(made), 0 if made else point.silent + 1, arrived, finished, ahead, arrivals=came
