@@ -27,7 +27,7 @@ from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.measure.servers.kv_events.event_batches import ServedHash, StoredBlocks
-from kvtool.profiler.reconcile.event_trace import EventTrace
+from kvtool.profiler.reconcile.event_trace import EventTrace, named
 from kvtool.profiler.reconcile.twin import Ask, TwinRun, request_of
 
 MOST_WORK = 3_000_000
@@ -92,7 +92,9 @@ def steps_of(trace: EventTrace) -> ServedSteps | None:
     """Return None where events are missing or tell no tokens."""
     if trace.breaks or trace.problem or not trace.began_empty:
         return None
-    names: dict[ServedHash, BlockHash] = {}
+    names = _names_of(trace)
+    if names is None:
+        return None
     steps: list[StepEvents] = []
     of_event: list[int] = []
     begin = 0
@@ -108,20 +110,29 @@ def steps_of(trace: EventTrace) -> ServedSteps | None:
                 steps.append(_CLEARED)
             event = trace.events[place]
             of_event.append(len(steps))
-            if isinstance(event, StoredBlocks):
-                made = _named(event, names)
-                if made is None:
-                    return None
-                names.update(zip(event.block_hashes, made, strict=True))
-                found.append(("stored", made))
-                continue
             if any(each not in names for each in event.block_hashes):
                 return None
-            found += [("removed", (names[each],)) for each in event.block_hashes]
+            made = tuple(names[each] for each in event.block_hashes)
+            if isinstance(event, StoredBlocks):
+                found.append((named("stored", event.group_idx), made))
+            else:
+                found += [(named("removed", event.group_idx), (each,)) for each in made]
         steps.append(tuple(found))
         moments += [moment] * (len(steps) - len(moments))
         begin = end
     return ServedSteps(steps, moments, of_event)
+
+
+def _names_of(trace: EventTrace) -> dict[ServedHash, BlockHash] | None:
+    """Return the names of all blocks by the server's hashes; None where one tells no tokens. Groups have the same hashes."""
+    names: dict[ServedHash, BlockHash] = {}
+    for event in trace.events:
+        if isinstance(event, StoredBlocks) and trace.followed.takes(event):
+            made = _named(event, names)
+            if made is None:
+                return None
+            names.update(zip(event.block_hashes, made, strict=True))
+    return names
 
 
 def _named(event: StoredBlocks, names: Mapping[ServedHash, BlockHash]) -> tuple[BlockHash, ...] | None:
@@ -156,7 +167,7 @@ class StepFollower:
 
     def __init__(self, config: EngineConfig, served: ServedSteps, requests: Sequence[TrackedRequest]) -> None:
         steps = served.steps
-        removes = any(kind == "removed" for step in steps for kind, _ in step)
+        removes = any(kind.startswith("removed") for step in steps for kind, _ in step)
         self.config = replace(config, hash_algo="native", num_blocks=config.num_blocks if removes else None)
         self.steps = steps
         self.moments = served.moments
@@ -367,10 +378,10 @@ def _take_in(run: TwinRun, finished: Sequence[Request]) -> None:
 
 def _seen(events: Sequence[Event]) -> StepEvents:
     return tuple(
-        ("stored", each.block_hashes)
+        (named("stored", each.group), each.block_hashes)
         if isinstance(each, BlockStored)
         else ("cleared", ())
         if isinstance(each, AllBlocksCleared)
-        else ("removed", (each.block_hash,))
+        else (named("removed", each.group), (each.block_hash,))
         for each in events
     )

@@ -296,7 +296,6 @@ def followed(evidence: RunEvidence, twin: Twin) -> Followed | None:
     trace = observed.trace
     if (
         trace is None
-        or trace.several
         or twin.at_once == 1
         or evidence.traffic is not None
         or evidence.other_tokens
@@ -305,6 +304,9 @@ def followed(evidence: RunEvidence, twin: Twin) -> Followed | None:
         return None
     if len(evidence.sent) != len(evidence.answered) or observed.partial or observed.failed:
         return None
+    groups = twin.config.plan.groups if twin.config.plan is not None else ()
+    if any(group.block_size != twin.config.block_size for group in groups):
+        return None  # their blocks have other hashes
     served = steps_of(trace)
     if served is None:
         return None
