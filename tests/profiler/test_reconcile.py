@@ -6,12 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
+from kvtool.config.asked_run import RunOptions
+from kvtool.engine.config import EngineConfig
+from kvtool.profiler.opening import open_workload
+from kvtool.profiler.reconcile.twin import Ask, Twin
+from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.logs.logs import LogOptions
+from kvtool.workload.prompts_in_memory import MemorySource
 from tests.measure.servers.made_models import config_folder
 from tests.measure.servers.recordings import recording
 from tests.profiler.made_sessions import BLOCK, SECRET, MadeSession, made_session, prompts
@@ -97,6 +105,20 @@ def test_eight_at_once_agree_where_events_and_answers_show_who_came_when(capsys:
     assert (document["agree"], document["causes"]) == (100, [])
     events = document["events"]
     assert (events["agree"], events["recorded"], events["in_order"], events["by"]) == (254, 254, True, "hash")
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "priority"])
+def test_priorities_order_the_queue_of_a_server_that_schedules_by_them(policy: Any) -> None:
+    planned = open_workload(
+        RunOptions(inputs=["made"]), Tokenizers(offline=True), source=MemorySource(["x"], LogOptions())
+    )
+    config = EngineConfig(block_size=BLOCK, max_num_seqs=1, policy=policy)
+    asks = [
+        Ask(number, np.arange(start, start + 64, dtype=np.int32), priority=priority)
+        for number, start, priority in ((0, 900, -5), (1, 0, 5), (2, 0, -1))
+    ]
+    cached = Twin(config, planned.planned.plan.latency, at_once=3).run(asks).cached
+    assert (cached[1] > cached[2]) is (policy == "priority")
 
 
 def test_what_is_not_reported_stands_in_the_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
