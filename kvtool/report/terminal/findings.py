@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.finding_cost import cost_of
@@ -13,7 +14,7 @@ from kvtool.report.terminal.lines import shown_path
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle
 from kvtool.report.views.findings import finding_place
-from kvtool.results.finding import Finding
+from kvtool.results.finding import Finding, gain_basis
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import cell_width, fold, put, sanitize
 from kvtool.text.terminal.numbers import percent, plural
@@ -97,7 +98,9 @@ def _finding(
         text += f": {', '.join(new)}" if new else ""
         if rerun.group_alone is not None and abs(rerun.group_alone - rerun.group_after) >= _TOLD_ALONE:
             text += f"; this fix alone: {percent(rerun.group_alone)}"
-        text += " (estimate)" if finding.estimate else " (verified by re-running)" if says_verified else ""
+        basis = gain_basis(finding.warnings, estimate=finding.estimate)
+        text += " (estimate)" if finding.estimate else ""
+        text += " (verified by re-running)" if says_verified and basis == "verified" else ""
     for line in _folded(text, console.width):
         put(console, line)
     for warning in finding.warnings:
@@ -106,10 +109,10 @@ def _finding(
 
 
 def place_shown(finding: Finding, plain: bool, header: Sequence[str] = ()) -> str:
-    """Return the place of a finding as text that neither the terminal nor a CI log obeys; no path of the `header` for logs."""
+    """Return the place of a finding as text that neither the terminal nor a CI log obeys; no folder of what the `header` names."""
     at = finding.logged
     if finding.path in header and (at is not None or not finding.line):
-        return "" if at is None else sanitize(f"record {at.record:,}, {at.told}", ascii_only=plain)
+        return "" if at is None else sanitize(f"{PurePath(finding.path).name}:{at.record}, {at.told}", ascii_only=plain)
     return shown_path(finding_place(finding, joint="-" if plain else "·"), plain)
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.cli.commands.init.compose import FoundTemplates, left_out, rate_comment
 from kvtool.cli.commands.init.detect import FoundPrompts
 from kvtool.cli.commands.init.init_options import InitOptions
-from kvtool.cli.commands.init.made_up import MADE_UP
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
-from kvtool.config.loading import load_config
+from kvtool.config.loading import ConfigFile, load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
+from kvtool.lint.python.template_calls import TemplateCalls, template_calls
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.results.worst_loss import loss_sentence
@@ -27,6 +27,7 @@ from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.yaml.made_up_values import MADE_UP
 
 _MOST_CALLS = 4
 """Places named on one screen."""
@@ -83,26 +84,45 @@ def _line_of_table(project: Path) -> Place | None:
         return place or Place(str(project))
 
 
+def overwritten_config(target: Path) -> ConfigFile | None:
+    """Return the configuration that is about to be overwritten; None without one, or where it cannot be read."""
+    if target.name != NAME or not target.is_file():
+        return None
+    try:
+        return load_config(str(target))
+    except KvtoolError:
+        return None
+
+
 def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
-    hint = "kvtool finds templates (.j2), texts in a folder `prompts`, Python, YAML, logs (.jsonl) and workload files"
-    if found.python:
-        hint += f"; {_python(found)}"
+    hint = "kvtool finds templates (.j2), texts in a folder `prompts`, Python, TypeScript, YAML, logs (.jsonl) and workload files"
+    if found.code:
+        hint += f"; {_code(found)}"
     if found.notes:
         hint += "; " + "; ".join(found.notes)
     return KvtoolError(f"nothing to profile was found in `{folder}`", hint=hint)
 
 
-def _python(found: FoundPrompts) -> str:
-    """Return notes on calls in Python that make or send prompts."""
+def _code(found: FoundPrompts) -> str:
+    """Return notes on calls in code that make or send prompts."""
     named = [str(call) for call in found.calls[:_MOST_CALLS]]
-    named += [name for name in found.python if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
+    named += [name for name in found.code if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
     more = len(found.calls) - _MOST_CALLS
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
-    first = shlex.quote(found.python[0])
+    first = shlex.quote(found.code[0])
     return (
-        f"prompts in Python: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION`"
+        f"prompts in code: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION`"
         " runs a function. A log of your service shows which prompts are really sent."
     )
+
+
+def calls_in(folder: Path, names: Iterable[str]) -> dict[str, TemplateCalls]:
+    """Return what the calls in Python files say that render templates; a file that cannot be read says nothing."""
+    found: dict[str, TemplateCalls] = {}
+    for name in (name for name in names if name.endswith(".py")):
+        with suppress(KvtoolError):
+            template_calls(read_text(folder / name, shown=name), found)
+    return found
 
 
 def text_of(folder: Path, name: str, files: Mapping[str, str]) -> str:
@@ -195,6 +215,7 @@ def report_written(
     *,
     made_up: Collection[str],
     outside: bool,
+    lowered: Sequence[str],
 ) -> None:
     """Print the files that were found and written, or would be, and the next command."""
     console = command.showing.console()
@@ -213,8 +234,8 @@ def report_written(
         say(console, f'Values marked "{MADE_UP}" are guesses. Replace them.')
     for note in found.notes:
         say(console, f"note: {sanitize(note, ascii_only=plain)}", hang=2, style="yellow")
-    if found.python:
-        say(console, f"note: {sanitize(_python(found), ascii_only=plain)}", hang=2, style="yellow")
+    if found.code:
+        say(console, f"note: {sanitize(_code(found), ascii_only=plain)}", hang=2, style="yellow")
     put(console)
     for name in files:
         path = sanitize(os.path.normpath(os.path.join(folder, name)), ascii_only=plain)  # noqa: PTH118
@@ -225,6 +246,8 @@ def report_written(
         for line in (config if name == PYPROJECT else files[name]).splitlines():
             put(console, sanitize(line, ascii_only=plain))
         put(console)
+    for limit in lowered:
+        say(console, f"note: this lowers the limit of the {sanitize(limit, ascii_only=plain)}", hang=2, style="yellow")
     if command.dry_run:
         say(console, "Nothing was written. Run it without --dry-run to write these files.", indent=0)
         return
