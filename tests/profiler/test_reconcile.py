@@ -121,6 +121,21 @@ def test_priorities_order_the_queue_of_a_server_that_schedules_by_them(policy: A
     assert (cached[1] > cached[2]) is (policy == "priority")
 
 
+def test_a_server_with_drafts_fills_blocks_in_other_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = made_session()
+    session.rows[4]["response"]["usage"]["prompt_tokens_details"]["cached_tokens"] -= BLOCK
+    session.hits -= BLOCK
+    folder = session.write(tmp_path / "session")
+    assert set(named(replayed(folder, capsys)[0]).values()) == {"unexplained"}
+    drafts = {"method": "ngram", "num_speculative_tokens": 2}
+    (folder / "server_info.json").write_text(json.dumps({"vllm_config": {"speculative_config": drafts}}))
+    model = config_folder(tmp_path / "windows", layer_types=["full_attention"] * 6)
+    assert run(["replay", "--recorded", str(folder), "--model", model, "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (named(document), document["config"]["speculative_method"]) == ({"s4": "steps"}, "ngram")
+    assert "accepts drafts" in document["disagree"][0]["why"]
+
+
 def test_what_is_not_reported_stands_in_the_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = made_session()
     del session.rows[4]["response"]["usage"]["prompt_tokens_details"]
