@@ -42,6 +42,8 @@ def rules_fact(report: Report) -> str:
     """Name the rules of the cache, and the block size where they have one."""
     if report.config.get("rules_by_day"):
         return "providers' rules"
+    if (provider := report.config.get("provider")) is not None:
+        return f"{provider} rules"
     if report.config.get("rules_of"):
         return f"{report.config.get('rules')} rules"
     return f"{rules_name(report.config)} rules, block {report.kv_cache.block_size:,}"
