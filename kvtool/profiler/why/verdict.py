@@ -1,0 +1,184 @@
+"""Puts the causes of all sources into one verdict: each cause once, in the order of what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
+from kvtool.measure.servers.causes.counter_causes import cause, counter_causes
+from kvtool.measure.servers.causes.event_causes import event_causes
+from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
+from kvtool.measure.servers.metrics import metric_names as names
+from kvtool.measure.servers.metrics.watching import server_counts
+from kvtool.profiler.why.log_causes import FIRST_USES, log_causes, unexplained
+from kvtool.profiler.why.recorded_causes import recorded_causes
+from kvtool.results.documents.reconciliation import ReplayDocument
+from kvtool.results.documents.server_causes import Basis, ServerCause, WhyDocument, WhyServer
+from kvtool.results.documents.watched import ServerNow
+from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import percent, plural
+
+Verdict = Literal["cause", "possible", "healthy", "unknown"]
+RateSource = Literal["/metrics", "log", "answers"]
+_SURE: Sequence[Basis] = ("counted", "shown", "at most", "possible")
+
+
+def why_document(
+    evidence: ServerEvidence, *, span: str, report: Report | None = None, replay: ReplayDocument | None = None
+) -> WhyDocument:
+    """Return the verdict on servers, with that on a log or a recorded session of their requests."""
+    looked_up, hits, rate_source = _rate(evidence, report)
+    found = [*counter_causes(evidence), *event_causes(evidence)]
+    if replay is not None:
+        found += recorded_causes(replay, evidence.kind)
+    notes = [f"{server.source}: {server.trouble}" for server in evidence.servers if server.trouble]
+    if report is not None:
+        facts = [*found, *_other_traffic(evidence, report)]
+        of_log = list(log_causes(report, facts, evidence.kind))
+        if left := unexplained(report, of_log):
+            notes.append(f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each.")
+        found += of_log
+    counts = looked_up if looked_up else (None if report is None else report.totals.prompt_tokens)
+    causes = _ordered(_once(_sure_enough(found, evidence, report)), counts)
+    losses = evidence.losses
+    if losses is not None:
+        notes += losses.notes
+        if not losses.whole:
+            notes.append("KV events are missing from before kvtool listened, so the losses are too low.")
+    verdict, summary = _verdict(causes, counts, hits, evidence, report)
+    return WhyDocument(
+        span=span,
+        servers=[_server(server) for server in evidence.servers],
+        prompt_tokens=looked_up,
+        hit_tokens=hits,
+        hit_rate=None if not looked_up or hits is None else min(hits / looked_up, 1.0),
+        rate_source=rate_source,
+        predicted_hit_rate=None if report is None else report.totals.hit_rate,
+        first_use_tokens=_first_uses(evidence, report),
+        causes=causes,
+        verdict=verdict,
+        summary=summary,
+        next=[],
+        notes=notes,
+    )
+
+
+def _rate(
+    evidence: ServerEvidence, report: Report | None
+) -> tuple[int | None, int | None, RateSource | None]:
+    """Return prompt tokens, hits and who reports them: the counters, else the answers in a log."""
+    counted = evidence.counted
+    hits = counted.get(names.HITS)
+    if evidence.looked_up and hits is not None:
+        return evidence.looked_up, hits, "/metrics"
+    if evidence.looked_up and counted.get(names.QUERIES) == 0:
+        return evidence.looked_up, 0, "/metrics"
+    if report is not None and report.reported is not None:
+        return report.reported.prompt_tokens, report.reported.cached_tokens, "log"
+    return None, None, None
+
+
+def _other_traffic(evidence: ServerEvidence, report: Report) -> Iterable[ServerCause]:
+    """Yield that the servers had requests which are not in the log."""
+    counted = evidence.counted.get(names.REQUESTS)
+    if counted is not None and counted > report.totals.requests:
+        why = f"The servers counted {counted - report.totals.requests:,} requests that are not in the log."
+        yield cause("other traffic", "shown", None, why, evidence.kind)
+
+
+def _sure_enough(
+    found: Sequence[ServerCause], evidence: ServerEvidence, report: Report | None
+) -> Sequence[ServerCause]:
+    """Leave out what is only possible, where events or a log count what it would take."""
+    counts = report is not None or (evidence.losses is not None and evidence.losses.whole)
+    return [each for each in found if not counts or each.basis != "possible"]
+
+
+def _once(found: Sequence[ServerCause]) -> list[ServerCause]:
+    """Return each cause once: by the surest evidence, and of that by what takes most."""
+    best: dict[str, ServerCause] = {}
+    for each in found:
+        other = best.get(each.cause)
+        if other is None or _key(each) < _key(other):
+            best[each.cause] = each
+    return list(best.values())
+
+
+def _key(each: ServerCause) -> tuple[int, int]:
+    return _SURE.index(each.basis), -(each.tokens or 0)
+
+
+def _ordered(causes: Sequence[ServerCause], counts: int | None) -> list[ServerCause]:
+    """Order causes by what they take; what takes less than users notice goes."""
+    kept = [each for each in causes if each.tokens is None or _share(each.tokens, counts) >= THRESHOLDS.warning_share]
+    return sorted(kept, key=lambda each: _order(each, counts))
+
+
+def _order(each: ServerCause, counts: int | None) -> tuple[int, int]:
+    costly = each.basis == "counted" and _share(each.tokens or 0, counts) >= THRESHOLDS.error_share
+    return 0 if costly else 1 + _SURE.index(each.basis), -(each.tokens or 0)
+
+
+def _share(tokens: int, counts: int | None) -> float:
+    return tokens / counts if counts else 1.0
+
+
+def _verdict(
+    causes: Sequence[ServerCause],
+    counts: int | None,
+    hits: int | None,
+    evidence: ServerEvidence,
+    report: Report | None,
+) -> tuple[Verdict, str]:
+    """Return the verdict and its sentence."""
+    first = causes[0] if causes else None
+    if first is not None and first.basis != "possible":
+        costly = first.basis == "shown" or _share(first.tokens or 0, counts) >= THRESHOLDS.error_share
+        if costly:
+            return "cause", _headline(first, counts)
+        return "healthy", "No cause takes more than 5% of the prompt tokens."
+    if first is not None:
+        return "possible", f"Possible cause: {first.cause}. The counters alone do not prove it."
+    if counts and (report is not None or (evidence.losses is not None and evidence.losses.whole)):
+        return "healthy", "Nothing to change: all other tokens are first uses."
+    if not counts:
+        return "unknown", "Unknown: no server or log reports prompt tokens of this span."
+    if hits is not None and hits / counts >= 1 - THRESHOLDS.error_share:
+        return "healthy", "Nothing to change: almost every token hits."
+    return "unknown", "Unknown: the counters show no cause. KV events or a log of the requests would."
+
+
+def _headline(first: ServerCause, counts: int | None) -> str:
+    name = f"{first.cause[:1].upper()}{first.cause[1:]}"
+    if first.tokens is None or not counts:
+        return f"{name}: {first.why}"
+    most = "at most " if first.basis == "at most" else ""
+    return f"{name} takes {most}{percent(min(first.tokens / counts, 1.0))} of the prompt tokens."
+
+
+def _first_uses(evidence: ServerEvidence, report: Report | None) -> int | None:
+    if report is not None:
+        return sum(report.fates.get(fate, 0) for fate in FIRST_USES)
+    return None if evidence.losses is None else evidence.losses.tokens["first_use"]
+
+
+def _server(server: AskedServer) -> WhyServer:
+    facts, after = server.facts, server.after
+    return WhyServer(
+        source=server.source,
+        server=server.kind,
+        version=None if facts is None else facts.version,
+        model=None if facts is None else facts.model,
+        engines=server.engines,
+        window=None if after is None else server_counts(server.counted),
+        now=None
+        if after is None
+        else ServerNow(
+            kv_cache_usage=after.gauge(names.USAGE),
+            running=after.gauge(names.RUNNING),
+            waiting=after.gauge(names.WAITING),
+            hit_rate=after.gauge(names.HIT_RATE),
+        ),
+        trouble=server.trouble,
+    )
