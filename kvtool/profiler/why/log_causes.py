@@ -69,8 +69,14 @@ _SERVER_CAUSES: Sequence[CauseName] = ("several servers", "restart", "cache rese
 """What makes a server report less than its rules predict, in the order in which it is believed."""
 
 
-def log_causes(report: Report, found: Sequence[ServerCause], kind: str | None) -> Iterator[ServerCause]:
-    """Yield the causes of a log. `found` is what the servers themselves showed; `kind` is their kind."""
+def log_causes(
+    report: Report, found: Sequence[ServerCause], kind: str | None, *, caching: bool | None, missed: int = 0
+) -> Iterator[ServerCause]:
+    """Yield the causes of a log. `found` is what the servers themselves showed; `kind` is their kind.
+
+    `caching`: whether they say that their cache is on; None if they do not say it. `missed`: tokens that their counters hit less
+    than predicted, where the log has no usage.
+    """
     tokens: Counter[CauseName] = Counter()
     for fate, count in report.fates.items():
         if (name := _OF_FATE.get(fate)) is not None:
@@ -78,13 +84,22 @@ def log_causes(report: Report, found: Sequence[ServerCause], kind: str | None) -
     for name, count in tokens.items():
         if count:
             yield _detailed(report, name, count, kind)
-    difference = report.difference or {}
+    difference = Counter(report.difference or {"not_explained": missed})
+    if caching and difference["caching_off"]:  # nothing was read, and not for this reason
+        difference[_read_nothing(report)] += difference.pop("caching_off")
     for what, name in _OF_DIFFERENCE.items():
         if count := difference.get(what, 0):
             why = _DIFFERS[name].format(plural(count, "token"))
             yield cause(name, "counted", count, why, kind, "log")
     if count := sum(difference.get(what, 0) for what in _OPEN):
         yield from _open(count, difference, found, kind)
+
+
+def _read_nothing(report: Report) -> str:
+    """Return why a cache that is on read nothing: where the server counts other tokens, its prompts begin in another way."""
+    reported, totals = report.reported, report.totals
+    same = reported is None or reported.requests != totals.requests or reported.prompt_tokens == totals.prompt_tokens
+    return "not_explained" if same else "other_tokens"
 
 
 def _open(

@@ -34,16 +34,20 @@ def log_report(
     offline: bool,
     progress: Progress,
 ) -> Report:
-    """Return the profile of a log by the rules and with the settings of the servers, each with its own cache."""
+    """Return the profile of a log by the rules and with the settings of the servers.
+
+    Several caches count as one of their size: what they hit less is lost to the routing.
+    """
     first = evidence.servers[0]
     said: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if (rules := _RULES.get(evidence.kind or "")) is not None:
         said["rules"] = rules
     options = replace(made(RunOptions, inputs=tuple(logs), **said), reading=reading)
-    if evidence.caches > 1:
-        options = replace(options, caching=replace(options.caching, replicas=evidence.caches))
     if first.facts is not None and rules is None:
         options = as_server(options, first.facts, first.source)
+        blocks = options.serving.num_gpu_blocks
+        if blocks is not None and evidence.caches > 1:
+            options = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks * evidence.caches))
     options.check()
     opened = open_workload(options, Tokenizers(offline=offline), keep_going=True)
     profiler = opened.profiler(ReportOptions(edits="none"), progress)

@@ -11,6 +11,7 @@ from kvtool.measure.servers.causes.event_causes import event_causes
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
 from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.watching import server_counts
+from kvtool.measure.servers.server_values import truth_at
 from kvtool.profiler.why.log_causes import FIRST_USES, log_causes, unexplained
 from kvtool.profiler.why.recorded_causes import recorded_causes
 from kvtool.results.documents.reconciliation import ReplayDocument
@@ -35,7 +36,8 @@ def why_document(
     notes = [f"{server.source}: {server.trouble}" for server in evidence.servers if server.trouble]
     if report is not None:
         facts = [*found, *_other_traffic(evidence, report)]
-        of_log = list(log_causes(report, facts, evidence.kind))
+        caching, missed = _caching(evidence), _missed(evidence, report)
+        of_log = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed))
         if left := unexplained(report, of_log):
             notes.append(f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each.")
         found += of_log
@@ -77,6 +79,20 @@ def _rate(
     if report is not None and report.reported is not None:
         return report.reported.prompt_tokens, report.reported.cached_tokens, "log"
     return None, None, None
+
+
+def _caching(evidence: ServerEvidence) -> bool | None:
+    said = {truth_at(server.labels, "enable_prefix_caching") for server in evidence.servers}
+    return said.pop() if len(said) == 1 else None
+
+
+def _missed(evidence: ServerEvidence, report: Report) -> int:
+    """Return the tokens that the counters hit less than predicted, where they count the requests of the log and no other."""
+    counted = evidence.counted
+    hits = counted.get(names.HITS)
+    if hits is None or counted.get(names.REQUESTS) != report.totals.requests:
+        return 0
+    return max(report.totals.hit_tokens - hits, 0)
 
 
 def _other_traffic(evidence: ServerEvidence, report: Report) -> Iterable[ServerCause]:

@@ -24,6 +24,7 @@ from typing import Literal
 from kvtool.accounting.quantiles import quantiles
 from kvtool.measure.servers.causes.repeated_text import RepeatedText
 from kvtool.measure.servers.kv_events.event_batches import (
+    FULL_KINDS,
     MEDIUM,
     ClearedBlocks,
     EventBatch,
@@ -52,8 +53,6 @@ MOST_BLOCKS = 500_000
 """Blocks that are remembered of all caches together."""
 MOST_CACHES = 256
 """Servers and ranks that are followed."""
-_FULL = (None, "full_attention", "mla_attention")
-"""Kinds of layers that keep every block: what they store again shows what was computed again."""
 _ROOT = BlockName(b"")
 
 
@@ -193,7 +192,7 @@ class _Cache:
             return
         group = event.group_idx or 0
         self.groups.add(group)
-        if self._group is None and isinstance(event, StoredBlocks) and event.kv_cache_spec_kind in _FULL:
+        if self._group is None and isinstance(event, StoredBlocks) and event.kv_cache_spec_kind in FULL_KINDS:
             self._group = group
         if group != self._group:
             return
