@@ -28,7 +28,9 @@ class WhyCommand(Command):
     the prompt. Several URLs are replicas. KVTOOL_API_KEY is the key of the servers.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("URLs of servers or /metrics files, and logs of requests", "[URL|LOG]")] = ()
+    inputs: Annotated[
+        tuple[str, ...], Argument("URLs of servers or /metrics files, and logs of requests", "[URL|LOG]")
+    ] = ()
     asking: WhyOptions
     predicting: Annotated[Predicting, only("model")]
     rendering: Rendering
@@ -65,13 +67,16 @@ class WhyCommand(Command):
         asking = self.asking
         if bool(servers) == bool(asking.recorded):
             raise KvtoolError(
-                "why takes a server or a recording", hint="kvtool why http://localhost:8000, or kvtool why --recorded DIR"
+                "why takes a server or a recording",
+                hint="kvtool why http://localhost:8000, or kvtool why --recorded DIR",
             )
         if asking.recorded and (asking.kv_events or asking.span):
             flag = "--kv-events" if asking.kv_events else "--for"
             raise KvtoolError(f"{flag} is about a running server, and --recorded asks none", hint="leave it out")
         if len(asking.kv_events) > len(servers) and servers:
-            raise KvtoolError("--kv-events is given more often than servers", hint="give one endpoint per server, in order")
+            raise KvtoolError(
+                "--kv-events is given more often than servers", hint="give one endpoint per server, in order"
+            )
         if servers and self.showing.offline and any("://" in each for each in servers):
             raise KvtoolError("--offline forbids the network, and a server is reached by it")
 

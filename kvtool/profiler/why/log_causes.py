@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kvtool.measure.servers.causes.changes import change_of
 from kvtool.measure.servers.causes.counter_causes import cause
-from kvtool.results.documents.server_causes import CauseName, ServerCause
+from kvtool.results.documents.server_cause import CauseName, ServerCause
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural

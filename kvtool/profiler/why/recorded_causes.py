@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from kvtool.measure.servers.causes.counter_causes import cause
 from kvtool.results.documents.reconciliation import ReplayCause, ReplayDocument
-from kvtool.results.documents.server_causes import CauseName, ServerCause
+from kvtool.results.documents.server_cause import CauseName, ServerCause
 from kvtool.text.terminal.numbers import plural
 
 _CAUSES: Mapping[ReplayCause, CauseName] = {

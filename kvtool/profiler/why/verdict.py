@@ -13,16 +13,17 @@ from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.watching import server_counts
 from kvtool.measure.servers.server_values import truth_at
 from kvtool.profiler.why.log_causes import FIRST_USES, log_causes, unexplained
+from kvtool.profiler.why.ordered_causes import is_whole, ordered, share_of
 from kvtool.profiler.why.recorded_causes import recorded_causes
 from kvtool.results.documents.reconciliation import ReplayDocument
-from kvtool.results.documents.server_causes import Basis, ServerCause, WhyDocument, WhyServer
+from kvtool.results.documents.server_cause import ServerCause
 from kvtool.results.documents.watched import ServerNow
+from kvtool.results.documents.why_document import WhyDocument, WhyServer
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
 Verdict = Literal["cause", "possible", "healthy", "unknown"]
 RateSource = Literal["/metrics", "log", "answers"]
-_SURE: Sequence[Basis] = ("counted", "shown", "at most", "possible")
 
 
 def why_document(
@@ -39,10 +40,12 @@ def why_document(
         caching, missed = _caching(evidence), _missed(evidence, report)
         of_log = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed))
         if left := unexplained(report, of_log):
-            notes.append(f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each.")
+            notes.append(
+                f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each."
+            )
         found += of_log
-    counts = looked_up if looked_up else (None if report is None else report.totals.prompt_tokens)
-    causes = _ordered(_once(_sure_enough(found, evidence, report)), counts)
+    counts = looked_up or (None if report is None else report.totals.prompt_tokens)
+    causes = ordered(found, counts, proven=report is not None or is_whole(evidence))
     losses = evidence.losses
     if losses is not None:
         notes += losses.notes
@@ -66,18 +69,14 @@ def why_document(
     )
 
 
-def _rate(
-    evidence: ServerEvidence, report: Report | None
-) -> tuple[int | None, int | None, RateSource | None]:
-    """Return prompt tokens, hits and who reports them: the counters, else the answers in a log."""
-    counted = evidence.counted
-    hits = counted.get(names.HITS)
-    if evidence.looked_up and hits is not None:
-        return evidence.looked_up, hits, "/metrics"
-    if evidence.looked_up and counted.get(names.QUERIES) == 0:
-        return evidence.looked_up, 0, "/metrics"
+def _rate(evidence: ServerEvidence, report: Report | None) -> tuple[int | None, int | None, RateSource | None]:
+    """Return prompt tokens, hits and who reports them: the answers in a log, else the counters."""
     if report is not None and report.reported is not None:
         return report.reported.prompt_tokens, report.reported.cached_tokens, "log"
+    counted, looked_up = evidence.counted, evidence.looked_up
+    hits = 0 if counted.get(names.QUERIES) == 0 else counted.get(names.HITS)
+    if looked_up and hits is not None:
+        return looked_up, hits, "/metrics"
     return None, None, None
 
 
@@ -103,43 +102,6 @@ def _other_traffic(evidence: ServerEvidence, report: Report) -> Iterable[ServerC
         yield cause("other traffic", "shown", None, why, evidence.kind)
 
 
-def _sure_enough(
-    found: Sequence[ServerCause], evidence: ServerEvidence, report: Report | None
-) -> Sequence[ServerCause]:
-    """Leave out what is only possible, where events or a log count what it would take."""
-    counts = report is not None or (evidence.losses is not None and evidence.losses.whole)
-    return [each for each in found if not counts or each.basis != "possible"]
-
-
-def _once(found: Sequence[ServerCause]) -> list[ServerCause]:
-    """Return each cause once: by the surest evidence, and of that by what takes most."""
-    best: dict[str, ServerCause] = {}
-    for each in found:
-        other = best.get(each.cause)
-        if other is None or _key(each) < _key(other):
-            best[each.cause] = each
-    return list(best.values())
-
-
-def _key(each: ServerCause) -> tuple[int, int]:
-    return _SURE.index(each.basis), -(each.tokens or 0)
-
-
-def _ordered(causes: Sequence[ServerCause], counts: int | None) -> list[ServerCause]:
-    """Order causes by what they take; what takes less than users notice goes."""
-    kept = [each for each in causes if each.tokens is None or _share(each.tokens, counts) >= THRESHOLDS.warning_share]
-    return sorted(kept, key=lambda each: _order(each, counts))
-
-
-def _order(each: ServerCause, counts: int | None) -> tuple[int, int]:
-    costly = each.basis == "counted" and _share(each.tokens or 0, counts) >= THRESHOLDS.error_share
-    return 0 if costly else 1 + _SURE.index(each.basis), -(each.tokens or 0)
-
-
-def _share(tokens: int, counts: int | None) -> float:
-    return tokens / counts if counts else 1.0
-
-
 def _verdict(
     causes: Sequence[ServerCause],
     counts: int | None,
@@ -150,13 +112,13 @@ def _verdict(
     """Return the verdict and its sentence."""
     first = causes[0] if causes else None
     if first is not None and first.basis != "possible":
-        costly = first.basis == "shown" or _share(first.tokens or 0, counts) >= THRESHOLDS.error_share
+        costly = first.basis == "shown" or share_of(first.tokens or 0, counts) >= THRESHOLDS.error_share
         if costly:
             return "cause", _headline(first, counts)
         return "healthy", "No cause takes more than 5% of the prompt tokens."
     if first is not None:
         return "possible", f"Possible cause: {first.cause}. The counters alone do not prove it."
-    if counts and (report is not None or (evidence.losses is not None and evidence.losses.whole)):
+    if counts and (report is not None or is_whole(evidence)):
         return "healthy", "Nothing to change: all other tokens are first uses."
     if not counts:
         return "unknown", "Unknown: no server or log reports prompt tokens of this span."
@@ -166,11 +128,10 @@ def _verdict(
 
 
 def _headline(first: ServerCause, counts: int | None) -> str:
-    name = f"{first.cause[:1].upper()}{first.cause[1:]}"
     if first.tokens is None or not counts:
-        return f"{name}: {first.why}"
-    most = "at most " if first.basis == "at most" else ""
-    return f"{name} takes {most}{percent(min(first.tokens / counts, 1.0))} of the prompt tokens."
+        return f"{first.cause[:1].upper()}{first.cause[1:]}. {first.why}"
+    most = "At most " if first.basis == "at most" else ""
+    return f"{most}{percent(min(first.tokens / counts, 1.0))} of the prompt tokens are lost to {first.cause}."
 
 
 def _first_uses(evidence: ServerEvidence, report: Report | None) -> int | None:

@@ -89,7 +89,9 @@ class EngineServer:
             max_num_batched_tokens=2048,
             plan=self.plan,
         )
-        latency = open_workload(RunOptions(inputs=["x"]), Tokenizers(offline=True), source=MemorySource([{"prompt": "x"}], LogOptions()))
+        latency = open_workload(
+            RunOptions(inputs=["x"]), Tokenizers(offline=True), source=MemorySource([{"prompt": "x"}], LogOptions())
+        )
         self._engine = Engine(config, DryRunner(), VirtualClock(latency.planned.plan.latency), record_events=True)
         self.queries = self.hits = self.prompt = self.requests = self.preemptions = 0
         self.sizes: list[int] = []

@@ -32,10 +32,24 @@ _MODEL = {
 _TEMPLATE = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n{% endfor %}[assistant] "
 
 
-def toy_model(folder: Path) -> Path:
+_WINDOWED = {
+    **_MODEL,
+    "architectures": ["Gemma3ForCausalLM"],
+    "model_type": "gemma3_text",
+    "head_dim": 32,
+    "num_hidden_layers": 6,
+    "sliding_window": 128,
+    "layer_types": [*["sliding_attention"] * 5, "full_attention"],
+    "query_pre_attn_scalar": 32,
+    "tie_word_embeddings": True,
+}
+"""Five of six layers have a window, as in Gemma 3."""
+
+
+def toy_model(folder: Path, *, windowed: bool = False) -> Path:
     """Random weights (vLLM draws them), bytes as tokens."""
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(_MODEL))
+    (folder / "config.json").write_text(json.dumps(_WINDOWED if windowed else _MODEL))
     (folder / "tokenizer.json").write_text(byte_tokenizer_json())
     told = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": _TEMPLATE}
     (folder / "tokenizer_config.json").write_text(json.dumps(told))
@@ -49,8 +63,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def real_vllm(model: Path) -> Iterator[str]:
-    """Its URL; it is up when the block begins, and ends with it."""
+def real_vllm(model: Path, *switches: str) -> Iterator[str]:
+    """Its URL; it is up when the block begins, and ends with it. Later switches replace earlier ones."""
     port, events, replay = _free_port(), _free_port(), _free_port()
     publish = {
         "enable_kv_cache_events": True,
@@ -64,6 +78,7 @@ def real_vllm(model: Path) -> Iterator[str]:
         *("--num-gpu-blocks-override", str(BLOCKS), "--enforce-eager", "--enable-prompt-tokens-details"),
         *("--load-format", "dummy", "--host", "127.0.0.1", "--port", str(port)),
         *("--kv-events-config", json.dumps(publish)),
+        *switches,
     ]
     settings = {
         "VLLM_CPU_KVCACHE_SPACE": "1",

@@ -56,7 +56,7 @@ def ask_servers(sources: Sequence[str], *, seconds: float | None, kv_events: Seq
         losses = None
         if listeners:
             losses = EventLosses()
-            _listen(listeners, losses, seconds or 0.0)
+            _listen(listeners, losses, seconds)
         elif seconds:
             time.sleep(seconds)
         if seconds:
@@ -108,12 +108,19 @@ def _checked(server: AskedServer) -> AskedServer:
     return replace(server, after=None, trouble=_OTHER)
 
 
-def _listen(listeners: Sequence[EventSubscriber], losses: EventLosses, seconds: float) -> None:
-    """Take the events of all servers in, in the order of their clocks; at first those that the servers still have."""
-    until = time.monotonic() + seconds
+def _listen(listeners: Sequence[EventSubscriber], losses: EventLosses, seconds: float | None) -> None:
+    """Take the events of all servers in, in the order of their clocks.
+
+    First come those that the servers still have from before. With a span, they only show what the caches hold.
+    """
+    until = time.monotonic() + (seconds or 0.0)
+    begun = seconds is None
     while True:
         heard = [(number, batch) for number, each in enumerate(listeners) for batch in each.batches(_SLICE)]
         _take_in_order(heard, losses)
+        if not begun:
+            losses.begin_span()
+            begun = True
         if time.monotonic() >= until:
             return
 
@@ -137,7 +144,9 @@ def read_recordings(folders: Sequence[str]) -> ServerEvidence:
 
 def _recorded(folder: str) -> AskedServer:
     if not Path(folder).is_dir():
-        raise KvtoolError(f"{folder}: not a folder", hint="pass a folder of kvtool replay --record, or of saved /metrics")
+        raise KvtoolError(
+            f"{folder}: not a folder", hint="pass a folder of kvtool replay --record, or of saved /metrics"
+        )
     facts = _facts(folder)
     scrapes = list(_scrapes(folder))
     if facts is None and not scrapes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kvtool.results.documents.server_causes import CauseName
+from kvtool.results.documents.server_cause import CauseName
 
 _ANY: Mapping[CauseName, str] = {
     "caching off": "Switch the prefix cache of the server on.",

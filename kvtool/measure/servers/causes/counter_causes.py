@@ -8,7 +8,7 @@ from kvtool.measure.servers.causes.changes import change_of
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
 from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.server_values import number_at, text_at, truth_at, value_at
-from kvtool.results.documents.server_causes import Basis, CauseName, ServerCause
+from kvtool.results.documents.server_cause import Basis, CauseName, ServerCause
 from kvtool.text.terminal.numbers import plural
 
 
@@ -39,7 +39,9 @@ def counter_causes(evidence: ServerEvidence) -> Iterator[ServerCause]:
 
 def _several(server: AskedServer) -> Iterator[ServerCause]:
     if server.counted.broken == "several servers":
-        why = f"The counters at {server.source} are not those of one server: several servers or versions share this URL."
+        why = (
+            f"The counters at {server.source} are not those of one server: several servers or versions share this URL."
+        )
         yield cause("several servers", "shown", None, why, server.kind)
 
 
@@ -127,7 +129,9 @@ def _possible(evidence: ServerEvidence) -> Iterator[ServerCause]:
     if not computed:
         return
     if evidence.caches > 1:
-        why = f"{plural(evidence.caches, 'cache')} share the requests. The counters do not show which one a prefix is in."
+        why = (
+            f"{plural(evidence.caches, 'cache')} share the requests. The counters do not show which one a prefix is in."
+        )
         yield cause("routing", "possible", computed, why, evidence.kind)
     for server in evidence.servers:
         yield from _model_groups(server, computed)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from kvtool.measure.servers.causes.counter_causes import cause
 from kvtool.measure.servers.causes.event_losses import Loss, LossSums
 from kvtool.measure.servers.causes.server_evidence import ServerEvidence
 from kvtool.measure.servers.server_values import number_at
-from kvtool.results.documents.server_causes import CauseName, ServerCause
+from kvtool.results.documents.server_cause import CauseName, ServerCause
 from kvtool.text.terminal.numbers import plural
 
 _SOURCE = "KV events"
@@ -21,6 +21,15 @@ _CAUSES: dict[Loss, tuple[CauseName, str]] = {
     "restart": ("restart", "{} were lost when the server restarted."),
     "routing": ("routing", "{} were computed again while another engine or server had them."),
 }
+
+
+CAUSES_OF_LOSSES: Mapping[Loss, CauseName] = {
+    **{loss: name for loss, (name, _) in _CAUSES.items()},
+    "capacity": "capacity",
+    "recomputed": "request fields",
+    "repeated": "prompts",
+}
+"""The cause of each loss; last blocks and first uses have none."""
 
 
 def event_causes(evidence: ServerEvidence) -> Iterator[ServerCause]:

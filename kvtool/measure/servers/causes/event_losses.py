@@ -117,6 +117,14 @@ class EventLosses:
             cache = self._caches[server, batch.rank] = _Cache(self)
         cache.add(batch)
 
+    def begin_span(self) -> None:
+        """Forget what was counted, and keep what the caches hold: the span begins now."""
+        self.tokens.clear()
+        self.distances.clear()
+        self.repeated.forget_differences()
+        for cache in self._caches.values():
+            cache.cleared = cache.restarts = cache.gaps = 0
+
     def remember(self, content: BlockName) -> None:
         """Remember that a block was computed; the oldest ones are forgotten."""
         self.seen[content] = None
@@ -310,7 +318,7 @@ class _Cache:
 
 
 def _pictures(event: StoredBlocks) -> list[Keys]:
-    """Return what the keys of blocks say of their content: pictures, whose tokens are all the same. Salts and adapters are texts."""
+    """Return what the keys of blocks say of their content: pictures, whose tokens are equal. Salts and adapters are texts."""
     keys = event.extra_keys or ()
     return [None if key is None else tuple(part for part in key if not isinstance(part, str)) or None for key in keys]
 

@@ -30,6 +30,10 @@ class RepeatedText:
         """Return the token, from 1, at which prompts diverge before most of the repeated text."""
         return self._differences.most_common(1)[0][0] if self._differences else None
 
+    def forget_differences(self) -> None:
+        """Forget the places of differences, and keep the text."""
+        self._differences.clear()
+
     def take(self, tokens: Sequence[int], size: int, place: int, parent: BlockName | None) -> int:
         """Return how many of these tokens occurred before, and remember them.
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.lines import put_head, put_next
-from kvtool.results.documents.server_causes import ServerCause, WhyDocument
-from kvtool.text.terminal.console import ascii_only, put, put_field, sanitize, say
+from kvtool.results.documents.server_cause import ServerCause
+from kvtool.results.documents.why_document import WhyDocument
+from kvtool.text.terminal.console import ascii_only, put, put_field, sanitize
 from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_LABEL = 10
+_LABEL = 12
 _MOST_CAUSES = 6
 _STYLES = {"cause": "bold red", "possible": "yellow", "healthy": "bold green", "unknown": "yellow"}
 
@@ -30,16 +31,18 @@ def print_why(console: Console, document: WhyDocument) -> None:
     line("Verdict", document.summary, _STYLES[document.verdict])
     for each in document.causes[:_MOST_CAUSES]:
         put(console)
-        line(each.cause.capitalize() if len(each.cause) < _LABEL else each.cause.capitalize() + " ", amount(each, document))
-        line("  shown by", f"{each.source}: {each.why}")
+        line("Cause", f"{each.cause}: {amount(each, document)}", "bold")
+        line(f"  {each.source}", each.why)
         line("  change", each.change)
     if (left := len(document.causes) - _MOST_CAUSES) > 0:
         line("", f"{left:,} more (all with --json)")
+    if document.notes:
+        put(console)
     for note in document.notes:
         line("Note", note, "dim")
     if document.next:
         put(console)
-        put_next(console, "See more", document.next)
+        put_next(console, "see more", document.next)
 
 
 def _sources(document: WhyDocument) -> str:
@@ -71,5 +74,3 @@ def amount(each: ServerCause, document: WhyDocument) -> str:
     return {"counted": count, "shown": count, "at most": f"at most {count}", "possible": f"possible, at most {count}"}[
         each.basis
     ]
-
-
