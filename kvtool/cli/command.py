@@ -140,7 +140,9 @@ def typer_command(name: str, short: str, command: type[Command]) -> Any:
 
     def call(context: typer.Context, **values: Any) -> int:
         with named_variables(context):
-            return _filled(command, {**values, **overruled(context)}, context).run()
+            given = {**values, **overruled(context)}
+            _fill_in_configured(command, given, context)
+            return _filled(command, given, context).run()
 
     parameters = [Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)]
     parameters += [_parameter(each) for each in _on_command_line(command)]
@@ -160,6 +162,21 @@ def _on_command_line(command: type[Command]) -> list[OptionField]:
         for each in walk(command)
         if isinstance(each.mark, Argument) or (isinstance(each.mark, Option) and each.mark.flag is not None)
     ]
+
+
+def _fill_in_configured(command: type[Command], values: dict[str, Any], context: typer.Context) -> None:
+    """Add the workload of kvtool.toml where no input is on the command line. KvtoolError where there is not exactly one."""
+    for each in walk(command):
+        if isinstance(each.mark, Argument) and each.mark.configured and not values[each.name]:
+            from kvtool.config.loading import configured_workload
+            from kvtool.config.options.shown_options import Configured
+
+            asked = made(Configured, **{name: values[name] for name in ("config", "no_config")})
+            found = configured_workload(
+                asked, f"kvtool {context.info_name}", each.mark, allow_outside=values["allow_outside"]
+            )
+            values[each.name] = [found]
+            context.obj = (*(context.obj or ()), found)
 
 
 def _filled(command: type[Command], values: Mapping[str, Any], context: typer.Context) -> Command:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from kvtool.config.file_model import Config, EngineOptions
 from kvtool.config.find import NAME, PYPROJECT, find_config, from_here
+from kvtool.config.option import Argument
 from kvtool.config.options.lint_options import Selecting
 from kvtool.config.options.shown_options import Configured
 from kvtool.diagnose import codes
@@ -180,6 +181,22 @@ def read_config(asked: Configured, *, allow_outside: bool = False) -> ConfigFile
     shown = _shown(found)
     RootFolder.of(found, allow_outside=allow_outside).check(found, shown=shown, place=Place(shown))
     return replace(load_config(shown), allow_outside=allow_outside)
+
+
+def configured_workload(asked: Configured, command: str, argument: Argument, *, allow_outside: bool) -> str:
+    """Return the workload that a command without input reads: the only one of the configuration file.
+
+    KvtoolError where there is no such file, or it names none or several.
+    """
+    file = read_config(asked, allow_outside=allow_outside)
+    found = [] if file is None else file.workloads
+    if len(found) == 1:
+        return found[0]
+    if file is None or not found:
+        raise KvtoolError(f"{argument.metavar} is missing", hint=f"{argument.help}; {command} --help")
+    raise KvtoolError(
+        f"{argument.metavar} is missing: {file.path} names {len(found)} workloads", hint=f"{command} {found[0]}"
+    )
 
 
 def selected(selecting: Selecting, file: ConfigFile | None) -> Selecting:

@@ -125,6 +125,8 @@ class Argument:
     help: str
     metavar: str
     variable: bool = False
+    configured: bool = False
+    """Without it on the command line, the only workload that kvtool.toml names takes its place."""
 
 
 @dataclass(frozen=True, slots=True)

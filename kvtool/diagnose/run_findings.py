@@ -206,7 +206,7 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
     lost = group.in_part_blocks
     over = shared % block_size
     message = f"the shared prefix of {shared:,} tokens ends {over:,} tokens into a block of {block_size:,}"
-    if not over:  # the most usual one ends with a block, those of other requests do not
+    if over + edit.add_tokens != block_size:  # the requests that gain most have another prefix than the usual one
         message = f"shared prefixes end inside blocks of {block_size:,} tokens"
     points = lost / group.prompt_tokens
     fix = padding_sentence(edit, shape.requests)

@@ -86,6 +86,17 @@ def can_tighten(
         return False
 
 
+def lowered_limits(before: ConfigFile, after: ConfigFile) -> list[str]:
+    """Return, in words, each hit rate that a new configuration demands less of than the one before, or no more at all."""
+    now = {gate.group: gate.limit for gate in _gates(after)}
+    found = []
+    for gate in _gates(before):
+        limit = now.get(gate.group, now.get(None, 0.0))
+        if limit < gate.limit:
+            found.append(f"hit rate of {subject(gate.group)}: {' -> '.join(percents(gate.limit, limit))}")
+    return found
+
+
 def tighten(file: ConfigFile, result: CheckResult) -> Tightened:
     """Raise what can be raised, and write it; where nothing can, or the check was interrupted, the file stays as it is.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding
+from kvtool.results.next_step import PREVIEW_EDIT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.steps import Steps
 from kvtool.results.worst_loss import tokens_of, worst_finding
@@ -120,7 +121,7 @@ def _rate(report: Report) -> str:
     now, reachable, fixed = report.totals.hit_rate, report.totals.reachable_hit_rate, fixed_rate(report)
     if fixed is not None:
         # A finding that goes along with another's fix has none of its own.
-        count = sum(finding.rerun is not None and bool(finding.fix_key) for finding in report.findings)
+        count = len({finding.fix_key for finding in report.findings if finding.rerun is not None and finding.fix_key})
         fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} below ({gain_basis(report)})"
         if by_hand := [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]:
@@ -208,7 +209,7 @@ def _next(
     proven = [each for each in report.findings if each.rerun is not None]
     edit = next((each for each in proven if each.in_source), None)
     if report.editable:
-        return "Preview the edit (add --write to apply it)", [*optimize, *needed_tiers(report)], ""
+        return PREVIEW_EDIT, [*optimize, *needed_tiers(report)], ""
     if edit is not None and edit.example is not None:
         place = place_of_finding(edit)
         return f"Apply the fix below in every file with this line, such as {place}. Then run again", command, ""
@@ -217,7 +218,7 @@ def _next(
     if proven:
         shown = next((each for each in proven if each.example is not None), None)
         if shown is not None:
-            todo = f"Fix the code that writes {place_of_finding(shown)}. See a request before and after"
+            todo = f"Fix the code that writes {place_of_finding(shown)}. {SEE_EDITED_REQUEST}"
             return todo, [*optimize, *needed_tiers(report)], ""
         return "Fix the code that writes this line. Then profile a new log", (), ""
     capacity = report.config.get("capacity_blocks")

@@ -191,6 +191,68 @@ def test_replaced_values_are_not_made_up(init: Command) -> None:
     assert "made up" not in Path("kvtool.toml").read_text(encoding="utf-8")
 
 
+def test_values_and_roles_are_those_of_the_code_that_renders(init: Command) -> None:
+    write("prompts/search.j2", "{{ agent.name }} of {{ company }} uses {{ count + 1 }} texts. {{ text }}")
+    write("prompts/chat.j2", "{{ agent.name }} of {{ company }} is {{ tone }}.")
+    write("prompts/mail.j2", "{{ agent.name }} writes; {{ tone }}.")
+    write(
+        "app.py",
+        "def search(text):\n"
+        "    p = env.get_template('search.j2').render(agent={'name': 'Ada'}, company='Acme: 1', count=4, text=text)\n"
+        "    return client.chat.completions.create(model='m', messages=[{'role': 'user', 'content': p}])\n"
+        "def chat():\n"
+        "    p = env.get_template('chat.j2').render(agent={'name': 'Ada'}, company='Acme: 1', tone='kind')\n"
+        "    return client.chat.completions.create(model='m', messages=[{'role': 'system', 'content': p}])\n"
+        "def mail():\n"
+        "    p = env.get_template('mail.j2').render(agent={'name': 'Ada'}, tone='short')\n"
+        "    return client.chat.completions.create(model='m', messages=[{'role': 'system', 'content': p}])\n",
+    )
+    code, _, err = init()
+    assert code == 0, err
+    written = yaml.safe_load(Path("kvtool-workload.yaml").read_text(encoding="utf-8"))
+    assert written["vars"]["agent"] == {"object": {"name": {"text": "Ada"}}}
+    assert written["vars"]["company"] == {"text": "Acme: 1"}
+    assert written["vars"]["count"] == {"range": [4, 4]}
+    assert "made up" in str(written["vars"]["text"])
+    groups = {group["name"]: group for group in written["groups"]}
+    assert [one["role"] for one in groups["search"]["messages"]] == ["user"]
+    assert [one["role"] for one in groups["chat"]["messages"]] == ["system", "user"]
+    assert groups["chat"]["vars"]["tone"] == {"text": "kind"}  # not one variable with two values
+    assert groups["mail"]["vars"]["tone"] == {"text": "short"}
+
+
+def test_force_says_which_limits_it_lowers(init: Command) -> None:
+    write("w.yaml", WORKLOAD)
+    assert init()[0] == 0
+    config = Path("kvtool.toml").read_text(encoding="utf-8")
+    assert "lowers" not in init("--force")[1]
+    demanded = tomllib.loads(config)["gate"]["hit_rate"]
+    more = config.replace(demanded, ">=99%") + '\n[gate.groups.g]\nhit_rate = ">=98%"\n'
+    write("kvtool.toml", more)
+    code, out, _ = init("--force")
+    assert code == 0
+    limit = f"{float(demanded[2:-1]):.1f}%"
+    assert f"this lowers the limit of the hit rate of all requests: 99.0% -> {limit}" in out
+    assert f"this lowers the limit of the hit rate of g: 98.0% -> {limit}" in out
+
+
+def test_commands_without_input_read_the_only_workload(init: Command, in_folder: Command) -> None:
+    write("w.yaml", WORKLOAD)
+    assert init()[0] == 0
+    for command in (["profile", "--dry-run"], ["optimize"], ["what-if"], ["compare-engines"]):
+        code, out, err = in_folder(*command)
+        assert code == 0, err
+        assert "w.yaml" in out.splitlines()[0]
+    assert "INPUT is missing" in in_folder("profile", "--no-config")[2]
+    write("v.yaml", WORKLOAD)
+    config = Path("kvtool.toml").read_text(encoding="utf-8")
+    write("kvtool.toml", config.replace('"w.yaml",', '"w.yaml", "v.yaml",'))
+    code, _, err = in_folder("what-if")
+    assert code == 2
+    assert "INPUT is missing: kvtool.toml names 2 workloads" in err
+    assert "help: kvtool what-if w.yaml" in err
+
+
 def test_prompts_in_python_are_named_with_their_places(init: Command) -> None:
     write(
         "app/agent.py",

@@ -129,7 +129,7 @@ def test_fixes_of_prompts_stand_beside_hardware_with_what_they_win(
     assert found["rows"][1] is together
     assert found["answer"][0].startswith("Change first")
     assert "w.yaml" in found["answer"][0]
-    assert found["answer"][1].startswith("Run: kvtool optimize ")
+    assert found["answer"][1].startswith("Preview the edit (add --write to apply it): kvtool optimize ")
     assert found["answer"][1].endswith(" --allow P2")
 
 

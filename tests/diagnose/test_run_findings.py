@@ -192,6 +192,11 @@ def test_ends_in_the_middle_of_a_block(byte_renderer: Renderer) -> None:
     mostly += [[turn([*numbers(0, 128), *numbers(9000 + 1000 * i, 60)])] for i in range(9)]
     message = findings_of(run(byte_renderer, plan, *mostly), plan)["KV204"].message
     assert message == "shared prefixes end inside blocks of 64 tokens"
+    usual = [[turn([*numbers(0, 70), *numbers(1000 * (i + 1), 60)])] for i in range(12)]
+    longer = [[turn([*numbers(0, 70), *numbers(90_000, 120), *numbers(100_000 * (i + 1), 60)])] for i in range(11)]
+    found = findings_of(run(byte_renderer, plan, *usual, *longer), plan)["KV204"]
+    assert found.message == "shared prefixes end inside blocks of 64 tokens"  # not those of 70 tokens gain most
+    assert found.fix.startswith("add 2 tokens ")
     aligned = [[turn([*numbers(0, 128), *numbers(1000 * (i + 1), 60)])] for i in range(8)]
     assert "KV204" not in findings_of(run(byte_renderer, plan, *aligned), plan)
 

@@ -38,6 +38,12 @@ def test_a_fix_that_was_proven_is_the_answer() -> None:
     assert answer.finding is finding
 
 
+def test_a_fix_of_several_findings_counts_once() -> None:
+    places = [fixed(line=line, fix_key=key) for line, key in ((3, "a"), (5, "a"), (9, "b"))]
+    answer = answer_of(made_results.report(findings=places, editable=True))
+    assert answer.rate == "40.0% now, 90.0% with the 2 fixes below (verified)"
+
+
 def test_what_kvtool_cannot_edit_is_edited_by_hand() -> None:
     made = made_results.report(findings=[fixed()])
     answer = answer_of(made, command=["profile", "w.yaml", "--json", "-b", "32"])

@@ -118,7 +118,7 @@ def test_request_ids_are_shown_as_names(record: int, request: int, session: int)
     """Pages say `record 46`, not `46:0`; a name that a log gives is kept."""
     assert request_name(f"{record}:0") == f"record {record:,}"
     assert request_name(f"{record}:{request + 1}") == f"record {record:,}, request {request + 2:,}"
-    assert request_name(f"a.jsonl:{record}:0") == f"a.jsonl, record {record:,}"
+    assert request_name(f"a.jsonl:{record}:0") == f"a.jsonl:{record}"
     assert request_name(f"chat/{session}.{request}") == f"chat, session {session}"
     assert request_name(f"chat/{session}") == f"chat, request {session}"
     assert request_name("chatcmpl-7f") == "chatcmpl-7f"

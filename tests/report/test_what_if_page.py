@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from kvtool.report.html.charts.router_scatter import LabelledPoint, label_places
 from kvtool.report.html.what_if import what_if_page
 from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
+from kvtool.results.next_step import PREVIEW_EDIT
 from tests.made_results import HOSTILE
 from tests.report.browser_checks import OVERFLOW, OVERLAPS, QUIET, TEXTS_CUT, WEAK_TEXTS, WIDTHS
 from tests.report.html_results import Node, parse
@@ -117,7 +118,7 @@ def spoiled(made: WhatIfDocument) -> WhatIfDocument:
     rows = [one.model_copy(update=dict.fromkeys(free, EVIL)) for one in made.rows]
     lists: dict[str, Any] = {"notes": [EVIL, EVIL]}
     if made.answer:
-        lists |= {"answer": [EVIL, f"Run: {EVIL}"], "missing": [MissingRow(change=EVIL, why=EVIL)]}
+        lists |= {"answer": [EVIL, f"{PREVIEW_EDIT}: {EVIL}"], "missing": [MissingRow(change=EVIL, why=EVIL)]}
     return made.model_copy(update={"input": EVIL, "rules": EVIL, "rows": rows, **lists})
 
 

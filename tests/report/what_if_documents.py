@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+from kvtool.results.next_step import PREVIEW_EDIT
 
 
 def document(rows: list[SweepRow], **fields: Any) -> WhatIfDocument:
@@ -251,7 +252,7 @@ def table() -> WhatIfDocument:
     answer = [
         "Change first, without more hardware: move `now` behind the rules. It computes 18.8% fewer prompt tokens.",
         "With more hardware: cache x 2.",
-        f"Run: {said} --fixed 1",
+        f"{PREVIEW_EDIT}: {said} --fixed 1",
     ]
     missing = [{"change": "another router", "why": "there is one replica: say --replicas 4"}]
     return document(rows, answer=answer, missing=missing)
@@ -278,7 +279,7 @@ CASES: dict[str, Callable[[], WhatIfDocument]] = {
     "answer_alone": lambda: table().model_copy(update={"rows": []}),
     "odd_commands": lambda: table().model_copy(
         update={
-            "answer": ["Run: kvtool 'what"],
+            "answer": [f"{PREVIEW_EDIT}: kvtool 'what"],
             "rows": [one.model_copy(update={"command": 'kvtool "what if'}) for one in table().rows],
         }
     ),

@@ -22,7 +22,14 @@ class CompareEnginesCommand(Command):
     only its rows.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("Logs, workload.yaml, prompts, folders or - (stdin)", "INPUT")]
+    inputs: Annotated[
+        tuple[str, ...],
+        Argument(
+            "Logs, workload.yaml, prompts, folders or - (stdin); else the workload of kvtool.toml",
+            "INPUT",
+            configured=True,
+        ),
+    ] = ()
     predicting: Annotated[Predicting, only("model")]
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity", "num_gpu_blocks", "kv_cache_dtype")]

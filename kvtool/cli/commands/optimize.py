@@ -33,7 +33,12 @@ class OptimizeCommand(Command):
     --allow, and files change with --write only.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("workload.yaml; or logs, which are never edited", "INPUT")]
+    inputs: Annotated[
+        tuple[str, ...],
+        Argument(
+            "workload.yaml; or logs, which are never edited; else the workload of kvtool.toml", "INPUT", configured=True
+        ),
+    ] = ()
     editing: Editing
     rendering: Rendering
     serving: Annotated[Serving, only("block_size", "capacity")]

@@ -39,7 +39,14 @@ if TYPE_CHECKING:
 class ProfileCommand(Command):
     """Profile prompts: hit rate, token breakdown, TTFT, and what to change."""
 
-    inputs: Annotated[tuple[str, ...], Argument("Logs, workload.yaml, prompts, folders or - (stdin)", "INPUT")]
+    inputs: Annotated[
+        tuple[str, ...],
+        Argument(
+            "Logs, workload.yaml, prompts, folders or - (stdin); else the workload of kvtool.toml",
+            "INPUT",
+            configured=True,
+        ),
+    ] = ()
     predicting: Predicting
     rendering: Rendering
     serving: Serving

@@ -45,7 +45,14 @@ class WhatIfCommand(Command):
     hosted models the table prices other cache marks, times to live, cache keys and models.
     """
 
-    inputs: Annotated[tuple[str, ...], Argument("Logs, traces, workload.yaml, folders or - (stdin)", "INPUT")]
+    inputs: Annotated[
+        tuple[str, ...],
+        Argument(
+            "Logs, traces, workload.yaml, folders or - (stdin); else the workload of kvtool.toml",
+            "INPUT",
+            configured=True,
+        ),
+    ] = ()
     sweeping: Sweeping
     fixing: Fixing
     routed: Routed

@@ -316,7 +316,7 @@ class Reading:
     group_by: Annotated[
         str | None,
         Option(
-            "Log fields that form groups: service,metadata.route; or file, system.",
+            "Fields that form groups: service,metadata.route; or file, system.",
             "FIELD",
             table="",
             check=bounds.fields,

@@ -90,7 +90,7 @@ class WhatIfTable:
         told = answer(
             rows,
             self.missing,
-            prompts_command="" if found is None else self.asked.edits_of(found.together),
+            prompts_command="" if found is None else f"{found.edits_label}: {self.asked.edits_of(found.together)}",
             gpus_each=plan.latency.tensor_parallel,
         )
         return plan_document(

@@ -13,8 +13,10 @@ from kvtool.fixes.fix import Fix
 from kvtool.profiler.advice.advisor import KeptFix
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.profiler import Profiler, ReportOptions
+from kvtool.profiler.run.workload_runs import workload_file
 from kvtool.profiler.what_if.planned_change import PlannedChange
+from kvtool.results.next_step import PREVIEW_EDIT, SEE_EDITED_REQUEST
 from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
@@ -50,6 +52,8 @@ class PromptFixes:
     """By group."""
     places: dict[str, FixPlace]
     """By the key of a fix."""
+    edits_label: str
+    """What `kvtool optimize` does with them."""
 
     def name(self, fix: Fix) -> str:
         """Return what a table calls it."""
@@ -113,19 +117,26 @@ def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
         raise KeyboardInterrupt from None
     steps = tuple(step for chain in advice.kept.values() for step in chain)
     places = {step.fix.key: _place(step, opened.name) for step in steps}
-    return PromptFixes(steps, tuple(advice.fixes), groups, places)
+    return PromptFixes(steps, tuple(advice.fixes), groups, places, edits_label(profiler, advice.fixes))
+
+
+def edits_label(profiler: Profiler, fixes: Sequence[Fix]) -> str:
+    """Return what `kvtool optimize` does with these fixes: it edits the files of a workload, and shows requests of a log."""
+    if workload_file(profiler.source) is None:
+        return SEE_EDITED_REQUEST
+    editable = any(isinstance(edits := profiler.edits_of(fix), list) and edits for fix in fixes)
+    return PREVIEW_EDIT if editable else SEE_EDITED_REQUEST
 
 
 def prompt_changes(
     found: PromptFixes, made: Sequence[Fix], today: PlannedChange, rewritten: Rewritten
 ) -> Iterator[PlannedChange]:
     """Yield a row for each fix beside those `made` that wins most by itself, and one for all together."""
-    left = [fix for fix in found.together if fix not in made]
+    steps = {step.fix.key: step for step in found.steps}
+    alone = {fix.key: _alone(steps[fix.key], found) for fix in found.together if fix.key in steps}
+    left = sorted((fix for fix in found.together if fix not in made), key=lambda fix: -alone.get(fix.key, 0))
     if len(left) > 1:
-        steps = {step.fix.key: step for step in found.steps}
-        alone = {fix.key: _alone(steps[fix.key], found) for fix in left if fix.key in steps}
-        ordered = sorted((fix for fix in left if fix.key in alone), key=lambda fix: -alone[fix.key])
-        for fix in ordered[:_SHOWN]:
+        for fix in [fix for fix in left if fix.key in alone][:_SHOWN]:
             if made or alone[fix.key] > 0:
                 fixes = [each for each in found.together if each is fix or each in made]
                 value = ",".join(found.option_value(each) for each in fixes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvtool.results.documents.what_if import MissingRow, SweepRow
+from kvtool.results.next_step import RUN_CHANGE
 from kvtool.text.terminal.numbers import duration, percent
 
 _WORTH = 0.01
@@ -17,8 +18,9 @@ _HALF = 0.5
 def answer(
     rows: Sequence[SweepRow], missing: Sequence[MissingRow], *, prompts_command: str, gpus_each: int | None = None
 ) -> list[str]:
-    """Answer from `rows` as the table has them, today's first; `prompts_command` edits the prompts, `gpus_each` is how
-    many accelerators a replica has.
+    """Answer from `rows` as the table has them, today's first.
+
+    `prompts_command` edits the prompts and has its label; `gpus_each` is how many accelerators a replica has.
     """
     return [*_too_many(rows[0], gpus_each), *_first(rows, missing, prompts_command)]
 
@@ -47,8 +49,10 @@ def _first(rows: Sequence[SweepRow], missing: Sequence[MissingRow], prompts_comm
         lines.append(
             _answer_line("With more hardware" if other.more_hardware else "Without more hardware", other, today)
         )
-    if (command := (prompts_command if first.kind == "prompts" else "") or first.command) is not None:
-        lines.append(f"Run: {command}")
+    if first.kind == "prompts" and prompts_command:
+        lines.append(prompts_command)
+    elif first.command is not None:
+        lines.append(f"{RUN_CHANGE}: {first.command}")
     if first.more_hardware and today.ttft_p99 is not None and today.goodput is None:
         lines.append("Set an objective to see whether you need it: --slo ttft=2s,tpot=50ms.")
     return lines

@@ -16,6 +16,7 @@ from kvtool.report.views.plans.what_if import answer, changes, enough_row, headi
 from kvtool.report.views.plans.what_if_rows import row_commands
 from kvtool.report.views.section import Section
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
+from kvtool.results.next_step import command_of
 from kvtool.text.terminal.numbers import percent, plural
 
 _TABLE = "table"
@@ -50,11 +51,11 @@ def _answer(document: WhatIfDocument) -> Iterator[AnswerLine]:
     if not document.answer:
         yield AnswerLine("", answer(document))
     for text in document.answer:
+        if (step := command_of(text)) is not None:
+            yield AnswerLine("Next", *step)
+            continue
         label, colon, rest = text.partition(": ")
-        if label == "Run":
-            yield AnswerLine("Next", "make this change", rest)
-        else:
-            yield AnswerLine(label if colon else "", rest if colon else text)
+        yield AnswerLine(label if colon else "", rest if colon else text)
 
 
 def _tiles(document: WhatIfDocument) -> Iterator[HeadlineTile]:

@@ -33,7 +33,7 @@ _COLUMNS = (
     Column("hit rate"),
     Column("limit", keep=3),
     Column("baseline", keep=2),
-    Column("maximum", keep=0),
+    Column("maximum as written", keep=0),
     Column("status", "<"),
 )
 _STYLES = {"error": "bold red", "warn": "bold yellow"}

@@ -24,11 +24,14 @@ def rate_kind(rate: float) -> RateKind:
 
 
 def request_name(identity: str) -> str:
-    """Return a request in words: `46:0` is record 46 of a log, `chat/3.1` session 3 of a group; other ids are names already."""
+    """Return a request in words: `46:0` is record 46 of the log, `a.jsonl:46:0` is `a.jsonl:46`, `chat/3.1` session 3 of a group.
+
+    Other ids are names already.
+    """
     if (found := _RECORD.fullmatch(identity)) is not None:
-        file = f"{found['file']}, " if found["file"] else ""
         part = f", request {int(found['request']) + 1:,}" if int(found["request"]) else ""
-        return f"{file}record {int(found['record']):,}{part}"
+        record = int(found["record"])
+        return (f"{found['file']}:{record}" if found["file"] else f"record {record:,}") + part
     found = _SESSION.fullmatch(identity)
     if found is None:
         return identity

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.report.views.facts import request_name
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
 from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
 from kvtool.results.misses import (
@@ -136,7 +137,7 @@ def _events(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
     rows: list[tuple[Cell, ...]] = [
         (
             _moment(event, misses.began),
-            event.request,
+            request_name(event.request),
             "" if event.gap is None else Figure(duration(event.gap), event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),
@@ -171,7 +172,7 @@ def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
     shown = sorted(largest, key=misses.events.index)
     rows: list[tuple[Cell, ...]] = [
         (
-            event.request,
+            request_name(event.request),
             "" if event.gap is None else duration(event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),

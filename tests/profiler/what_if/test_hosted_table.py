@@ -96,7 +96,9 @@ def test_edits_of_prompts_cost_what_the_log_with_them_costs(in_folder: Command) 
     rows = {row["change"]: row for row in document["rows"]}
     assert list(rows)[:2] == ["today", "prompt fixes"]
     assert document["answer"][0].startswith("Change first: edit the prompts")
-    assert re.fullmatch(r"Run: kvtool optimize clock.jsonl .*--allow P2", document["answer"][1])
+    assert re.fullmatch(
+        r"See a request before and after: kvtool optimize clock.jsonl .*--allow P2", document["answer"][1]
+    )
     assert in_folder("optimize", "clock.jsonl", "--allow", "P2", "-o", "edited.jsonl", "--quiet")[0] == 0
     _, out, _ = in_folder("profile", "edited.jsonl", "--json", "--no-advice")
     edited = json.loads(out)["money"]
@@ -114,7 +116,7 @@ def test_its_command_carries_the_options_that_decide_its_figures(in_folder: Comm
     code, out, err = in_folder("what-if", "g.jsonl", "-t", bytes_json, "-n", "9", "--json", "--color", "always")
     assert code == 0, err
     found = json.loads(out)
-    words = shlex.split(found["answer"][1].removeprefix("Run: kvtool "))
+    words = shlex.split(found["answer"][1].removeprefix("See a request before and after: kvtool "))
     assert words[:2] == ["optimize", "g.jsonl"]
     code, out, err = in_folder(*words, "--json")
     assert code == 0, err

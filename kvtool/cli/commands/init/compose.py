@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kvtool.cli.commands.init.made_up import MADE_UP, generator, names_line, variable_lines
+from kvtool.cli.commands.init.made_up import MADE_UP, Passed, generator, names_line, variable_lines
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
 from kvtool.lint.prompt_copies import CopiedPrompt
+from kvtool.lint.python.template_calls import Constant, TemplateCalls
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
@@ -44,6 +45,8 @@ class FoundPrompt:
     own: bool = False
     copied: CopiedPrompt | None = None
     """The copy of a prompt that is no file of its own."""
+    calls: TemplateCalls = field(default_factory=TemplateCalls)
+    """What the code says that renders it."""
 
     @property
     def stem(self) -> str:
@@ -57,11 +60,22 @@ class FoundTemplates:
     prompts: list[FoundPrompt]
     shared: VariableUses
 
+    @property
+    def passed(self) -> Passed:
+        """Return the constants of the variables that the prompts share."""
+        return _passed(prompt for prompt in self.prompts if not prompt.own)
+
 
 def read_prompts(
-    folder: Path, names: Sequence[str], notes: list[str], copies: Sequence[CopiedPrompt] = ()
+    folder: Path,
+    names: Sequence[str],
+    notes: list[str],
+    copies: Sequence[CopiedPrompt] = (),
+    calls: Mapping[str, TemplateCalls] | None = None,
 ) -> FoundTemplates:
     """Return the templates that a workload can render; `notes` get a line for each of the others.
+
+    `calls`: what code says that renders templates, by the name that it gives them.
 
     What each variable must be is inferred from its uses. All prompts share one variable of a name, where one value suits all.
     A template that another one includes is no prompt by itself.
@@ -88,6 +102,10 @@ def read_prompts(
             notes.append(left_out(copy.path, error))
     parts = {os.path.realpath(path) for prompt in kept for path in prompt.uses.included}
     kept = [prompt for prompt in kept if prompt.copied or os.path.realpath(folder / prompt.path) not in parts]
+    for name, said in (calls or {}).items():
+        called = [at for at, prompt in enumerate(kept) if not prompt.copied and f"/{prompt.path}".endswith(f"/{name}")]
+        if len(called) == 1:
+            kept[called[0]] = replace(kept[called[0]], calls=said)
     templates = [prompt for prompt in kept if not prompt.raw]
     if len(templates) == 1:
         return FoundTemplates(kept, templates[0].uses)
@@ -96,10 +114,32 @@ def read_prompts(
         return _uses(folder, [(one.path, one.copied.text if one.copied else texts[one.path]) for one in prompts])
 
     shared = read(templates)
-    kept = [replace(prompt, own=not prompt.raw and _error(folder, prompt, shared) is not None) for prompt in kept]
+    differ = _differing(templates)
+    kept = [
+        replace(
+            prompt,
+            own=not prompt.raw
+            and (not differ.isdisjoint(prompt.calls.constants) or _error(folder, prompt, shared) is not None),
+        )
+        for prompt in kept
+    ]
     if any(prompt.own for prompt in kept):
         shared = read([prompt for prompt in kept if not prompt.raw and not prompt.own])
     return FoundTemplates(kept, shared)
+
+
+def _differing(prompts: Iterable[FoundPrompt]) -> set[str]:
+    """Return the paths of values that are other constants in one prompt than in another."""
+    seen: dict[str, list[Sequence[Constant] | None]] = {}
+    for prompt in prompts:
+        for path, constants in prompt.calls.constants.items():
+            if constants not in seen.setdefault(path, []):
+                seen[path].append(constants)
+    return {path for path, values in seen.items() if len(values) > 1}
+
+
+def _passed(prompts: Iterable[FoundPrompt]) -> Passed:
+    return {path: constants for prompt in prompts for path, constants in prompt.calls.constants.items()}
 
 
 def left_out(name: str, error: KvtoolError) -> str:
@@ -147,7 +187,7 @@ def compose_workload(found: FoundTemplates) -> str:
     """A workload file with a group for each prompt: as the system message before a question, or what its name says it is."""
     pairs = _paired(found.prompts)
     shapes = dict(found.shared.variables)
-    values = [line for name in sorted(shapes) for line in variable_lines(name, shapes[name])]
+    values = [line for name in sorted(shapes) for line in variable_lines(name, shapes[name], found.passed)]
     if any(user is None for _, user in pairs) and _MESSAGE not in shapes:
         value, why = generator(_MESSAGE)
         values.append(f"  {_MESSAGE}: {value}  # {MADE_UP}: {why}")
@@ -172,8 +212,9 @@ def compose_workload(found: FoundTemplates) -> str:
         if own:
             lines.append("    vars:")
             own_shapes = {name: shape for uses in own for name, shape in uses.variables.items()}
+            passed = _passed(prompt for prompt in (system, user) if prompt is not None and prompt.own)
             for variable in sorted(own_shapes):
-                lines += [f"    {line}" for line in variable_lines(variable, own_shapes[variable])]
+                lines += [f"    {line}" for line in variable_lines(variable, own_shapes[variable], passed)]
         lines.append("    messages:")
         if system is not None:
             lines.append(_message("system", system))
@@ -208,7 +249,8 @@ def _paired(prompts: Sequence[FoundPrompt]) -> list[tuple[FoundPrompt | None, Fo
             continue
         if prompt.path in taken:
             continue
-        alone_user = prompt.path not in users and "user" in prompt.stem.lower()
+        roles = prompt.calls.roles
+        alone_user = prompt.path not in users and (roles == {"user"} or (not roles and "user" in prompt.stem.lower()))
         pairs.append((None, prompt) if alone_user else (prompt, users.get(prompt.path)))
     return pairs
 

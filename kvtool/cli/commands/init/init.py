@@ -40,9 +40,11 @@ class InitCommand(InitOptions, Command):
         from kvtool.cli.commands.init.made_up import has_made_up
         from kvtool.cli.commands.init.steps import (
             appended,
+            calls_in,
             engine_settings,
             measured_inputs,
             names_outside,
+            overwritten_config,
             report_nothing_found,
             report_written,
             target_file,
@@ -50,6 +52,7 @@ class InitCommand(InitOptions, Command):
             write_all,
         )
         from kvtool.config.loading import load_config
+        from kvtool.gate.tightening import lowered_limits
         from kvtool.lint.prompt_copies import copy_prompts
 
         folder = Path(self.folder)
@@ -61,7 +64,7 @@ class InitCommand(InitOptions, Command):
         if not found.workloads:
             copies = copy_prompts(folder, [*found.python, *found.data], found.notes)
             sources |= dict.fromkeys(each.path for each in copies)
-            prompts = read_prompts(folder, found.templates, found.notes, copies)
+            prompts = read_prompts(folder, found.templates, found.notes, copies, calls_in(folder, found.python))
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
             raise KvtoolError(f"`{folder / WORKLOAD}` already exists", hint="overwrite it with --force")
@@ -88,9 +91,12 @@ class InitCommand(InitOptions, Command):
             table=_TABLE if self.pyproject else "",
         )
         files[target.name] = appended(target, text) if self.pyproject else text
+        lowered: list[str] = []
         if not self.dry_run:
+            before = overwritten_config(target)
             write_all(folder, files)
-            load_config(str(target))
+            after = load_config(str(target))
+            lowered = [] if before is None else lowered_limits(before, after)
         outside = names_outside(folder, engine)
-        report_written(self, found, prompts, measured, files, text, made_up=made_up, outside=outside)
+        report_written(self, found, prompts, measured, files, text, made_up=made_up, outside=outside, lowered=lowered)
         return 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import ceil, floor
 
+from kvtool.lint.python.template_calls import Constant
 from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
 
+Passed = Mapping[str, Sequence[Constant] | None]
 MADE_UP = "made up"
 """Marks a guess, in values and in comments."""
 _MARK = f"# {MADE_UP}"
@@ -29,15 +31,16 @@ _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 )
 
 
-def variable_lines(name: str, shape: ValueShape) -> list[str]:
-    """Return the lines of a variable under `vars:`."""
-    return list(_Writer().lines(name, shape, name, 1))
+def variable_lines(name: str, shape: ValueShape, passed: Passed) -> list[str]:
+    """Return the lines of a variable under `vars:`. `passed` are constants that code passes, by the path of the value."""
+    return list(_Writer(passed).lines(name, shape, name, 1))
 
 
 class _Writer:
     """Writes one variable; a shape that contains itself ends with an empty list."""
 
-    def __init__(self) -> None:
+    def __init__(self, passed: Passed) -> None:
+        self._passed = passed
         self._open: list[ValueShape] = []
 
     def lines(self, key: str, shape: ValueShape, path: str, depth: int, *, item: bool = False) -> Iterator[str]:
@@ -51,6 +54,9 @@ class _Writer:
             yield f"{head} {empty}  {_MARK}: empty, as it contains itself"
             return
         if kind not in ("function", "object", "list", "tuple"):
+            if (constants := self._passed.get(path)) and (given := _given(constants, kind)) is not None:
+                yield f"{head} {given}"
+                return
             value, why = _scalar(root, kind, path)
             yield f"{head} {value}  {_MARK}: {why}"
             return
@@ -95,6 +101,22 @@ class _Writer:
         if value is not None and ("keyed" in root.hints or not fields):
             fields["*"] = value
         return fields
+
+
+def _given(constants: Sequence[Constant], kind: str) -> str | None:
+    """Return the generator of constants as YAML; None where they are not what the templates use."""
+    kinds = {type(constant) for constant in constants}
+    if kinds == {bool}:
+        return f"{{bool: {'0.5' if len(constants) > 1 else int(constants[0])}}}"
+    if kinds == {int}:
+        return f"{{range: [{min(constants)}, {max(constants)}]}}"
+    if kinds != {str} or kind in ("date", "number", "bool"):
+        return None
+    return (
+        f"{{text: {_as_json(str(constants[0]))}}}"
+        if len(constants) == 1
+        else f"{{choice: {_as_json(list(map(str, constants)))}}}"
+    )
 
 
 def _one_of(path: str) -> str:

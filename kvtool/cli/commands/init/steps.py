@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from collections.abc import Collection, Mapping
-from contextlib import ExitStack
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,8 +16,9 @@ from kvtool.cli.commands.init.init_options import InitOptions
 from kvtool.cli.commands.init.made_up import MADE_UP
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
-from kvtool.config.loading import load_config
+from kvtool.config.loading import ConfigFile, load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
+from kvtool.lint.python.template_calls import TemplateCalls, template_calls
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.results.worst_loss import loss_sentence
@@ -83,6 +84,16 @@ def _line_of_table(project: Path) -> Place | None:
         return place or Place(str(project))
 
 
+def overwritten_config(target: Path) -> ConfigFile | None:
+    """Return the configuration that is about to be overwritten; None without one, or where it cannot be read."""
+    if target.name != NAME or not target.is_file():
+        return None
+    try:
+        return load_config(str(target))
+    except KvtoolError:
+        return None
+
+
 def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
     hint = "kvtool finds templates (.j2), texts in a folder `prompts`, Python, YAML, logs (.jsonl) and workload files"
     if found.python:
@@ -103,6 +114,15 @@ def _python(found: FoundPrompts) -> str:
         f"prompts in Python: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION`"
         " runs a function. A log of your service shows which prompts are really sent."
     )
+
+
+def calls_in(folder: Path, names: Iterable[str]) -> dict[str, TemplateCalls]:
+    """Return what the calls in Python files say that render templates; a file that cannot be read says nothing."""
+    found: dict[str, TemplateCalls] = {}
+    for name in names:
+        with suppress(KvtoolError):
+            template_calls(read_text(folder / name, shown=name), found)
+    return found
 
 
 def text_of(folder: Path, name: str, files: Mapping[str, str]) -> str:
@@ -195,6 +215,7 @@ def report_written(
     *,
     made_up: Collection[str],
     outside: bool,
+    lowered: Sequence[str],
 ) -> None:
     """Print the files that were found and written, or would be, and the next command."""
     console = command.showing.console()
@@ -225,6 +246,8 @@ def report_written(
         for line in (config if name == PYPROJECT else files[name]).splitlines():
             put(console, sanitize(line, ascii_only=plain))
         put(console)
+    for limit in lowered:
+        say(console, f"note: this lowers the limit of the {sanitize(limit, ascii_only=plain)}", hang=2, style="yellow")
     if command.dry_run:
         say(console, "Nothing was written. Run it without --dry-run to write these files.", indent=0)
         return

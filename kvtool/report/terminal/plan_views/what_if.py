@@ -12,6 +12,7 @@ from kvtool.report.views.plans.what_if import answer, changes, heading, legend, 
 from kvtool.report.views.plans.what_if_rows import rows_table, settings
 from kvtool.report.words.what_if_commands import words_of
 from kvtool.results.documents.what_if import WhatIfDocument
+from kvtool.results.next_step import command_of
 from kvtool.text.terminal.console import ascii_only, bar, cell_width, draws_bars, is_plain, put, sanitize, say
 from kvtool.text.terminal.table import Column, put_table, room_for_first
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _BAR = 24
-_RUN = "Run: "
 
 
 def print_what_if(console: Console, document: WhatIfDocument) -> None:
@@ -54,11 +54,12 @@ def _print_changes(console: Console, document: WhatIfDocument) -> None:
     """Print what to change first, then a row for each change, how to run it again, and what is missing."""
     plain = ascii_only(console)
     for line in document.answer:
-        command = line.removeprefix(_RUN)
-        if command is line:
+        step = command_of(line)
+        if step is None:
             say(console, sanitize(line, ascii_only=plain), hang=2, style="bold")
         else:
-            put_next(console, "make this change", words_of(command)[1:])
+            label, command = step
+            put_next(console, label[0].lower() + label[1:], words_of(command)[1:])
     put(console)
     table, *_ = changes(document, document.rows).tables
     columns, rows = cells_of(console, table)

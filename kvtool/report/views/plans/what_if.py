@@ -16,6 +16,7 @@ from kvtool.report.views.plans.what_if_rows import POLICIES, changes_table
 from kvtool.report.views.section import Section, Table, TableColumn
 from kvtool.results.choices import Axis
 from kvtool.results.documents.what_if import HOSTED_RULES, SweepRow, WhatIfDocument
+from kvtool.results.next_step import command_of
 from kvtool.text.terminal.numbers import percent, plural
 
 _ON_A_CLOCK = (
@@ -69,7 +70,7 @@ def not_tried(document: WhatIfDocument) -> list[tuple[str, str]]:
 def answer(document: WhatIfDocument) -> str:
     """Return how much can be hit, and which row comes near it."""
     if document.answer:
-        return " ".join(line for line in document.answer if not line.startswith("Run: "))
+        return " ".join(line for line in document.answer if command_of(line) is None)
     reachable = percent(document.reachable_hit_rate)
     most = f"Maximum with an unlimited cache: {reachable} of {document.references:,} blocks"
     axis = document.rows[0].axis if document.rows else "capacity"

@@ -1,0 +1,94 @@
+"""What calls say that render templates: constants, and the role of the message that they end in."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from kvtool.lint.python.template_calls import TemplateCalls, template_calls
+
+
+def calls_of(*texts: str) -> dict[str, TemplateCalls]:
+    found: dict[str, TemplateCalls] = {}
+    for text in texts:
+        template_calls(text, found)
+    return found
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = env.get_template('a.j2').render(name='Ada')",
+        "t = env.get_template('a.j2')\ndef f():\n    return t.render(name='Ada')",
+        "async def f():\n    t = await env.get_template('a.j2')\n    return await t.render_async(name='Ada')",
+        "def f():\n    return render_template('a.j2', name='Ada')",
+        "class A:\n    def f(self):\n        return flask.render_template('a.j2', name='Ada')",
+    ],
+)
+def test_ways_to_render(code: str) -> None:
+    assert calls_of(code)["a.j2"].constants == {"name": ["Ada"]}
+
+
+def test_constants_below_a_mapping_and_what_is_none() -> None:
+    code = "env.get_template('a').render(agent={'name': 'Ada', 'age': 3}, now=clock(), vip=True, kept=None, tags=['a'])"
+    assert calls_of(code)["a"].constants == {
+        "agent.name": ["Ada"],
+        "agent.age": [3],
+        "now": None,
+        "vip": [True],
+        "kept": None,
+        "tags": None,
+    }
+
+
+def test_several_calls_give_all_constants_unless_one_passes_something_else() -> None:
+    one, two = (f"env.get_template('a').render(tone={tone!r}, who='x')" for tone in ("kind", "short"))
+    assert calls_of(one, two)["a"].constants == {"tone": ["kind", "short"], "who": ["x"]}
+    other = "env.get_template('a').render(tone=tone, who='x')"
+    for texts in ((one, other), (other, one)):
+        assert calls_of(*texts)["a"].constants == {"tone": None, "who": ["x"]}
+
+
+def test_the_role_is_that_of_the_message_in_the_same_function() -> None:
+    code = """
+def one():
+    prompt = env.get_template("a").render()
+    return [{"role": "system", "content": prompt}, {"role": "user", "content": "q"}]
+def two(q):
+    prompt = env.get_template("b").render()
+    return [{"role": "user", "content": prompt + q}]
+def three(q):
+    return [{"role": "user", "content": f"{env.get_template('c').render()} {q}"}]
+def four(q):
+    prompt = env.get_template("d").render()
+    return send(prompt)
+"""
+    assert {name: one.roles for name, one in calls_of(code).items()} == {
+        "a": {"system"},
+        "b": {"user"},
+        "c": {"user"},
+        "d": set(),
+    }
+
+
+@pytest.mark.parametrize(
+    "code", ["def f(:", "\0", "(" * 400 + ")" * 400, "render()", "x.render(a=1)", "{**a, 'role': 1}"]
+)
+def test_code_that_renders_no_known_template(code: str) -> None:
+    assert calls_of(code) == {}
+
+
+def test_any_constants_come_back_as_they_are_written() -> None:
+    numbers = random.Random(5)
+    for _ in range(100):
+        given = {
+            f"v{at}": numbers.choice(
+                [numbers.randrange(9), bool(numbers.randrange(2)), "a{{b}}'\"\\n" * numbers.randrange(3)]
+            )
+            for at in range(numbers.randrange(1, 6))
+        }
+        words = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        found = calls_of(f"r = e.get_template('t').render({words})")["t"].constants
+        assert json.dumps(found) == json.dumps({name: [value] for name, value in given.items()})
