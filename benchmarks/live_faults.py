@@ -28,6 +28,8 @@ from kvtool.cli.app import run
 from tests.measure.servers.engine_server import write_log
 from tests.measure.servers.real_vllm import real_vllm, toy_model
 
+_ONE_PROCESS = ("--distributed-executor-backend", "uni")
+"""A worker of its own would import all of vLLM once more."""
 _SLOWEST = 240.0
 """Seconds that the traffic of one fault may take."""
 
@@ -203,7 +205,7 @@ def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
     """What is said of a fault: with a log afterwards, else beside the traffic."""
     for at in range(len(on.urls)):
         on.reset(at)
-    before = [httpx.get(f"{url}/metrics").text for url in on.urls]
+    before = [httpx.get(f"{url}/metrics", timeout=60).text for url in on.urls]
     if each.has == "E":
         done = threading.Event()
         span = _rehearsed(each)
@@ -219,9 +221,9 @@ def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
         record = folder / f"{each.name} {each.has} {at}".replace(" ", "_")
         record.mkdir()
         (record / "metrics_before.txt").write_text(before[at])
-        (record / "metrics_after.txt").write_text(httpx.get(f"{url}/metrics").text)
-        (record / "models.json").write_text(httpx.get(f"{url}/v1/models").text)
-        (record / "server_info.json").write_text(httpx.get(f"{url}/server_info?config_format=json").text)
+        (record / "metrics_after.txt").write_text(httpx.get(f"{url}/metrics", timeout=60).text)
+        (record / "models.json").write_text(httpx.get(f"{url}/v1/models", timeout=60).text)
+        (record / "server_info.json").write_text(httpx.get(f"{url}/server_info?config_format=json", timeout=_SLOWEST).text)
         folders += ["--recorded", str(record)]
     return said([*folders, *arguments_of(each, on, folder)])
 
@@ -256,7 +258,7 @@ def main() -> None:
         windowed, switches = SERVERS[kind]
         with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
             model = toy_model(Path(name) / "model", windowed=windowed)
-            urls = [stack.enter_context(real_vllm(model, *each)) for each in switches]
+            urls = [stack.enter_context(real_vllm(model, *_ONE_PROCESS, *each)) for each in switches]
             for number, each in enumerate(one for one in FAULTS if one.server == kind):
                 folder = Path(name) / str(number)
                 folder.mkdir()

@@ -23,6 +23,7 @@ from kvtool.engine.engine import Engine
 from kvtool.engine.groups.kv_group import CachePlan
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
+from kvtool.measure.servers.kv_events.event_batches import EventBatch, read_payload
 from kvtool.profiler.opening import open_workload
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
@@ -161,6 +162,11 @@ class EngineServer:
         line = {"at": self.clock.now, "topic": "", "seq": self._seq, "payload_b64": base64.b64encode(payload).decode()}
         self._seq += 1
         self.messages.append(line)
+
+    def batches(self, first: int = 0) -> Iterator[EventBatch]:
+        """What was published, from that message on."""
+        for each in self.messages[first:]:
+            yield read_payload(base64.b64decode(each["payload_b64"]), each["seq"])
 
     def metrics(self, **config: str) -> str:
         """What /metrics says now."""

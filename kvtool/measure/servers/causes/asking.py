@@ -25,6 +25,8 @@ from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METR
 _METRICS = "/metrics"
 _LOOKS = 2
 """Looks after the first one: a load balancer that takes turns shows another server at one of these."""
+_PATIENCE = 30.0
+"""Seconds for a page: vLLM collects what /server_info shows when it is asked."""
 _SLICE = 0.2
 """Seconds of listening to one server before the next."""
 _HIDDEN = "/metrics is hidden or belongs to no known server, so nothing is counted"
@@ -70,7 +72,7 @@ def _first_look(source: str) -> AskedServer:
         with looking(source, what="kvtool why") as look:
             scrape = look()
         return _checked(AskedServer(source, after=scrape))
-    with ServerConnection(server_address(source)) as connection:
+    with ServerConnection(server_address(source), timeout=_PATIENCE) as connection:
         facts = ask_server(connection, uncounted=True)
         if facts.scrape is None:
             return AskedServer(source, facts, trouble=_HIDDEN)

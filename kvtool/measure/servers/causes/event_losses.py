@@ -275,7 +275,9 @@ class _Cache:
             held.copies += 1
             held.batch = self._batches
             return
-        if len(self._held) >= MOST_BLOCKS:
+        self._losses.remember(content)
+        if len(self._held) >= MOST_BLOCKS:  # what is not followed counts as first use or as routing later
+            self.whole = False
             return
         self._held[each] = _Block(content, keys, 1, self._batches)
         of_content = self._of_content.setdefault(content, [])
@@ -283,7 +285,6 @@ class _Cache:
             self._losses.holders[content] += 1
         of_content.append(each)
         self._gone.pop(content, None)
-        self._losses.remember(content)
 
     def _remove(self, event: RemovedBlocks) -> None:
         for each in event.block_hashes:
