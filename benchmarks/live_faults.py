@@ -223,7 +223,9 @@ def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
         (record / "metrics_before.txt").write_text(before[at])
         (record / "metrics_after.txt").write_text(httpx.get(f"{url}/metrics", timeout=60).text)
         (record / "models.json").write_text(httpx.get(f"{url}/v1/models", timeout=60).text)
-        (record / "server_info.json").write_text(httpx.get(f"{url}/server_info?config_format=json", timeout=_SLOWEST).text)
+        (record / "server_info.json").write_text(
+            httpx.get(f"{url}/server_info?config_format=json", timeout=_SLOWEST).text
+        )
         folders += ["--recorded", str(record)]
     return said([*folders, *arguments_of(each, on, folder)])
 

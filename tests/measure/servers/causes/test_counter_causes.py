@@ -19,7 +19,9 @@ SIZES = "vllm:request_prompt_tokens"
 
 def server(text: str, before: str | None = None) -> AskedServer:
     """A server whose /metrics has this text, and before the span another one."""
-    scrapes = [None if each is None else scrape_of(parse_exposition(each, shown="f"), shown="f") for each in (before, text)]
+    scrapes = [
+        None if each is None else scrape_of(parse_exposition(each, shown="f"), shown="f") for each in (before, text)
+    ]
     return AskedServer("http://h", before=scrapes[0], after=scrapes[1])
 
 
@@ -35,7 +37,9 @@ def sizes(counts: dict[str, int], total: int) -> str:
     labels = 'engine="0",model_name="m"'
     lines = [f"# TYPE {SIZES} histogram"]
     lines += [f'{SIZES}_bucket{{{labels},le="{bound}"}} {count}.0' for bound, count in counts.items()]
-    return "\n".join([*lines, f"{SIZES}_sum{{{labels}}} {total}.0", f"{SIZES}_count{{{labels}}} {counts['+Inf']}.0", ""])
+    return "\n".join(
+        [*lines, f"{SIZES}_sum{{{labels}}} {total}.0", f"{SIZES}_count{{{labels}}} {counts['+Inf']}.0", ""]
+    )
 
 
 def test_a_server_without_any_of_them_has_none() -> None:
