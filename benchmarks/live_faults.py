@@ -109,7 +109,7 @@ def _(on: Live) -> None:
 @live("plain", "cache too small", "capacity", "E")
 @live("plain", "cache too small", "capacity", "L")
 def _(on: Live) -> None:
-    on.ask_all(on.case.chats(on.case.words(150, 200), sessions=10, turns=3))
+    on.ask_all(on.case.chats(on.case.words(60, 90), sessions=12, turns=5))
 
 
 @live("plain", "a salt for each request", "salts", "E")
@@ -231,7 +231,7 @@ def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
 
 
 def _rehearsed(each: LiveFault) -> float:
-    return 45.0 if "too small" in each.name else 25.0
+    return 90.0 if "too small" in each.name else 25.0
 
 
 def _after(seconds: float, traffic: Callable[[], None], done: threading.Event) -> None:
@@ -254,6 +254,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", default=list(SERVERS))
+    parser.add_argument("--name", default="")
     given = parser.parse_args()
     right = count = 0
     for kind in given.only:
@@ -261,7 +262,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
             model = toy_model(Path(name) / "model", windowed=windowed)
             urls = [stack.enter_context(real_vllm(model, *_ONE_PROCESS, *each)) for each in switches]
-            for number, each in enumerate(one for one in FAULTS if one.server == kind):
+            for number, each in enumerate(one for one in FAULTS if one.server == kind and given.name in one.name):
                 folder = Path(name) / str(number)
                 folder.mkdir()
                 case = Case(random.Random(f"{each.name} {each.has} {given.seed}"), folder, stack)

@@ -146,10 +146,10 @@ def test_a_bad_log_is_named_with_its_line(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_a_recorded_session_is_explained_by_its_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    session = made_session(blocks=34)
+    session = made_session()
     folder = session.write(tmp_path / "s")
     found = said(capsys, "--recorded", str(folder))
-    assert found["causes"][0]["cause"] == "capacity"
+    assert found["causes"][0]["cause"] == "prompts"
     assert found["hit_rate"] == pytest.approx(session.hits / session.queries)
     assert found["predicted_hit_rate"] == pytest.approx(found["hit_rate"])
 

@@ -42,7 +42,7 @@ class WhyCommand(Command):
         check_values(self)
         from kvtool.measure.engine_extra import need_live
         from kvtool.measure.servers.metrics.counters import names_counters
-        from kvtool.profiler.why.verdict import why_document
+        from kvtool.profiler.why.server_verdict import why_document
         from kvtool.text.terminal.streams import printing
 
         servers = [each for each in self.inputs if names_counters(each)]

@@ -21,7 +21,7 @@ _TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def exported(seen: WatchDocument, losses: LossSums | None) -> str:
-    """Return counters and gauges in the Prometheus text format; losses only where KV events are followed."""
+    """Return counters and gauges in the Prometheus text format; counters of losses only where KV events are followed."""
     lines: list[str] = []
 
     def add(name: str, kind: str, help_: str, samples: Mapping[str, float | int]) -> None:
