@@ -186,7 +186,7 @@ def _(on: Live) -> None:
 SERVERS: dict[str, tuple[bool, Sequence[Sequence[str]]]] = {
     "plain": (False, [()]),
     "off": (False, [("--no-enable-prefix-caching",)]),
-    "windowed": (True, [()]),
+    "windowed": (True, [("--num-gpu-blocks-override", "2000")]),
     "long": (False, [("--block-size", "256", "--num-gpu-blocks-override", "60")]),
     "two": (False, [(), ()]),
 }

@@ -34,9 +34,6 @@ _MAX_PARTS = 16  # of a block's extra keys: a bound for hostile servers
 MEDIUM = "GPU"
 """What a server calls the memory of its own prefix cache, on CPUs, too; other names are tiers below it."""
 
-FULL_KINDS = (None, "full_attention", "mla_attention")
-"""Kinds of layers that store every full block; older servers name none."""
-
 ServedHash = int | bytes
 """A block's hash: its low 64 bits, or all of it where the server publishes bytes."""
 _Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
@@ -161,16 +158,7 @@ def _event(raw: msgspec.Raw) -> KVEvent | str:
         event: KVEvent = (_row if _is_array(data[0]) else _map).decode(data)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
         return _why(error)
-    return _wrong(event := _unmasked(event)) or event
-
-
-def _unmasked(event: KVEvent) -> KVEvent:
-    """Return an event without tokens that it cannot assign: groups with windows or states store some blocks of a range only."""
-    if not isinstance(event, StoredBlocks) or event.kv_cache_spec_kind in FULL_KINDS or event.token_ids is None:
-        return event
-    if len(event.token_ids) <= len(event.block_hashes) * event.block_size:
-        return event
-    return msgspec.structs.replace(event, token_ids=None, extra_keys=None)
+    return _wrong(event) or event
 
 
 def read_json_event(data: bytes) -> KVEvent:
@@ -181,7 +169,7 @@ def read_json_event(data: bytes) -> KVEvent:
         event: KVEvent = _json_line.decode(data)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(_why(error)) from None
-    wrong = _wrong(event := _unmasked(event))
+    wrong = _wrong(event)
     if wrong is not None:
         raise ValueError(wrong)
     return event
