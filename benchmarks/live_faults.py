@@ -26,8 +26,26 @@ import httpx
 from benchmarks.faults import Case, blamed, named_first
 from kvtool.cli.app import run
 from tests.measure.servers.engine_server import write_log
-from tests.measure.servers.real_vllm import real_vllm, toy_model
+from tests.measure.servers.real_vllm import toy_model, real_vllm
 
+_WINDOWED = {
+    "architectures": ["Gemma3ForCausalLM"],
+    "model_type": "gemma3_text",
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "num_hidden_layers": 6,
+    "sliding_window": 128,
+    "layer_types": [*["sliding_attention"] * 5, "full_attention"],
+    "query_pre_attn_scalar": 32,
+    "vocab_size": 512,
+    "max_position_embeddings": 8192,
+    "torch_dtype": "float32",
+    "tie_word_embeddings": True,
+}
+"""Five of six layers have a window, as in Gemma 3."""
 _ONE_PROCESS = ("--distributed-executor-backend", "uni")
 """A worker of its own would import all of vLLM once more."""
 _SLOWEST = 240.0
@@ -260,7 +278,8 @@ def main() -> None:
     for kind in given.only:
         windowed, switches = SERVERS[kind]
         with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
-            model = toy_model(Path(name) / "model", windowed=windowed)
+            folder = Path(name) / "model"
+            model = toy_model(folder, _WINDOWED) if windowed else toy_model(folder)
             urls = [stack.enter_context(real_vllm(model, *_ONE_PROCESS, *each)) for each in switches]
             for number, each in enumerate(one for one in FAULTS if one.server == kind and given.name in one.name):
                 folder = Path(name) / str(number)

@@ -1,44 +1,48 @@
-"""Find a model's API and its name there, from any name in a log: with prefixes of routers, regions, dates."""
+"""Find a model's API and its names there, from any name in a log: with prefixes of routers, regions, dates, fine-tunes."""
 
 from __future__ import annotations
 
 import re
+import tomllib
 from functools import lru_cache
+from importlib.resources import files
 from typing import NamedTuple
 
-_PROVIDERS = {
-    "openai": ("openai", "open_ai", "openai_responses", "chatgpt"),
-    "azure": ("azure", "azure_openai", "azure_ai", "az.ai.openai", "az.ai.inference", "azure.ai.openai"),
-    "anthropic": ("anthropic", "claude"),
-    "bedrock": ("bedrock", "aws_bedrock", "amazon_bedrock", "aws.bedrock", "bedrock_converse", "converse"),
-    "vertex": ("vertex", "vertex_ai", "google_vertex", "gcp.vertex_ai", "vertexai"),
-    "gemini": ("gemini", "google", "google_ai_studio", "gcp.gemini", "gcp.gen_ai", "google_genai", "google_gla"),
-    "deepseek": ("deepseek",),
-    "groq": ("groq",),
-    "xai": ("xai", "x_ai", "grok"),
-    "mistral": ("mistral", "mistralai", "mistral_ai"),
-    "fireworks": ("fireworks", "fireworks_ai"),
-    "moonshot": ("moonshot", "moonshotai", "kimi"),
-    "openrouter": ("openrouter",),
-    "together": ("together", "together_ai"),
-}
-"""Names of providers as logs write them, in small letters with underlines, by our own."""
-_OURS = {name: ours for ours, names in _PROVIDERS.items() for name in names}
+_TABLE = tomllib.loads(files(__package__).joinpath("hosted_providers.toml").read_text(encoding="utf-8"))
+_OURS = {name: ours for ours, names in _TABLE["names"].items() for name in (ours, *names)}
+_OURS |= {name: name for name in _TABLE["others"]["names"]}
+"""kvtool's names of providers by those that logs write."""
 
 _OWN_NAMES = (
-    ("openai", re.compile(r"(?:chatgpt-|gpt-(?:3\.5|4|5|6|7)|o[134](?:-|$))")),
+    ("openai", re.compile(r"(?:chatgpt-|codex-mini|gpt-(?:3\.5|4|5|6|7)|o[134](?:-|$))")),
     ("anthropic", re.compile(r"claude-")),
     ("gemini", re.compile(r"gemini-")),
-    ("deepseek", re.compile(r"deepseek-(?:chat|reasoner|flash|pro)(?:-|$)")),
-    ("xai", re.compile(r"grok-\d")),
+    ("deepseek", re.compile(r"deepseek-(?:chat|coder|reasoner|(?:v\d+(?:\.\d+)?-)?(?:flash|pro))(?:-|$)")),
+    ("xai", re.compile(r"grok-(?:\d|code|build|beta)")),
     ("mistral", re.compile(r"(?:mistral|codestral|magistral|devstral|ministral|pixtral)-[a-z0-9-]*latest$")),
-    ("moonshot", re.compile(r"kimi-k3(?:-|$)")),
+    ("moonshot", re.compile(r"kimi-(?:k[23]|latest|for-coding)")),
+    ("qwen", re.compile(r"(?:qwen[\d.]*|qwq|qvq)-(?:(?:vl|omni|coder|math|mt)-)?(?:max|plus|turbo|flash|long)(?:-|$)")),
+    ("zai", re.compile(r"glm-\d")),
+    ("minimax", re.compile(r"minimax-(?:m|text-)\d")),
 )
 """Beginnings of names that a provider gives to models of its own API. Names of open weights have no provider."""
+_WEIGHTS = ("deepseek-ai/", "zai-org/", "MiniMaxAI/", "THUDM/")
+"""Makers' names before their open weights, which may run anywhere."""
+_WEIGHTS_IN_CAPITALS = re.compile(r"(?:Qwen|moonshotai|mistralai)/[A-Z]")
+"""The same for makers whose API has models of that prefix, too, in small letters."""
 
-_REGION = re.compile(r"^(?:(?:us|eu|apac|jp|au|in|global|regional)(?:-gov)?\.)+")
-_RELEASE = re.compile(r"(?:-v\d+(?::\d+)?|@\d{8}|@default|-20\d{6}|-20\d\d-\d\d-\d\d|:[a-z-]+)$")
-_BEDROCK = ("anthropic.", "amazon.", "openai.", "deepseek.", "mistral.", "meta.", "moonshot.")
+_BEDROCK = re.compile(
+    r"((?:[a-z]{2,8}(?:-gov)?\.)*)"
+    r"(?:ai21|amazon|anthropic|arcee|cohere|deepseek|google|meta|minimax|mistral|moonshot|moonshotai|nvidia|openai|qwen|writer|xai|zai)"
+    r"\.(?=[a-z])"
+)
+_AREA = re.compile(
+    r"(?:us|eu|apac|global|global-standard|datazone|claude_platform|(?:us-gov|[a-z]{2})-[a-z]+(?:-\d)?)$"
+)
+"""A region that is a part of a path of names."""
+_RELEASE = re.compile(r"(?:-v\d+(?::\d+)?|@\d{8}|@default|-20\d{6}|-20\d\d-\d\d-\d\d|:(?!free$)[a-z-]+)$")
+_CLAUDE = re.compile(r"claude-([4-9](?:-\d)?)-(opus|sonnet|haiku|fable|mythos)(?=-|$)")
+_DEPLOYED = re.compile(r"(?:.*?[-_.])?((?:gpt-?\d|chatgpt-|o[134](?:-|$)).*)")
 
 
 class HostedModel(NamedTuple):
@@ -48,24 +52,68 @@ class HostedModel(NamedTuple):
     name: str
 
 
+class SoldModel(NamedTuple):
+    """A model of an API by the names under which it may have a price. A region or a fine-tune is part of each."""
+
+    provider: str
+    dated: str
+    """The name with the date of its release, if there is one."""
+    bare: str
+    deployed: tuple[str, ...] = ()
+    """Models that an Azure deployment may be named after, the longest name first."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names, the one that says most first."""
+        return tuple(dict.fromkeys((self.dated, self.bare, self.bare.removesuffix("-latest"), *self.deployed)))
+
+
 @lru_cache(maxsize=4096)
 def hosted_model(model: str, provider: str | None = None) -> HostedModel:
     """Return the model of a request. `provider` comes from the log; else the model's prefix or name decides."""
-    said = _OURS.get(re.sub(r"[\s-]+", "_", (provider or "").strip().lower()), "")
+    found, _, name = _parsed(model, provider)
+    return HostedModel(found, _unreleased(name))
+
+
+@lru_cache(maxsize=4096)
+def sold_model(model: str, provider: str | None = None) -> SoldModel:
+    """Return a model's names in tables of prices."""
+    found, variant, name = _parsed(model, provider)
+    bare = _unreleased(name)
+    deployed: list[str] = []
+    if found == "azure" and (of := _DEPLOYED.fullmatch(bare)) is not None:
+        deployed = _shortened(re.sub(r"^gpt(?=\d)", "gpt-", of[1]))
+    return SoldModel(found, variant + name, variant + bare, tuple(variant + each for each in deployed))
+
+
+def maker_of(name: str) -> str:
+    """Return the provider that gives models of its own API this name; "" for names of open weights."""
+    plain = re.sub(r"^(?:databricks|openai)-", "", name)
+    return next((ours for ours, names in _OWN_NAMES if names.match(plain)), "")
+
+
+def _parsed(model: str, provider: str | None) -> tuple[str, str, str]:
+    """Return the provider, the region or "ft:" that changes a price, and the name there."""
+    said = provider_named(provider or "")
     name = model.strip().lower().removeprefix("models/")
-    route = ""
+    route, variant = "", ""
     while "/" in name:
         before, rest = name.split("/", 1)
-        route = _OURS.get(before.replace("-", "_"), route) or route
+        if _AREA.match(before):
+            variant = f"{before}."
+        else:
+            route = route or provider_named(before)
         name = rest.rsplit("/", 1)[-1] if before in ("publishers", "accounts", "projects") else rest
-    bare = _REGION.sub("", name)
-    if bare.startswith(_BEDROCK):
-        route, name = route or "bedrock", bare.split(".", 1)[1]
-    while (shorter := _RELEASE.sub("", name)) != name and shorter:
-        name = shorter
-    if name.startswith("claude-"):
-        name = re.sub(r"(?<=\d)\.(?=\d)", "-", name)
-    own = next((ours for ours, names in _OWN_NAMES if names.match(name)), "")
+    if (sold := _BEDROCK.match(name)) is not None:
+        route, name = route or "bedrock", name[sold.end() :]
+        variant = sold[1] or variant
+    if name.startswith("ft:"):
+        variant, name = "ft:", name.split(":")[1]
+    if "claude-" in name:
+        name = _CLAUDE.sub(r"claude-\2-\1", re.sub(r"(?<=\d)\.(?=\d)", "-", name))
+    own = maker_of(name)
+    if model.startswith(_WEIGHTS) or _WEIGHTS_IN_CAPITALS.match(model):
+        own = route = ""
     if said in ("", "openai") and route == "" and own and "/" in model:
         route = own
     found = said or route or own
@@ -73,4 +121,23 @@ def hosted_model(model: str, provider: str | None = None) -> HostedModel:
         found = own  # a client of OpenAI's form with another provider
     if found == "openai" and own == "":
         found = ""  # open weights under their maker's name, or on a server of the same form
-    return HostedModel(found, name)
+    return found, variant, name
+
+
+def provider_named(text: str) -> str:
+    """Return kvtool's name of a provider from a name in a log; "" for one that is not known."""
+    plain = re.sub(r"[\s-]+", "_", text.strip().lower())
+    return "vertex" if plain.startswith("vertex_ai") else _OURS.get(plain, "")
+
+
+def _unreleased(name: str) -> str:
+    while (shorter := _RELEASE.sub("", name)) != name and shorter:
+        name = shorter
+    return name
+
+
+def _shortened(name: str) -> list[str]:
+    """Return a deployment's name and the names of models at its front, longest first."""
+    parts = re.split(r"(?=[-_])", name)
+    fronts = ("".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return [front for front in fronts if maker_of(front)]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from kvtool.accounting.logged_models import LoggedModels
     from kvtool.accounting.served_cache import ServedCache
 
-ModelSource = Literal["given", "log", "assumed", "unknown"]
-"""Who names the model of sizes and times: the user, the log, nobody (the default is assumed); or no single known model."""
+ModelSource = Literal["given", "server", "log", "assumed", "unknown"]
+"""Who names the model of sizes and times: the user, a server, the log, nobody (then the default); or no single known model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from kvtool.config.options.run_options import (
     Predicting,
     Reading,
     Rendering,
+    ServerSettings,
     Serving,
     Tracing,
 )
@@ -38,6 +39,7 @@ class RunOptions:
     rendering: Rendering = field(default_factory=Rendering)
     serving: Serving = field(default_factory=Serving)
     mirroring: Mirroring = field(default_factory=Mirroring)
+    reported: ServerSettings = field(default_factory=ServerSettings)
     caching: Caching = field(default_factory=Caching)
     tracing: Tracing = field(default_factory=Tracing)
     rule_flags: RuleFlags = field(default_factory=RuleFlags)
@@ -64,6 +66,11 @@ class RunOptions:
             reading = replace(reading, requests=file.config.requests)
         engine = file.engine_without(given_options_of(self))
         return replace(self, reading=reading, fallback=engine, fallback_seed=file.config.seed, fallback_file=file)
+
+    @property
+    def model(self) -> str | None:
+        """Return the model that flags name, or a server runs."""
+        return self.predicting.model or self.reported.server_model
 
     @property
     def group_by(self) -> str | None:

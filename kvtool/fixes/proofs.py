@@ -28,10 +28,11 @@ from kvtool.diagnose.values.classify import DETECTORS
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.forms.json_form import WRITE_JSON
 from kvtool.fixes.forms.stable_delimiter import DELIMITER
+from kvtool.fixes.instructions_kept import INSTRUCTIONS_KEPT
 from kvtool.fixes.moves.move_target import places_of
 from kvtool.fixes.moves.parent_prefix import PARENT_PREFIX
 from kvtool.fixes.moves.passages_last import PASSAGES
-from kvtool.fixes.turn_texts import lines_with_places, marks_in, texts_of
+from kvtool.fixes.turn_texts import INSTRUCTIONS, lines_with_places, marks_in, texts_of
 from kvtool.text.cache_marks import without_marks
 from kvtool.text.json_text import json_in
 from kvtool.text.message import Message, role_of
@@ -93,6 +94,8 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
         return _values_cut(before, after)
     if fix.kind == DELIMITER:
         return _contains_one_word(before, after)
+    if fix.kind == INSTRUCTIONS_KEPT:
+        return _instructions_differ(before, after)
     if fix.kind == PARENT_PREFIX:
         return _instructions_last(before, after)
     if fix.kind == STEADY_TOOLS:
@@ -425,6 +428,18 @@ def _instructions_last(before: Turn, after: Turn) -> str | None:
         return "more than instructions changed"
     lost = _lines(before, between_roles=True) - _lines(after, between_roles=True)
     return "text was lost" if lost else None
+
+
+def _instructions_differ(before: Turn, after: Turn) -> str | None:
+    """Check that only texts of instructions differ, at the same places."""
+    if before.tools != after.tools or _places(before) != _places(after) or _shells(before) != _shells(after):
+        return "more than instructions changed"
+    others = [
+        old.text == new.text
+        for old, new in zip(texts_of(before), texts_of(after), strict=True)
+        if old.role not in INSTRUCTIONS
+    ]
+    return None if all(others) else "more than instructions changed"
 
 
 def _roles_only(before: Turn, after: Turn) -> str | None:

@@ -44,6 +44,14 @@ from kvtool.fixes.forms.stable_delimiter import (
 )
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, SingleForm
 from kvtool.fixes.history_kept import HISTORY_KEPT, KEEP_HISTORY, HistoryKept
+from kvtool.fixes.instructions_kept import (
+    FIRST_VALUES,
+    INSTRUCTIONS_KEPT,
+    INSTRUCTIONS_ROLES,
+    KEEP_INSTRUCTIONS,
+    InstructionsKept,
+    change_in_conversations,
+)
 from kvtool.fixes.moves.context_blocks import (
     CONTEXT_KEPT,
     CONTEXT_LAST,
@@ -65,9 +73,9 @@ from kvtool.fixes.moves.move import (
 )
 from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
 from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
-from kvtool.fixes.moves.passages_last import PASSAGES, PassagesLast
+from kvtool.fixes.moves.passages_last import PASSAGES, PASSAGES_AFTER, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
-from kvtool.fixes.moves.split_text import TRIED_WITHOUT, cut_values
+from kvtool.fixes.moves.split_text import cut_values
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.orders.block_order import BlockOrder
 from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_ranked
@@ -75,6 +83,7 @@ from kvtool.fixes.orders.permute import PARTS_LAST, ExampleMessages, ItemOrder, 
 from kvtool.fixes.proofs import INLINE_ORDER, NAMED_ONCE, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
 from kvtool.fixes.turn_texts import INSTRUCTIONS, marks_in, role_of_part, texts_of
 from kvtool.fixes.window import StrideWindow
+from kvtool.results.finding import TRIED_WITHOUT
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
@@ -96,17 +105,28 @@ _NUMBERS = "items get other numbers: answers that cite an item by number then ci
 
 ONE_LINE = "write JSON on one line, with one space after each comma and colon, outside of code"
 ONE_LAYOUT = "write JSON with one serializer and the same options: on one line, and in code blocks like most requests"
+COARSEN = "coarsen"
+"""The kind of a fix that rounds times."""
+_MADE_UP = "no run can verify it: the times are made up. Replace them in the workload"
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
 
 Proposer = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 
-def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hosted: bool = False) -> list[Fix]:
+def propose(
+    cause: SlotCause,
+    samples: Sequence[Turn],
+    *,
+    block_size: int,
+    hosted: bool = False,
+    is_made_up: Callable[[SlotCause], bool] = lambda _: False,
+) -> list[Fix]:
     """Return the fixes for a cause, by the code of its kind; `samples` are requests of its group, in order.
 
     Fixes that change none of the samples are left out; what they make dangle, and roles between which text moves, is warned of.
-    Advice that cannot be tried comes last. `hosted`: a provider's rules decide what is reused.
+    Advice that cannot be tried comes last. `hosted`: a provider's rules decide what is reused. A made-up time cannot be tried
+    with other digits: how often it repeats then is made up, too.
     """
     if changed_for_good(cause, samples):
         return [_advice(cause, NEW_VERSION, "P3", COSTS_ONCE)]
@@ -123,11 +143,25 @@ def propose(cause: SlotCause, samples: Sequence[Turn], *, block_size: int, hoste
         fixes += _own_message(cause, samples, fixes)
     if (passages := PassagesLast.learn(cause, samples)) is not None:
         looks = (_AN_APPLICATION,) if passages.role == "user" else ()
+        others = fixes
         fixes = [_fix(cause, PASSAGES, "P2", passages.what, lambda: passages, *looks, shared=passages.role)]
+        are_rules = any(fix.kind == NAMED_ONCE for fix in others)
+        if not are_rules and (far := passages.after_history(samples)) is not None:
+            fixes.append(_fix(cause, PASSAGES_AFTER, "P2", far.what, lambda: far, shared=passages.role))
+            fixes += others if hosted else ()
     if is_declared_stable(cause):
         fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
+    if is_made_up(cause):
+        fixes = [_untried(fix) if fix.kind == COARSEN else fix for fix in fixes]
     if block_size > 1 and cause.kind.code == KV122.code:
         fixes = [replace(fix, what=f"{fix.what} (block size: {block_size} tokens)") for fix in fixes]
+    role = role_of_part(cause.slot.part)
+    if cause.slot.logged and role in INSTRUCTIONS_ROLES and change_in_conversations(samples, role):
+        first = partial(InstructionsKept, role)
+        what = KEEP_INSTRUCTIONS.format(role=role)
+        fixes.append(
+            _fix(cause, INSTRUCTIONS_KEPT, "P3", what, first, FIRST_VALUES, shared=role, in_order=True),
+        )
     checked = [each for fix in fixes if (each := _checked(fix, samples)) is not None]
     return sorted(checked, key=lambda fix: (not fix.can_be_tried, _TIERS.index(fix.tier)))
 
@@ -173,6 +207,11 @@ def _fix(
 
 def _advice(cause: SlotCause, name: str, tier: Tier, what: str, *, code: str | None = None) -> Fix:
     return Fix(_key(cause, name, None), code or cause.kind.code, tier, cause.group, what, cause)
+
+
+def _untried(fix: Fix) -> Fix:
+    """Return the fix as advice for people."""
+    return replace(fix, make=None, what=f"{fix.what} ({_MADE_UP})", warnings=())
 
 
 def _key(cause: SlotCause, name: str, shared: str | None) -> str:
@@ -267,7 +306,7 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         told = _fix(cause, "tell-when", "P3", TELL_WHEN, lambda: with_fixed_ages, shared="ages")
         return [*_value(cause, samples), told] if role_of_part(cause.slot.part) in INSTRUCTIONS else [told]
     what = "round the time in its own format: to the day if it has a date, else to the hour"
-    coarsen = _fix(cause, "coarsen", "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
+    coarsen = _fix(cause, COARSEN, "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
     return [*_value(cause, samples), coarsen]
 
 

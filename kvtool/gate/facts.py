@@ -110,10 +110,10 @@ def _audit_verdict(measured: Measured | None) -> str | None:
 
 def _with_money(scope: Scope, report: Report) -> Scope:
     """Return the facts with the hits that the log's provider reported and their cost."""
-    told, by_rules, money = report.reported, report.predicted, report.money
+    by_rules, money = report.predicted, report.money
     gap = cost = None
-    if told is not None and by_rules is not None and told.prompt_tokens:
-        gap = Fraction(by_rules.cached_tokens - told.cached_tokens, told.prompt_tokens)
+    if by_rules is not None and by_rules.reported_tokens is not None and by_rules.prompt_tokens:
+        gap = Fraction(by_rules.cached_tokens - by_rules.reported_tokens, by_rules.prompt_tokens)
     if money is not None and money.per_1k_requests is not None:
         cost = Fraction(Decimal(money.per_1k_requests))
     return replace(scope, reported_gap=gap, cost_per_1k=cost)
@@ -128,7 +128,7 @@ def _group_money(scope: Scope, report: Report, name: str) -> Scope:
     group = None if report.money is None else report.money.by_group.get(name)
     if group is None or not group.requests:
         return replace(scope, reported_gap=gap)
-    if gap is None and group.reported_hit_rate is not None:
+    if gap is None and None not in (group.reported_hit_rate, group.predicted_hit_rate):
         gap = Fraction(Decimal(repr(group.predicted_hit_rate))) - Fraction(Decimal(repr(group.reported_hit_rate)))
     amount = group.predicted if group.paid is None else group.paid
     return replace(scope, reported_gap=gap, cost_per_1k=Fraction(Decimal(amount)) * 1000 / group.requests)

@@ -12,7 +12,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import from_here
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import KvtoolError, ProblemsError, as_error, join_errors
-from kvtool.lint.lint_inputs import TEMPLATE_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_inputs
+from kvtool.lint.lint_inputs import CODE_SUFFIXES, TEMPLATE_SUFFIXES, WORKLOAD_SUFFIXES, Inputs, sort_inputs
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -20,7 +20,7 @@ from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 from kvtool.workload.yaml.validate import did_you_mean
 
 T = TypeVar("T")
-ALONE = (*PLAIN_SUFFIXES, *TEMPLATE_SUFFIXES, ".py", *WORKLOAD_SUFFIXES)
+ALONE = (*PLAIN_SUFFIXES, *TEMPLATE_SUFFIXES, *CODE_SUFFIXES, *WORKLOAD_SUFFIXES)
 """Ends of names of files that are no logs."""
 
 

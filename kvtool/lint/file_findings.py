@@ -11,6 +11,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.layers import merged
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError, Place
+from kvtool.lint.code_files import code_prompts
 from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, is_prompt_file, is_prompt_name, reads_as
 from kvtool.lint.evidence.surrounding_text import with_data, without_late, without_profiles
 from kvtool.lint.findings.file_result import JudgedText
@@ -20,10 +21,9 @@ from kvtool.lint.findings.template_findings import find_losses
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
 from kvtool.lint.front_matter import body_start
-from kvtool.lint.lint_inputs import DATA, InputKind, TextInput
+from kvtool.lint.lint_inputs import DATA, TextInput
 from kvtool.lint.lint_thresholds import THRESHOLDS
 from kvtool.lint.passed_values import RenderedFile, with_passed
-from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.python.varying_texts import judged
 from kvtool.lint.skeleton import Node, leaves
 from kvtool.lint.template_files import (
@@ -97,7 +97,7 @@ class Finder:
             result = self._judged(one)
             ignores = read_ignores(one.path, one.text) if result.known else []
         except KvtoolError as error:
-            parsed = one.kind == "python" or one.style == DATA
+            parsed = one.is_code or one.style == DATA
             made = one.found and parsed and makes_a_file(one.path, error)
             return JudgedText(known=False) if made else JudgedText(error=error)
         except RecursionError:
@@ -116,8 +116,8 @@ class Finder:
         rendered: tuple[RenderedFile, ...] = ()
         prompts: list[list[Node]] = []
         note, partly = "", False
-        if one.kind == "python":
-            prompts, unread, rendered = python_prompts(one.path, one.text)
+        if one.is_code:
+            prompts, unread, rendered = code_prompts(one.path, one.text)
             note = "" if prompts or rendered else "nothing to report: no text in this file contains a changing value"
             note = _UNREAD.format(_listed(unread)) if unread else note
             partly = bool(unread)
@@ -139,16 +139,16 @@ class Finder:
             prompts = [traced_template(_sent(one), one.style)]
         else:
             note = _NO_HOLES
-        if one.kind != "python":
+        if not one.is_code:
             prompts = [without_profiles(without_late(with_data(nodes)), one.text) for nodes in prompts]
-        if one.found and one.kind != "python" and one.style != DATA and prompts:
+        if one.found and not one.is_code and one.style != DATA and prompts:
             how = template_belief(one, prompts)
             if how is Belief.NO:
                 return JudgedText(known=False)
             if how is Belief.WEAK:
                 prompts = [judged(nodes, weak=True, unnamed=False, late=False) for nodes in prompts]
         size = self._block_size
-        least, used, named = (size * blocks for blocks in _least_blocks(one.kind))
+        least, used, named = (size * blocks for blocks in _least_blocks(one))
         least = max(least, size * THRESHOLDS.walked) if one.found else least
         findings = find_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
@@ -156,9 +156,9 @@ class Finder:
         return JudgedText(findings, note=note, files=files, rendered=rendered, partly=partly)
 
 
-def _least_blocks(kind: InputKind) -> tuple[int, int, int]:
+def _least_blocks(one: TextInput) -> tuple[int, int, int]:
     """Return the blocks of constant text after a value that is seen to vary, that varies by its use, and by its name only."""
-    if kind == "python":
+    if one.is_code:
         return THRESHOLDS.code_seen, THRESHOLDS.code_used, THRESHOLDS.code_named
     return 1, THRESHOLDS.file_used, THRESHOLDS.file_named
 

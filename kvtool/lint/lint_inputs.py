@@ -1,7 +1,7 @@
 """Sorting of the inputs of `kvtool lint`: traffic is run, templates are read.
 
 A workload (.yaml with `groups:`) is run by itself; logs, traces and prompts are run together. Jinja and Mustache files, XML,
-Python files, text files with Jinja in them, and files in which frameworks keep prompts (`lint.formats.prompt_formats`) are
+Python, TypeScript and JavaScript files, text files with Jinja in them, and files in which frameworks keep prompts (`lint.formats.prompt_formats`) are
 templates. A text file (.txt, .md) that is alone is a template where it has `{name}` or `$name` placeholders; of several,
 such files are prompts that were sent, as braces and dollars are common in those.
 """
@@ -19,11 +19,11 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.lint.front_matter import body_start
 from kvtool.lint.passed_values import PassedValue
 from kvtool.lint.python.python_source import python_text
-from kvtool.text.files.text_files import file_bytes, read_text
+from kvtool.text.files.text_files import decode, file_bytes, read_text
 from kvtool.text.files.yaml_document import parse_yaml_data
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 
-InputKind = Literal["workload", "logs", "prompts", "template", "python", "text"]
+InputKind = Literal["workload", "logs", "prompts", "template", "python", "typescript", "text"]
 
 WORKLOAD_SUFFIXES = (".yaml", ".yml")
 _OF_ALL = (".json", ".toml")
@@ -45,13 +45,15 @@ _TEX = re.compile(r"\\[A-Za-z]{1,20}\*?(?:\[[^\]\n]{0,60}\])?\Z")
 _MANY_NAMES = 3
 """Different names in single braces, with which a text is one for `format`, however many double ones it shows."""
 _TEX_WIDTH = 90
-PYTHON_BYTES = 4 * 1024 * 1024
+TYPESCRIPT_SUFFIXES = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
+CODE_SUFFIXES = (".py", *TYPESCRIPT_SUFFIXES)
+CODE_BYTES = 4 * 1024 * 1024
 TEMPLATE_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """A file that was read: a template, or Python. `style` is how its placeholders are written, or DATA.
+    """A file that was read: a template, or code. `style` is how its placeholders are written, or DATA.
 
     `found`: nobody named it, it lay in a folder that was named. `marks`: what in it code replaces by itself. `passed`: the
     values that code passes to it and that surely differ from call to call.
@@ -66,9 +68,14 @@ class TextInput:
     passed: tuple[PassedValue, ...] = ()
 
     @property
+    def is_code(self) -> bool:
+        """Return whether it is code that may build prompts."""
+        return self.kind in ("python", "typescript")
+
+    @property
     def is_template(self) -> bool:
         """Return whether all of the file is one prompt, so that its lines can be moved."""
-        return self.kind != "python" and self.style not in (DATA, "mustache")
+        return not self.is_code and self.style not in (DATA, "mustache")
 
 
 @dataclass(slots=True)
@@ -106,7 +113,7 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
             result.foreign.append(path)
         elif suffix in WORKLOAD_SUFFIXES:
             result.runs.append([path])
-        elif suffix in TEMPLATE_SUFFIXES or suffix == ".py" or suffix in PLAIN_SUFFIXES:
+        elif suffix in (*TEMPLATE_SUFFIXES, *CODE_SUFFIXES, *PLAIN_SUFFIXES):
             try:
                 one = replace(_read(path, suffix), found=path in alone)
             except KvtoolError as error:
@@ -173,19 +180,20 @@ def _is_jinja(path: str) -> bool:
 
 
 def _read(path: str, suffix: str) -> TextInput:
-    if suffix == ".py" and _is_blank(path):
-        return TextInput(path, "", "python")  # an empty module is no mistake, as an empty prompt is
-    if suffix == ".py":
-        return TextInput(
-            path, python_text(file_bytes(Path(path), shown=path, place=Place(path), limit=PYTHON_BYTES), path), "python"
-        )
+    if suffix in CODE_SUFFIXES:
+        kind: InputKind = "python" if suffix == ".py" else "typescript"
+        if _is_blank(path):
+            return TextInput(path, "", kind)  # an empty module is no mistake, as an empty prompt is
+        data = file_bytes(Path(path), shown=path, place=Place(path), limit=CODE_BYTES)
+        code = python_text(data, path) if kind == "python" else decode(data, shown=path, place=Place(path))
+        return TextInput(path, code, kind)
     text = read_text(Path(path), shown=path, place=Place(path), limit=TEMPLATE_BYTES)
     if suffix in MUSTACHE_SUFFIXES or (suffix in (".tmpl", MARKUP_SUFFIX, *PLAIN_SUFFIXES) and _GO_MARK.search(text)):
         return TextInput(path, text, "template", "mustache")
     from kvtool.lint.skeleton import JINJA_MARK, style_of
 
     sent = text[body_start(text) :]
-    kind: InputKind = "template" if suffix == MARKUP_SUFFIX else "text"
+    kind = "template" if suffix == MARKUP_SUFFIX else "text"
     if suffix in (MARKUP_SUFFIX, *PLAIN_SUFFIXES) and _by_format(sent):
         return TextInput(path, text, kind, "format")
     if suffix in JINJA_SUFFIXES or JINJA_MARK.search(sent):
@@ -226,7 +234,7 @@ def refuse_templates(paths: Sequence[str]) -> None:
     A text file with Jinja in it may be a prompt that quotes some, so such files are refused only where there are no others.
     """
     for path in paths:
-        if Path(path).suffix.lower() in (".py", *JINJA_SUFFIXES, *MUSTACHE_SUFFIXES) and Path(path).is_file():
+        if Path(path).suffix.lower() in (*CODE_SUFFIXES, *JINJA_SUFFIXES, *MUSTACHE_SUFFIXES) and Path(path).is_file():
             raise _template_given(path)
     if not all(Path(path).suffix.lower() in PLAIN_SUFFIXES for path in paths):
         return
@@ -242,7 +250,9 @@ def refuse_templates(paths: Sequence[str]) -> None:
 
 def _template_given(path: str, mark: re.Match[str] | None = None) -> KvtoolError:
     line = None if mark is None else mark.string.count("\n", 0, mark.start()) + 1
-    text = "Python" if Path(path).suffix.lower() == ".py" else "a template"
+    suffix = Path(path).suffix.lower()
+    code = "Python" if suffix == ".py" else "JavaScript" if "js" in suffix else "TypeScript"
+    text = code if suffix in CODE_SUFFIXES else "a template"
     return KvtoolError(
         f"this file is {text}, not requests: nothing fills its placeholders",
         hint=f"run kvtool lint {shlex.quote(path)}, or kvtool init to make a workload from the prompts here",

@@ -173,17 +173,17 @@ def _judged_for_templates(
     cache: LintCache,
     given: dict[str, tuple[PassedValue, ...]],
 ) -> list[JudgedText]:
-    """Judge each file, in their order: Python first, as it may pass values to templates. These are added to `given`, by file."""
-    code = [one for one in texts if one.kind == "python"]
+    """Judge each file, in their order: code first, as it may pass values to templates. These are added to `given`, by file."""
+    code = [one for one in texts if one.is_code]
     of_code = _judged(code, finder, options, cache)
     for one, found in zip(code, of_code, strict=True):
         for file in found.rendered:
             for path in template_paths(one.path, file.name):
                 given[path] = (*given.get(path, ()), *file.values)
     passed = {realpath(path): values for path, values in given.items()}
-    others = [replace(one, passed=passed.get(realpath(one.path), ())) for one in texts if one.kind != "python"]
+    others = [replace(one, passed=passed.get(realpath(one.path), ())) for one in texts if not one.is_code]
     read, made = iter(of_code), iter(_judged(others, finder, options, cache))
-    return [next(read if one.kind == "python" else made) for one in texts]
+    return [next(read if one.is_code else made) for one in texts]
 
 
 def _judged(texts: Sequence[TextInput], finder: Finder, options: RunOptions, cache: LintCache) -> list[JudgedText]:
@@ -213,7 +213,7 @@ def _tell(one: TextInput, found: JudgedText, inputs: Inputs, options: RunOptions
     # Most files of a program, and of a folder, hold nothing that varies.
     told = (
         found.note
-        if found.partly or len(inputs.texts) == 1 or (one.kind != "python" and one.path not in options.alone)
+        if found.partly or len(inputs.texts) == 1 or (not one.is_code and one.path not in options.alone)
         else ""
     )
     result.inputs.append(LintInput(path=one.path, kind=one.kind, note=told or None))
@@ -313,7 +313,7 @@ def _with_marks(texts: Sequence[TextInput]) -> list[TextInput]:
     marks = {
         found[2]
         for one in texts
-        if one.kind == "python" and ".replace(" in one.text
+        if one.is_code and ".replace(" in one.text
         for found in _REPLACED.finditer(one.text)
         if _MARK.fullmatch(found[2])
     }
@@ -321,7 +321,7 @@ def _with_marks(texts: Sequence[TextInput]) -> list[TextInput]:
 
 
 def _marked(one: TextInput, marks: set[str]) -> TextInput:
-    if one.kind == "python" or one.style in (DATA, "jinja", "format", "mustache"):
+    if one.is_code or one.style in (DATA, "jinja", "format", "mustache"):
         return one
     held = tuple(sorted(mark for mark in marks if mark in one.text))
     return replace(one, style="marks", marks=held) if held else one

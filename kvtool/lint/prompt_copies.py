@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
+from kvtool.lint.code_files import code_prompts
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
-from kvtool.lint.python.built_prompts import python_prompts
+from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text
 
@@ -45,9 +46,9 @@ def copy_prompts(folder: Path, names: Iterable[str], notes: list[str]) -> list[C
 
 def _copies(folder: Path, name: str) -> Iterator[CopiedPrompt]:
     text = read_text(folder / name, shown=name)
-    if name.endswith(".py"):
+    if name.endswith(CODE_SUFFIXES):
         seen: set[str] = set()
-        for nodes in python_prompts(str(folder / name), text)[0]:
+        for nodes in code_prompts(str(folder / name), text)[0]:
             constant = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
             if constant.strip() and constant not in seen:  # a template and where it is filled are one prompt
                 seen.add(constant)

@@ -31,10 +31,11 @@ class Hole:
     """Something that varies. `what` names the code that says so (a variable, a call), never a prompt.
 
     `certain`: a call that cannot give the same twice, not only a name. `clock`: a clock or a random id. `order`: its parts are the
-    same, their order is not. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
+    same, their order is not; with `clock` it is another each time, else in each process. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
     warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: the place where its value is made, if
     it is reported elsewhere. `hidden`: not reported, as it costs nothing more.
-    `given`: callers of the function that puts it in give it.
+    `given`: callers of the function that puts it in give it. `unseen`: it varies less than what is before it, but its text is
+    elsewhere: a conversation, a file, instructions; this names it.
     """
 
     spot: TemplatePlace
@@ -51,6 +52,12 @@ class Hole:
     made: TemplatePlace | None = None
     hidden: bool = False
     given: bool = False
+    unseen: str = ""
+
+    @property
+    def is_new(self) -> bool:
+        """Return whether it surely is another in each request: a clock finer than a day, or an id."""
+        return self.certain and self.clock and not self.order and self.kind.key != "date"
 
     def at(self, spot: TemplatePlace) -> Hole:
         """The same value, reported at another place."""
@@ -72,6 +79,8 @@ class Repeat:
 
 
 Node = str | Hole | Choice | Repeat
+CONVERSATION = "the conversation"
+MARKED = "the block marked with `cache_control`"
 
 
 def leaves(nodes: Iterable[Node]) -> Iterator[str | Hole]:
@@ -117,7 +126,7 @@ class FollowingText:
 
     `run` is the longest stretch of them that nothing varies in, `here` the one that follows at once; `label` of its tokens
     introduce what varies after it, and `held` of them are always there. `further` are the tokens of all other stretches that are
-    always there and more than labels.
+    always there and more than labels. `unseen` names text of which only is known that it follows, a conversation before all else.
     """
 
     tokens: int
@@ -127,6 +136,7 @@ class FollowingText:
     held: int = 0
     label: int = 0
     further: int = 0
+    unseen: str = ""
 
     def with_text(self, tokens: int, label: int) -> FollowingText:
         """After a place with so many tokens more before it; `label` of them introduce what follows at once."""
@@ -185,8 +195,12 @@ def _walk(
             before_hole = behind.here == 0 and behind is not NOTHING
             behind = behind.with_text(count(node), min(count(_label(node)), THRESHOLDS.label) if before_hole else 0)
         elif isinstance(node, Hole):
-            found.append((node, behind))
-            behind = behind.ended()
+            if not node.unseen:
+                found.append((node, behind))
+            if not node.unseen or node.doubt == "use":
+                behind = behind.ended()
+            if node.unseen and behind.unseen != CONVERSATION:
+                behind = replace(behind, unseen=node.unseen)
         elif isinstance(node, Repeat):
             behind = replace(_walk(node.body, behind, count, found), sure=behind.sure)
         else:
@@ -207,6 +221,7 @@ def _one_of(ends: list[FollowingText]) -> FollowingText:
         held,
         min(end.label for end in ends),
         min(further + (rest if rest >= THRESHOLDS.text else 0) for further, rest in rests),
+        next((end.unseen for end in ends if end.unseen), ""),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.config.command_line import flag
 from kvtool.profiler.run.run_result import RunResult, UnservedRequests
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
@@ -46,10 +47,18 @@ def reasoning_left_out(template: ChatTemplate, turns: Sequence[Turn]) -> list[st
     return [f"{own}: give the model's template with {flag('chat_template')}"]
 
 
-def refused_marks(result: RunResult) -> list[str]:
-    """Return notes on requests with more marks than their provider takes."""
+def notes_on_rules(result: RunResult) -> list[str]:
+    """Return notes on models without documented rules, and on requests with more marks than their provider takes."""
     hosted = result.counts.hosted
-    if hosted is None or not hosted.too_many_marks:
+    if hosted is None:
+        return []
+    named = ", ".join(sorted(hosted.undocumented)[:_MOST])
+    told = [f"No cache rules are documented for {named}: any earlier prefix is predicted as cached"] if named else []
+    return [*told, *_refused_marks(hosted)]
+
+
+def _refused_marks(hosted: ProviderCache) -> list[str]:
+    if not hosted.too_many_marks:
         return []
     most = max(one.rules.most for one in hosted.trees.values())
     count, marks = sum(hosted.too_many_marks.values()), max(hosted.too_many_marks)

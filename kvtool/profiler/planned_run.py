@@ -67,7 +67,9 @@ class PlannedRun:
         self._source = source
         turns = _first_turns(source) if isinstance(source, LogSource) else []
         tokenizer = options.rendering.tokenizer or asked.tokenizer
-        self.run_model = RunModel.of(options.predicting.model or asked.model, turns, tokenizer)
+        reported = options.reported
+        of_workload = None if reported.server_model else asked.model
+        self.run_model = RunModel.of(options.predicting.model or of_workload, reported.server_model, turns, tokenizer)
         self.rules: Rules = chosen_rule_set(options, asked)
         own = self.rules in ("vllm", "block-lru")
         rules = chosen_cache_rules(options, asked, lambda: _first_turn(source)) if own else None
@@ -83,7 +85,7 @@ class PlannedRun:
             rules = replace(rules, epoch=None if first is None else first.epoch)
         self._turns = turns
         self.model = self.run_model.name
-        if options.measuring.load_format == "dummy" and self.run_model.given is None:
+        if options.measuring.load_format == "dummy" and (self.run_model.given is None or self.run_model.of_server):
             raise KvtoolError("--load-format dummy needs a --model")
         self.calibration = self._calibration(options.predicting.calibration)
         served = None if self.calibration is None or not self.calibration.of_server else self.calibration.geometry
@@ -102,6 +104,8 @@ class PlannedRun:
         if caching is None:
             caching = asked.enable_prefix_caching is not False
         longest = options.serving.max_model_len or asked.max_model_len or EngineConfig.max_model_len
+        chunks = options.serving.enable_chunked_prefill
+        chunks = asked.enable_chunked_prefill if chunks is None else chunks
         self.limits_source: str | None = None
         """The accelerator whose limits of a step are used, if one is given and no limits are."""
         limits = self._batch_limits(longest)
@@ -111,8 +115,9 @@ class PlannedRun:
             max_num_seqs=limits.max_num_seqs,
             max_model_len=longest,
             enable_prefix_caching=caching,
-            enable_chunked_prefill=asked.enable_chunked_prefill is not False,
+            enable_chunked_prefill=chunks is not False,
             async_scheduling=options.mirroring.async_scheduling,
+            **reported.scheduler(),
             hash_algo=options.mirroring.hash_algo or EngineConfig.hash_algo,
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
@@ -502,6 +507,8 @@ class PlannedRun:
         A folder whose model has no forward pass gives only the cache, unless a real run is requested, which is refused.
         """
         given = self.run_model.given
+        if self.run_model.of_server:
+            return False
         if given is None or self.options.measuring.load_format == "dummy":
             return given is not None
         return model_path(given).is_dir() and (self.options.measuring.asked or is_runnable(given))

@@ -16,6 +16,7 @@ from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
+from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.diagnose.findings import Locate, in_their_files
 from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
@@ -30,7 +31,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
-from kvtool.profiler.left_out import left_out, reasoning_left_out, refused_marks
+from kvtool.profiler.left_out import left_out, notes_on_rules, reasoning_left_out
 from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
@@ -242,7 +243,7 @@ class Profiler:
         self.told = [
             *sizes.notes,
             *left_out(result.left_out),
-            *refused_marks(result),
+            *notes_on_rules(result),
             *note_sessionless_requests(result, plan, self.path),
         ]
         if not any(group.requests for group in result.ledger.totals()):
@@ -389,7 +390,8 @@ class Profiler:
         block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
         if self._tried is None or self._tried.result is not result:
             again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
-            self._tried = Tried(result, again, partial(propose, block_size=block_size, hosted=self.plan.hosted))
+            proposed = partial(propose, block_size=block_size, hosted=self.plan.hosted, is_made_up=self._is_made_up)
+            self._tried = Tried(result, again, proposed)
             self._advised.clear()
         asked = frozenset(tiers), without, frozenset(silent)
         if asked not in self._advised:
@@ -406,6 +408,15 @@ class Profiler:
             )
             self._advised[asked] = advisor.advise()
         return self._advised[asked]
+
+    def _is_made_up(self, cause: SlotCause) -> bool:
+        """Return whether a cause is a variable whose values the workload file calls made up."""
+        source = workload_file(self.source)
+        if source is None or cause.slot.variable is None:
+            return False
+        from kvtool.workload.yaml.made_up_values import is_made_up
+
+        return is_made_up(source.document, cause.group, cause.slot.variable)
 
     def _lookahead(self, result: RunResult) -> Lookahead | None:
         """Return a part of a large log if the part represents all of it."""

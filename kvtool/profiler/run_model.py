@@ -27,23 +27,24 @@ _HINT = "give --model NAME or config.json"
 
 @dataclass(frozen=True)
 class RunModel:
-    """`given` is the user's model, `names` are those of the log's first requests, `models` finds them."""
+    """The user's model or a server's (`given`), and the names in a log's first requests, which `models` finds."""
 
     given: str | None
     names: tuple[str, ...]
     models: LoggedModels
+    of_server: bool = False
 
     @classmethod
-    def of(cls, given: str | None, turns: Sequence[Turn], folder: str | None) -> RunModel:
+    def of(cls, given: str | None, server: str | None, turns: Sequence[Turn], folder: str | None) -> RunModel:
         """Read the models of a log's first requests; `folder` is the tokenizer that is given."""
         names = dict.fromkeys(turn.call.model for turn in turns if turn.call.model)
-        return cls(given, tuple(names), LoggedModels(folder))
+        return cls(given or server, tuple(names), LoggedModels(folder), of_server=given is None and server is not None)
 
     @cached_property
     def source(self) -> ModelSource:
         """Return who names the model."""
         if self.given is not None:
-            return "given"
+            return "server" if self.of_server else "given"
         if not self.names:
             return "assumed"
         return "unknown" if self.logged is None else "log"

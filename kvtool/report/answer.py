@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.report.views.fates import fate_name, fate_shares
-from kvtool.results.finding import Finding
+from kvtool.results.finding import Finding, gain_basis
 from kvtool.results.next_step import PREVIEW_EDIT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.steps import Steps
@@ -104,10 +104,12 @@ def fixed_rate(report: Report) -> float | None:
     return max((finding.rerun.total_after for finding in report.findings if finding.rerun is not None), default=None)
 
 
-def gain_basis(report: Report) -> str:
+def gains_basis(report: Report) -> str:
     """Say what the gain of the fixes rests on."""
-    estimated = any(finding.estimate for finding in report.findings if finding.rerun is not None)
-    return "estimate by the published rules" if estimated else "verified"
+    kept = [finding for finding in report.findings if finding.rerun is not None]
+    warnings = [warning for finding in kept for warning in finding.warnings]
+    basis = gain_basis(warnings, estimate=any(finding.estimate for finding in kept))
+    return {"estimate": "estimate by the published rules"}.get(basis, basis)
 
 
 def needed_tiers(report: Report) -> list[str]:
@@ -123,7 +125,7 @@ def _rate(report: Report) -> str:
         # A finding that goes along with another's fix has none of its own.
         count = len({finding.fix_key for finding in report.findings if finding.rerun is not None and finding.fix_key})
         fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
-        text = f"{percent(now)} now, {percent(fixed)} with {fixes} below ({gain_basis(report)})"
+        text = f"{percent(now)} now, {percent(fixed)} with {fixes} below ({gains_basis(report)})"
         if by_hand := [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]:
             text += f", {percent(max(by_hand))} with the manual edits"
         larger = larger_cache(report) if reachable - max(now, fixed) >= _NOTICEABLE else None

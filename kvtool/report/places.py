@@ -34,6 +34,7 @@ _SUFFIXES = frozenset(
         ".jinja",
         ".jinja2",
         ".py",
+        *(".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs"),
     )
 )
 _NAMES = re.compile(r"`([^`]{1,200})`")

@@ -45,6 +45,8 @@ def reported_rate(report: Report, misses: CacheMisses) -> str:
     if money is not None and money.paid is not None:
         paid = Decimal(money.paid)
         text += f"; paid {shown_money(paid, money.currency)}"
+        if money.priced_requests < misses.requests:
+            text += f" for {money.priced_requests:,} of {plural(misses.requests, 'request')}"
         if money.without_cache is not None and (saved := Decimal(money.without_cache) - paid) > 0:
             text += f", {shown_money(saved, money.currency)} saved by caching"
     return text

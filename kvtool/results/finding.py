@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kvtool.results.choices import Severity
 from kvtool.results.document_base import Count, Model, Ratio
 
+TRIED_WITHOUT = "the gain was verified without the value in the prompt"
+"""A warning: the trial left a value out that a person is to write elsewhere."""
 _RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
 
 
@@ -22,6 +26,13 @@ class Rerun(Model):
     total_after: Ratio
     group_alone: Ratio | None
     group_predicted: float | None
+
+
+def gain_basis(warnings: Collection[str], *, estimate: bool) -> str:
+    """Say what a gain rests on: only the change that was run again is verified."""
+    if estimate:
+        return "estimate"
+    return "tested without the value" if TRIED_WITHOUT in warnings else "verified"
 
 
 class Snippet(Model):

@@ -63,7 +63,7 @@ def known_amount_text(amount: Decimal | None) -> str | None:
 
 
 class Reported(Model):
-    """What providers said that they read, of the requests of which both this and a prediction are known."""
+    """What providers said that they read, of all requests whose usage says so."""
 
     requests: Count
     prompt_tokens: Count
@@ -74,7 +74,7 @@ class Reported(Model):
 
 
 class Predicted(Model):
-    """What their rules say of the same requests; `lost` is what was sent before and is not read, by cause."""
+    """What their rules say of those requests whose models have rules; `lost` was sent before and is not read, by cause."""
 
     requests: Count
     prompt_tokens: Count
@@ -84,6 +84,8 @@ class Predicted(Model):
     lost: dict[str, Count]
     most_a_minute: Count
     """Requests with one prefix and key in a minute, at most, where the rules tell a bound."""
+    reported_tokens: Count | None = None
+    """Cached tokens that the provider reported for the same requests."""
     tokens_per_own: dict[str, float]
     """By model, how many tokens the provider counts for each of ours."""
 
@@ -106,7 +108,7 @@ class GroupMoney(Model):
     predicted: Amount
     without_cache: Amount
     reported_hit_rate: Ratio | None
-    predicted_hit_rate: Ratio
+    predicted_hit_rate: Ratio | None
 
 
 class CauseMoney(Model):

@@ -263,9 +263,9 @@ def test_lengths_are_the_provider_s(byte_tokenizer: Tokenizer) -> None:
 
 
 def test_a_model_without_a_row_is_left_out_and_told(byte_tokenizer: Tokenizer) -> None:
-    turns = [asked(chat(n, system=SYSTEM), float(n), model) for n, model in enumerate([GPT, "qwen-max", GPT])]
+    turns = [asked(chat(n, system=SYSTEM), float(n), model) for n, model in enumerate([GPT, "gpt-4-turbo", GPT])]
     result = accounted(byte_tokenizer, turns)
-    assert result.left_out.unpredicted == {"qwen-max": 1}
+    assert result.left_out.unpredicted == {"gpt-4-turbo": 1}
     assert len(result.book(RowBook).rows) == 2
 
 

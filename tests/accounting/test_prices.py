@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvtool.accounting.hosted_models import sold_model
 from kvtool.accounting.prices.bill import Bill, Charged, bill_of, shown_money, storage_cost
-from kvtool.accounting.prices.price_row import Rates
+from kvtool.accounting.prices.price_row import PriceRow, Rates
 from kvtool.accounting.prices.price_table import PriceTable, price_table
 from kvtool.errors import KvtoolError
 
@@ -319,3 +320,78 @@ def test_the_table_has_no_day_with_two_prices() -> None:
                 same = [one for one in table.rows if one.provider == row.provider and one.is_of(model)]
                 for month in range(1, 13):
                     assert sum(one.applies_on(date(2026, month, 21)) for one in same) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "provider", "name"),
+    [
+        ("Claude 4.5 Sonnet", "anthropic", "claude-sonnet-4-5"),
+        ("claude-sonnet-4.5", "anthropic", "claude-sonnet-4-5"),
+        ("anthropic/claude-sonnet-4.5:beta", "anthropic", "claude-sonnet-4-5"),
+        ("us.anthropic.claude-opus-5", "bedrock", "us.claude-opus-5"),
+        ("GPT 5.6 Sol", "openai", "gpt-5.6-sol"),
+        ("Qwen3 Max", "qwen", "qwen3-max"),
+        ("GLM4.6", "zai", "glm-4.6"),
+        ("kimi k2.6", "moonshot", "kimi-k2.6"),
+        ("bedrock nova pro", "bedrock", "nova-pro"),
+        ("ft:gpt-4o-mini-2024-07-18:acme::id", "openai", "ft:gpt-4o-mini"),
+    ],
+)
+def test_a_model_is_found_by_any_name(text: str, provider: str, name: str) -> None:
+    found = price_table().find(text)
+    assert {row.provider for row in found} == {provider}
+    assert name in {sold_model(each, provider).bare for row in found for each in row.literal_names()}
+
+
+def test_names_like_it_are_proposed() -> None:
+    assert price_table().find("sonnet") == []
+    assert "claude-sonnet-5" in price_table().near("sonnet")
+    assert price_table().near("") == []
+
+
+_DAY = date(2026, 11, 29)
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "rates"),
+    [
+        ("us.anthropic.claude-opus-5", None, "5.5 0.55"),
+        ("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock", "3.3 0.33"),
+        ("global.anthropic.claude-opus-5", None, "5 0.5"),
+        ("anthropic.claude-opus-5", None, "5.5 0.55"),
+        ("azure/eu/gpt-4o-2024-08-06", None, "2.75 1.375"),
+        ("gpt-4o", "azure", "2.5 1.25"),
+        ("support-gpt-4o-mini-prod", "azure", "0.15 0.075"),
+        ("claude-haiku-4-5@20251001", "vertex_ai", "1 0.1"),
+        ("glm-4.6", None, "0.6 0.11"),
+        ("MiniMax-M2", None, "0.3 0.03"),
+        ("deepseek-v4-flash", None, "0.15 0.003"),
+        ("codestral-latest", "mistral", "0.3 0.03"),
+        ("magistral-medium-latest", None, "1.5 0.15"),
+        ("gemini-3.8-flash", None, "0.75 0.075"),
+    ],
+)
+def test_a_region_or_a_deployment_has_its_own_price(model: str, provider: str | None, rates: str) -> None:
+    row = price_table().row(model, provider, _DAY)
+    assert row is not None
+    assert [row.rates.input, row.rates.read] == [D(rate) for rate in rates.split()]
+
+
+def test_the_price_of_another_region_is_no_price() -> None:
+    assert price_table().row("xx.anthropic.claude-opus-5", "bedrock", _DAY) is None
+    assert price_table().row("deepseek/deepseek-r1:free", "openrouter", _DAY) is None
+
+
+@given(st.sampled_from([row for row in price_table().rows if row.until is None]), st.data())
+def test_every_name_of_the_table_finds_its_own_price(row: PriceRow, data: st.DataObject) -> None:
+    """The names of the table are read as a log's names are: none hides another's price."""
+    name = data.draw(st.sampled_from(row.literal_names()))
+    found = price_table().row(name, row.provider, _DAY)
+    assert found is not None
+    assert found.rates == row.rates
+
+
+def test_a_price_of_one_source_says_so() -> None:
+    rows = price_table().rows
+    assert {row.confirmed for row in rows} == {True, False}
+    assert all(row.source and row.checked for row in rows)

@@ -54,8 +54,8 @@ def test_no_flag_is_needed_and_each_fact_is_said(capsys: pytest.CaptureFixture[s
     notes = " ".join(report["notes"])
     assert f"as {server.url} (vLLM 0.32.0, serves m): " in notes
     assert "num_gpu_blocks 400" in notes
-    assert "max_num_seqs 128, async_scheduling off (/server_info)" in notes
-    assert "scheduled by priority" in notes
+    assert "max_num_seqs 128, async_scheduling off, policy priority (/server_info)" in notes
+    assert "full attention in all layers (change with --model)" in notes
     assert report["config"]["hash_algo"] == "native"
 
 

@@ -11,7 +11,8 @@ from datetime import date
 from functools import lru_cache
 
 from kvtool.accounting.caches.providers import RETENTIONS, Provider, find_provider
-from kvtool.accounting.hosted_models import hosted_model
+from kvtool.accounting.hosted_models import hosted_model, maker_of
+from kvtool.accounting.prices.price_table import price_table
 
 _HOUR, _DAY = 3600.0, 24 * 3600.0
 _OPENAI, _LATER, _CLAUDE, _GEMINI = (find_provider(name) for name in ("openai", "openai-5.6", "anthropic", "gemini"))
@@ -32,6 +33,8 @@ class DatedRule:
     read: str
     since: date | None = None
     until: date | None = None
+    documented: bool = True
+    """False if only a price of cached tokens says that there is a cache."""
 
     def holds(self, model: str, day: date | None) -> bool:
         """Return whether the row applies to this model on this day; None is a day after all known ones."""
@@ -59,9 +62,9 @@ def _claude(models: str, minimum: int, read: str = "0.1") -> list[DatedRule]:
     ]
 
 
-def _gemini(models: str, minimum: int, **dates: date) -> DatedRule:
+def _gemini(models: str, minimum: int, since: date | None = None, until: date | None = None) -> DatedRule:
     rules = replace(_GEMINI, models=models, minimum=minimum, usual=_HOUR)
-    return DatedRule("gemini", models, rules, "1", "0.1", **dates)
+    return DatedRule("gemini", models, rules, "1", "0.1", since, until)
 
 
 def _prefix(name: str, models: str, source: str, note: str, *, ttl: float | None = None, minimum: int = 1) -> Provider:
@@ -93,6 +96,29 @@ _FIREWORKS = _prefix(
     "docs.fireworks.ai/guides/prompt-caching",
     "each replica has its own cache; x-session-affinity selects it; the time to live is not documented",
 )
+_QWEN = _prefix(
+    "qwen",
+    "Qwen on Alibaba Model Studio",
+    "alibabacloud.com/help/en/model-studio/context-cache",
+    "the implicit cache: hits are not guaranteed, and the time to live is not documented",
+    minimum=256,
+)
+_GLM = _prefix(
+    "zai", "GLM", "docs.z.ai/guides/capabilities/cache", "the minimum and the time to live are not documented"
+)
+_MINIMAX = _prefix(
+    "minimax",
+    "MiniMax M2 and later",
+    "platform.minimax.io/docs/api-reference/text-prompt-caching",
+    "the time to live depends on the load",
+    minimum=512,
+)
+_KIMI_2 = _prefix(
+    "moonshot",
+    "Kimi K2",
+    "forum.moonshot.ai/t/216",
+    "a prefix must be equal to the byte; the minimum and the time to live are not documented",
+)
 _KIMI = _prefix(
     "moonshot",
     "Kimi K3",
@@ -105,6 +131,15 @@ _NOVA = Provider(
     *("docs.aws.amazon.com/bedrock: prompt caching", (), 20, 4),
     needs_mark=True,
 )
+
+_VERTEX = "docs.cloud.google.com/vertex-ai/generative-ai/docs/context-cache/context-cache-overview"
+_MAKERS = ("openai", "anthropic", "gemini", "xai")
+"""Makers whose models keep their rules on other APIs: no one else runs their weights."""
+_THERE = {
+    "vertex": "docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/prompt-caching",
+    "bedrock": "docs.aws.amazon.com/bedrock/latest/userguide/prompt-caching.html",
+}
+"""Pages that say so."""
 
 _SINCE_56 = r"gpt-5\.[6-9](-.*)?|gpt-[67](\.\d+)?(-.*)?"
 _BOTH = r"gpt-4\.1(-.*)?|gpt-5(\.[1-4])?(-.*)?"
@@ -129,14 +164,16 @@ ROWS: tuple[DatedRule, ...] = (
     DatedRule("azure", f"{_BOTH}|{_ONE}", _AZURE, "1", "list"),
     *_claude(r"claude-(opus|sonnet|haiku)-5-5(-.*)?|claude-opus-5(-[a-z].*)?|claude-(fable|mythos)-5(-1)?(-[a-z].*)?", 512, "list"),
     *_claude(r"claude-opus-4-8(-.*)?|claude-opus-4(-[01])?(-[a-z].*)?|claude-sonnet-(5|4|4-[0156])(-[a-z].*)?", 1024),
-    *_claude(r"claude-opus-4-7(-.*)?|claude-3-5-haiku(-.*)?|claude-haiku-3-5(-.*)?", 2048),
+    *_claude(r"claude-3-[57]-sonnet(-.*)?|claude-3-opus(-.*)?", 1024),
+    *_claude(r"claude-opus-4-7(-.*)?|claude-3(-5)?-haiku(-.*)?|claude-haiku-3-5(-.*)?", 2048),
     *_claude(r"claude-opus-4-[56](-.*)?|claude-haiku-4-5(-.*)?", 4096),
     DatedRule("bedrock", r"nova-.*", _NOVA, "1", "list"),
     _gemini(r"gemini-2\.5-flash(?!-lite).*", 1024, until=date(2026, 7, 1)),
     _gemini(r"gemini-2\.5-pro.*", 4096, until=date(2026, 7, 1)),
     _gemini(r"gemini-2\.5-(flash|pro).*", 2048, since=date(2026, 7, 1)),
     _gemini(r"gemini-3(\.5)?-flash(?!-lite).*", 1024, until=date(2026, 7, 1)),
-    _gemini(r"gemini-(3|4)(\.\d+)?-.*", 4096),
+    _gemini(r"gemini-(3|4)(\.\d+)?-.*|gemini-(flash|pro)(-lite)?-latest", 4096),
+    DatedRule("vertex", r"gemini-2\.5-.*", replace(_GEMINI, name="vertex", minimum=2048, source=_VERTEX, usual=_HOUR), "1", "0.1"),
     DatedRule("vertex", r"gemini-4-argon.*", replace(_GEMINI, name="vertex", minimum=6144, usual=_HOUR), "1", "0.1"),
     DatedRule("vertex", r"gemini-(3|4)(\.\d+)?-(?!argon).*", replace(_GEMINI, name="vertex", usual=_HOUR), "1", "0.1"),
     DatedRule("deepseek", r"deepseek-.*", replace(_DEEPSEEK, usual=_HOUR), "1", "list"),
@@ -144,21 +181,43 @@ ROWS: tuple[DatedRule, ...] = (
     DatedRule("xai", r"grok-.*", _XAI, "1", "list"),
     DatedRule("mistral", r".*", _MISTRAL, "1", "0.1"),
     DatedRule("fireworks", r".*", _FIREWORKS, "1", "0.5"),
-    DatedRule("moonshot", r"kimi-k3(-.*)?", _KIMI, "1, 1 h 2", "0.1"),
+    DatedRule("moonshot", r"kimi-k3(\.\d+)?(-.*)?", _KIMI, "1, 1 h 2", "0.1"),
+    DatedRule("moonshot", r"kimi-(k2|latest|for-coding).*", _KIMI_2, "1", "list"),
+    DatedRule("qwen", r"(qwen|qwq|qvq).*", _QWEN, "1", "list"),
+    DatedRule("zai", r"glm-.*", _GLM, "1", "list"),
+    DatedRule("bigmodel", r"glm-.*", replace(_GLM, name="bigmodel"), "1", "list"),
+    DatedRule("minimax", r"minimax-m[2-9].*", _MINIMAX, "1", "list"),
 )  # fmt: skip
 """Every row; the first that applies is taken."""
 
 
 @lru_cache(maxsize=4096)
 def find_rule(model: str, provider: str | None, day: date | None) -> DatedRule | None:
-    """Return the row of a request's model on its day; None where there is none, and nothing is predicted."""
+    """Return the row of a request's model on its day; None where there is none, and nothing is predicted.
+
+    The rules of a closed model are its maker's on every API. Of other models a price of cached tokens says that there is a cache.
+    """
     hosted = hosted_model(model, provider)
-    for row in ROWS:
-        if row.provider == _upstream(hosted.provider, hosted.name) and row.holds(hosted.name, day):
-            return row
-    return None
+    if (own := _row(hosted.provider, hosted.name, day)) is not None:
+        return own
+    maker = maker_of(hosted.name)
+    if hosted.provider == "openrouter" or (hosted.provider and maker in _MAKERS):
+        row = _row(maker, hosted.name, day)
+        if row is not None:
+            source = _THERE.get(hosted.provider, row.rules.source)
+            return replace(row, provider=hosted.provider, rules=replace(row.rules, name=hosted.provider, source=source))
+    return _priced_cache(model, provider, hosted.provider, day)
 
 
-def _upstream(provider: str, model: str) -> str:
-    """Return the provider whose cache a router's request reaches."""
-    return hosted_model(model).provider if provider == "openrouter" else provider
+def _row(provider: str, name: str, day: date | None) -> DatedRule | None:
+    return next((row for row in ROWS if row.provider == provider and row.holds(name, day)), None)
+
+
+def _priced_cache(model: str, provider: str | None, name: str, day: date | None) -> DatedRule | None:
+    """Return the rule that a cheaper price of cached tokens implies: any prefix may be read. None without such a price."""
+    price = price_table().row(model, provider, day) if name else None
+    if price is None or price.rates.read >= price.rates.input:
+        return None
+    note = "cached tokens have a price; the minimum and the time to live are not documented"
+    rules = replace(_prefix(name, model, price.source, note), as_of=str(price.checked or day or "2026"))
+    return DatedRule(name, re.escape(model), rules, "list", "list", documented=False)

@@ -87,6 +87,8 @@ class ProviderCache:
         self.trees: dict[str, ScopedTree] = {}
         self.too_many_marks: dict[int, int] = {}
         """Requests by their marks, where these are more than the provider takes."""
+        self.undocumented: set[str] = set()
+        """Models of which only the price of cached tokens says that there is a cache."""
         self._minutes: dict[tuple[str, int], deque[float]] = {}
 
     @property
@@ -106,6 +108,8 @@ class ProviderCache:
         if call.model is None:
             return None
         row = find_rule(call.model, call.provider, day_of(self.rules.epoch, now))
+        if row is not None and not row.documented:
+            self.undocumented.add(call.model)
         return None if row is None else row.rules
 
     def request(self, job: Job, now: float, reachable: int) -> Outcome:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from kvtool.accounting.hosted_models import hosted_model
+from kvtool.accounting.hosted_models import sold_model
 from kvtool.accounting.prices.price_document import Pointer, PriceDocument
 from kvtool.accounting.prices.price_row import MILLION, Hours, PriceRow, Rates
 
@@ -25,7 +26,8 @@ SOURCE = "LiteLLM's price file"
 
 def read_litellm(document: PriceDocument) -> list[PriceRow]:
     """Read the file's rows, one for each name; models not priced by tokens are left out."""
-    rows = []
+    rows: list[PriceRow] = []
+    undated: dict[tuple[str, str], dict[str, int]] = {}
     for name, value in document.value.items():
         if not isinstance(value, Mapping) or name == "sample_spec":
             continue
@@ -33,7 +35,7 @@ def read_litellm(document: PriceDocument) -> list[PriceRow]:
         rates = _rates(document, value, at, "")
         if rates is None or value.get("mode") not in (None, "chat", "responses", "completion"):
             continue
-        hosted = hosted_model(name, str(value.get("litellm_provider", "")))
+        sold = sold_model(name, str(value.get("litellm_provider", "")))
         steps = sorted({int(found[1]) for key in value if (found := _ABOVE.fullmatch(key))})
         above = [
             (1000 * step, more)
@@ -49,8 +51,8 @@ def read_litellm(document: PriceDocument) -> list[PriceRow]:
         base, hours = _off_peak(document, value, at, rates)
         rows.append(
             PriceRow(
-                provider=hosted.provider,
-                models=(re.escape(name.lower()), re.escape(hosted.name)),
+                provider=sold.provider,
+                models=tuple(map(re.escape, dict.fromkeys((name.lower(), sold.dated)))),
                 rates=base,
                 source=SOURCE,
                 above=tuple(above),
@@ -59,6 +61,11 @@ def read_litellm(document: PriceDocument) -> list[PriceRow]:
                 tiers=tiers,
             )
         )
+        undated.setdefault((sold.provider, sold.bare), {})[sold.dated] = len(rows) - 1
+    for (_, name), dated in undated.items():
+        if name not in dated:  # without a date the latest one is meant
+            latest = dated[max(dated)]
+            rows[latest] = replace(rows[latest], models=(*rows[latest].models, re.escape(name)))
     return rows
 
 

@@ -51,8 +51,9 @@ class BilledRequests:
 
 @dataclass(slots=True)
 class MoneySide:
-    """Requests with reported reads, or the others. `read` covers those with both figures."""
+    """Requests with reported reads, or the others. `told` covers all reports, `reported` those that have a prediction, too."""
 
+    told: Read = field(default_factory=Read)
     reported: Read = field(default_factory=Read)
     predicted: Read = field(default_factory=Read)
     reachable: int = 0
@@ -107,6 +108,8 @@ class MoneyBook:
         if prediction is not None:
             self.most_a_minute = max(self.most_a_minute, prediction.in_a_minute)
         for side in sides:
+            if told:
+                side.told.add(usage.prompt or 0, usage.cached or 0)
             if prediction is not None:
                 side.predicted.add(prediction.prompt, prediction.cached)
                 side.reachable += prediction.cached + sum(tokens for _, tokens in prediction.lost)
@@ -196,7 +199,7 @@ class MoneyBook:
     def told(self) -> bool:
         """Return whether the log reports reads of any request; sums then cover only those, else all."""
         side = self.total[True]
-        return side.reported.requests > 0 or side.costs.requests > 0
+        return side.told.requests > 0 or side.costs.requests > 0
 
     @property
     def known(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from kvtool.accounting.prices.price_document import Pointer, PriceDocument
@@ -11,13 +12,27 @@ from kvtool.accounting.prices.price_row import Hours, PriceRow, Rates
 
 FORM = "kvtool.prices/1"
 _RATES = ("input", "output", "cache_read", "cache_write", "cache_write_5m", "cache_write_1h", "storage_hour")
-_ROW = ("provider", "models", "from", "to", "checked", "source", "currency", "above", "hours", "batch", "tiers")
+_ROW = (
+    "provider",
+    "models",
+    "from",
+    "to",
+    "checked",
+    "source",
+    "currency",
+    "above",
+    "hours",
+    "batch",
+    "tiers",
+    "confirmed",
+)
 
 
-def read_own(document: PriceDocument) -> list[PriceRow]:
-    """Return its rows. KvtoolError, with its place, for a key that is not known or a value that is none."""
+def read_own(document: PriceDocument, *, places: bool = True) -> list[PriceRow]:
+    """Return its rows, with their places. KvtoolError, with its place, for a key that is not known or a value that is none."""
     rows = document.items(document.value.get("rows"), ("rows",))
-    return [_row(document, row, ("rows", number)) for number, row in enumerate(rows)]
+    found = [_row(document, row, ("rows", number)) for number, row in enumerate(rows)]
+    return [replace(row, written=document.place(("rows", at))) for at, row in enumerate(found)] if places else found
 
 
 def _row(document: PriceDocument, value: object, at: Pointer) -> PriceRow:
@@ -54,7 +69,7 @@ def _row(document: PriceDocument, value: object, at: Pointer) -> PriceRow:
             name: _part(document, part, (*at, "tiers", name), rates)
             for name, part in document.mapping(row.get("tiers", {}), (*at, "tiers")).items()
         },
-        written=document.place(at),
+        confirmed=row.get("confirmed") is not False,
     )
 
 

@@ -34,6 +34,7 @@ def _line(row: PriceRow) -> PriceLine:
         conditions=list(_conditions(row)),
         checked=None if row.checked is None else row.checked.isoformat(),
         source=row.source,
+        confirmed=row.confirmed,
     )
 
 

@@ -10,6 +10,8 @@ from decimal import Decimal
 
 from kvtool.errors import Place
 
+_LITERAL = re.compile(r"(?:[\w:@/ -]|\\[^\w])+")
+"""A pattern that is the name of one model."""
 _USUAL_TIERS = ("default", "standard", "auto", "on_demand", "STANDARD", "standard_only")
 MILLION = Decimal(1_000_000)
 
@@ -106,10 +108,20 @@ class PriceRow:
     batch: PriceRow | None = None
     tiers: Mapping[str, PriceRow] = field(default_factory=dict)
     written: Place | None = None
+    confirmed: bool = True
+    """False if only one source has this price."""
 
     def is_of(self, name: str) -> bool:
         """Return whether the row applies to a model of this name."""
         return any(re.fullmatch(pattern, name) is not None for pattern in self.models)
+
+    def literal_names(self) -> list[str]:
+        """Return its patterns that are the name of one model, as that name."""
+        return [re.sub(r"\\(.)", r"\1", name) for name in self.models if _LITERAL.fullmatch(name)]
+
+    def patterns(self) -> list[str]:
+        """Return its patterns that may be those of several models."""
+        return [name for name in self.models if not _LITERAL.fullmatch(name)]
 
     def applies_on(self, day: date) -> bool:
         """Return whether the row applies on a day."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -12,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from kvtool.accounting.hosted_models import hosted_model
+from kvtool.accounting.hosted_models import maker_of, sold_model
 from kvtool.accounting.prices.own_form import FORM, read_own
 from kvtool.accounting.prices.price_document import PriceDocument
 from kvtool.accounting.prices.price_row import PriceRow, Rates
@@ -23,7 +25,7 @@ STALE_DAYS = 60
 """Age in days from which reports warn that a price may have changed since."""
 _SAME = {
     "vertex": ("gemini",),
-    "openrouter": ("openai", "anthropic", "gemini", "deepseek", "xai", "mistral", "moonshot"),
+    "openrouter": ("openai", "anthropic", "gemini", "deepseek", "xai", "mistral", "moonshot", "qwen", "zai", "minimax"),
 }
 """Providers whose prices apply if a provider has no row of its own."""
 
@@ -36,9 +38,19 @@ class PriceTable:
     factor: Decimal = Decimal(1)
     """Factor of each price after a discount."""
     _found: dict[tuple[str, str | None], list[PriceRow]] = field(default_factory=dict)
+    _by_name: dict[str, list[int]] = field(init=False)
+    """Positions of rows by the names that they have."""
+    _patterns: list[tuple[re.Pattern[str], int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._by_name, self._patterns = {}, []
+        for position, row in enumerate(self.rows):
+            for name in row.literal_names():
+                self._by_name.setdefault(name, []).append(position)
+            self._patterns += [(re.compile(pattern), position) for pattern in row.patterns()]
 
     def rows_of(self, model: str, provider: str | None = None) -> list[PriceRow]:
-        """Return all rows of a model of a provider, in their order; of any provider if none is given."""
+        """Return all rows of a model of a provider, in their order; of the model's own API if none is given."""
         key = model, provider
         if key not in self._found:
             if len(self._found) > 4096:
@@ -47,17 +59,51 @@ class PriceTable:
         return self._found[key]
 
     def _search(self, model: str, provider: str | None) -> list[PriceRow]:
-        hosted = hosted_model(model, provider)
-        names = dict.fromkeys((model.strip().lower(), model.strip().lower().rsplit("/", 1)[-1], hosted.name))
-        for name in names:  # the exact name comes before the one without dates
-            own = [row for row in self.rows if row.provider in ("", hosted.provider) and row.is_of(name)]
-            if own:
+        sold = sold_model(model, provider)
+        for name in dict.fromkeys((model.strip().lower(), *sold.names)):
+            if own := [row for row in self._rows_named(name) if row.provider in ("", sold.provider)]:
                 return own
-        for other in _SAME.get(hosted.provider, ()):
-            own = [row for row in self.rows if row.provider == other and row.is_of(hosted.name)]
-            if own:
-                return own
+        for other in _SAME.get(sold.provider, ()):
+            for name in sold.names:
+                if own := [row for row in self._rows_named(name) if row.provider == other]:
+                    return own
         return []
+
+    def _rows_named(self, name: str) -> list[PriceRow]:
+        found = {*self._by_name.get(name, ()), *(at for pattern, at in self._patterns if pattern.fullmatch(name))}
+        return [self.rows[at] for at in sorted(found)]
+
+    def find(self, text: str) -> list[PriceRow]:
+        """Return the rows of a model by any name that people write: `Claude 4.5 Sonnet`, `gpt 5.6 sol`, `Bedrock GLM 5.3`.
+
+        The model's own API comes first; else every API that sells it. Letters and numbers count, in any order. Each row has the
+        names that were asked for.
+        """
+        if found := self.rows_of(text):
+            names = set(sold_model(text).names)
+            return [_narrowed(row, names) for row in found]
+        wanted = _words(text)
+        for with_provider in (False, True):
+            same = []
+            for row in self.rows:
+                api = f"{row.provider} " if with_provider else ""
+                names = {name for name in row.literal_names() if _words(api + name) == wanted}
+                same += [_narrowed(row, names)] if names else []
+            if same:
+                makers = [row for row in same if any(maker_of(name) == row.provider for name in row.literal_names())]
+                return makers or same
+        return []
+
+    def near(self, text: str) -> list[str]:
+        """Return names of models that have all words of a text, shortest first."""
+        wanted = Counter(_words(text))
+        names = {
+            name
+            for row in self.rows
+            for name in row.literal_names()
+            if not wanted - Counter(_words(f"{row.provider} {name}"))
+        }
+        return sorted(names, key=lambda name: (len(name), name)) if wanted else []
 
     def row(self, model: str, provider: str | None, day: date | None) -> PriceRow | None:
         """Return the row of a model's day; without a day the latest one. None: there is no price, and none is guessed."""
@@ -80,11 +126,21 @@ def price_table(path: str | None = None, discount: Decimal = Decimal(0)) -> Pric
     return PriceTable([*own, *_built_in()], 1 - discount)
 
 
+def _narrowed(row: PriceRow, names: set[str]) -> PriceRow:
+    """Return a row with those of its names; with all if it has none of them by letter."""
+    own = tuple(pattern for pattern in row.models if re.sub(r"\\(.)", r"\1", pattern) in names)
+    return replace(row, models=own or row.models)
+
+
+def _words(text: str) -> list[str]:
+    """Return the letters and numbers of a name, sorted, without the date of a release."""
+    return sorted(re.findall(r"[a-z]+|\d+", re.sub(r"-?20\d{6}|-?20\d\d-\d\d-\d\d", "", text.lower())))
+
+
 @cache
 def _built_in() -> tuple[PriceRow, ...]:
     text = (files("kvtool") / "accounting" / "prices" / "price_rows.json").read_text(encoding="utf-8")
-    document = PriceDocument(text, "kvtool's prices")
-    return tuple(replace(row, written=None) for row in read_own(document))
+    return tuple(read_own(PriceDocument(text, "kvtool's prices"), places=False))
 
 
 def _read_file(path: str) -> list[PriceRow]:

@@ -12,12 +12,15 @@ from kvtool.config.options.pricing_options import Pricing
 from kvtool.config.options.shown_options import Showing
 from kvtool.errors import KvtoolError
 
+_MOST_NEAR = 5
+"""Names that an error proposes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class PricesCommand(Command):
     """List the prices of hosted models, with their days, their sources and the day of the last check."""
 
-    model: Annotated[str | None, Argument("Model, such as gpt-5.6-sol; without it, all", "[MODEL]")] = None
+    model: Annotated[str | None, Argument("Model by any name, such as gpt-5.6-sol; without it, all", "[MODEL]")] = None
     on: Annotated[str | None, Option("Day to show the prices of.", "DATE")] = None
     pricing: Annotated[Pricing, only("prices")]
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
@@ -31,10 +34,11 @@ class PricesCommand(Command):
 
         check_values(self)
         table = price_table(self.pricing.prices)
-        rows = list(table.rows) if self.model is None else table.rows_of(self.model)
+        rows = list(table.rows) if self.model is None else table.find(self.model)
         if not rows:
-            hint = "kvtool prices lists all models; --prices FILE adds your own"
-            raise KvtoolError(f"no price is known for `{self.model}`", hint=hint)
+            near = table.near(self.model or "")[:_MOST_NEAR]
+            like = f"names like it: {', '.join(near)}" if near else "kvtool prices lists all models"
+            raise KvtoolError(f"no price is known for `{self.model}`", hint=f"{like}; --prices FILE adds your own")
         if self.on is not None:
             try:
                 day = date.fromisoformat(self.on)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, Panel, check_values, only
+from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving
+from kvtool.config.options.served_options import GROUP_OPTIONS
 from kvtool.config.options.shown_options import Showing
 from kvtool.errors import KvtoolError
 
@@ -20,7 +22,10 @@ if TYPE_CHECKING:
     from kvtool.profiler.reconcile.twin import Ask
     from kvtool.results.documents.reconciliation import ReplayDocument
 
-_SERVING = ("block_size", "num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs")
+_SERVING = (
+    *("block_size", "num_gpu_blocks", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "kv_cache_dtype"),
+    "tensor_parallel",
+)
 """Options of a server that it may not report."""
 _READING = ("requests", "groups", "seed", "on_bad_line", "log_format", "log_map", "group_by", "allow_outside")
 
@@ -69,9 +74,10 @@ class ReplayCommand(Command):
             words="0 one at a time, else no limit",
         ),
     ] = None
-    predicting: Annotated[Predicting, only("calibration")]
+    predicting: Annotated[Predicting, only("model", "calibration")]
     rendering: Rendering
     serving: Annotated[Serving, only(*_SERVING)]
+    rule_flags: Annotated[RuleFlags, only(*GROUP_OPTIONS)]
     reading: Annotated[Reading, only(*_READING)]
     showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
 
@@ -134,8 +140,10 @@ class ReplayCommand(Command):
 
     def _given(self) -> dict[str, object]:
         """Return the options that override the server's own."""
-        times = {"calibration": self.predicting.calibration}
-        return {**times, **vars(self.rendering), **{name: getattr(self.serving, name) for name in _SERVING}}
+        named = {name: getattr(self.predicting, name) for name in ("model", "calibration")}
+        serving = {name: getattr(self.serving, name) for name in _SERVING}
+        groups = {name: getattr(self.rule_flags, name) for name in GROUP_OPTIONS}
+        return {**named, **vars(self.rendering), **serving, **groups}
 
     def _sent(self) -> dict[str, object]:
         """Return the requests to send, and how many at once."""

@@ -42,6 +42,7 @@ class WhyCommand(Command):
         check_values(self)
         from kvtool.measure.engine_extra import need_live
         from kvtool.measure.servers.metrics.counters import names_counters
+        from kvtool.profiler.why.log_report import UnknownRulesError
         from kvtool.profiler.why.server_verdict import why_document
         from kvtool.text.terminal.streams import printing
 
@@ -50,8 +51,12 @@ class WhyCommand(Command):
         self._check_together(servers)
         need_live("kvtool why")
         evidence = self._evidence(servers)
-        replay, report = self._replay(logs), self._report(evidence, logs)
-        document = why_document(evidence, span=self._span(), report=report, replay=replay)
+        replay, notes, report = self._replay(logs), [], None
+        try:
+            report = self._report(evidence, logs)
+        except UnknownRulesError as error:
+            notes.append(f"The log is not predicted: {error.message}.")
+        document = why_document(evidence, span=self._span(), report=report, replay=replay, notes=notes)
         document = document.model_copy(update={"next": self._next(servers, logs, document.verdict)})
         with printing():
             if self.showing.json:

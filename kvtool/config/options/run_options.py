@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from kvtool.config import bounds
 from kvtool.config.option import Decides, Option, Panel
@@ -217,6 +217,25 @@ class Mirroring:
             "Hash algorithm of --events: use the server's (vLLM: sha256), with its PYTHONHASHSEED.",
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerSettings:
+    """Settings that only a running server reports; None: vLLM's defaults. No flag gives them."""
+
+    server_model: str | None = None
+    """The model that the server runs, where the user names none."""
+    policy: Literal["fcfs", "priority"] | None = None
+    watermark: float | None = None
+    long_prefill_token_threshold: int | None = None
+    long_prefill_token_threshold_adaptive: bool | None = None
+    max_num_active_seqs: int | None = None
+    scheduler_reserve_full_isl: bool | None = None
+    prefill_schedule_interval: int | None = None
+
+    def scheduler(self) -> dict[str, Any]:
+        """Return the settings of the scheduler, by the names of the engine's configuration."""
+        return {name: value for name, value in vars(self).items() if value is not None and name != "server_model"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +17,7 @@ from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.inserted_content import begin_of_introduced
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
+from kvtool.fixes.moves.move import MovedText, append_units
 from kvtool.fixes.moves.question_text import leads_over, nearly_all_differ
 from kvtool.fixes.moves.split_text import parted_at, units_last
 from kvtool.fixes.turn_texts import (
@@ -31,6 +32,7 @@ from kvtool.fixes.turn_texts import (
 )
 from kvtool.text.cache_marks import MOST_MARKS, marks_on
 from kvtool.text.message import role_of
+from kvtool.text.reordered import rearranged
 from kvtool.text.structure.sentences import is_sentence
 from kvtool.text.structure.tag_name import TAG_NAME
 from kvtool.text.traced import Traced
@@ -39,6 +41,9 @@ from kvtool.workload.turn import Turn
 PASSAGES = "passages"
 """The kind of a fix that moves passages with their introduction."""
 MOVE_PASSAGES = "move the passages and their introduction to the end of their message, as one block"
+PASSAGES_AFTER = "passages-after"
+"""The kind of a fix that moves them out of the instructions, after the history."""
+AFTER_HISTORY = "move the passages and their introduction to the end of the last message, as one block"
 BEFORE_QUESTION = (
     "move the passages and their introduction after the constant text of their message, before the question"
 )
@@ -58,6 +63,8 @@ class PassagesLast:
 
     role: str
     common: frozenset[str]
+    far: bool = False
+    """Whether they go to the end of the last message, not of their own one."""
 
     @classmethod
     def learn(cls, cause: SlotCause, samples: Sequence[Turn]) -> PassagesLast | None:
@@ -81,7 +88,15 @@ class PassagesLast:
     @property
     def what(self) -> str:
         """Return what the fix does, in the imperative."""
+        if self.far:
+            return AFTER_HISTORY
         return BEFORE_QUESTION if self.role == "user" else MOVE_PASSAGES
+
+    def after_history(self, samples: Sequence[Turn]) -> PassagesLast | None:
+        """Return the move out of the instructions; None where no sample has a history that they are before."""
+        if self.role == "user" or all(map(_is_single, samples[:_LOOKED_AT])):
+            return None
+        return replace(self, far=True)
 
     def block_of(self, text: str) -> tuple[Movable, int] | None:
         """Return the block of passages, and before what it goes; None where a text has none, or what is its own is at several
@@ -129,16 +144,24 @@ class PassagesLast:
     def __call__(self, turn: Turn) -> Turn:
         changed: dict[tuple[int | None, int | None], str] = {}
         heads: list[tuple[TextAt, int]] = []
+        taken: list[MovedText] = []
         for at in texts_of(turn):
             plain = str.__str__(at.text)
             if at.role != self.role or (found := self.block_of(plain)) is None:
                 continue
             unit, end = found
+            if self.far:
+                split = parted_at(plain, [unit], len(plain))
+                changed[at.message, at.part] = rearranged(Traced(at.text), split.kept)
+                taken += [MovedText(Traced(at.text)[one.start : one.stop], apart=True) for one in split.units]
+                continue
             moved = units_last(Traced(at.text), parted_at(plain, [unit], end), end)
             if moved != plain:
                 changed[at.message, at.part] = moved
                 heads.append((at, str.__str__(moved).index(plain[unit.start : unit.stop].strip())))
         after = with_texts(turn, changed)
+        if taken:
+            return append_units(after, taken)
         if self.role == "user" and 0 < marks_in(turn) < MOST_MARKS:  # only the end of a block can be marked
             for at, length in reversed(heads):
                 after = with_split_text(after, at, length, _first_marks(turn))

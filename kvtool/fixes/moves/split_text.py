@@ -28,7 +28,6 @@ from kvtool.workload.turn import Turn
 _LONGEST_BLOCK = 500
 _HEADING = 80
 _MOST_PLACES = 200
-TRIED_WITHOUT = "the gain was verified without the value in the prompt"
 _LEAST = 3
 _LONGEST = 200
 _MOST = 10_000

@@ -58,6 +58,14 @@ _NO_MODEL = re.compile(
 )
 """What a template is filled for that no model reads."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+@lru_cache(maxsize=8192)
+def snake_case(name: str) -> str:
+    """Return a name as Python writes it: `similaritySearch` is `similarity_search`."""
+    return _CAMEL.sub("_", name).lower()
+
+
 _FILE = re.compile(r"(?:^|[/_\\.-])(?:prompts?|instructions?|system_messages?|sysprompts?)(?:[/_\\.-]|$)")
 
 
@@ -134,7 +142,7 @@ _SDK = re.compile(
     r"|converse(?:_stream)?|invoke_model(?:_with_response_stream)?|ollama\.(?:a?chat|generate)|chat\.(?:complete|stream|parse)"
     r"|(?:llm|model|chat_model|client|chat|lm|agent|runner|chain|engine|api)\w*\.(?:a?invoke|a?stream|a?batch|a?predict|a?complete|a?chat|generate|agenerate"
     r"|a?call|ask|aask|send_message|run|arun|query|stream_chat|astream_chat|structured_predict|astructured_predict|chat_completion)"
-    r"|(?:self\.)?_?(?:llm|lm)|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
+    r"|(?:generate|stream)_(?:text|object)|(?:self\.)?_?(?:llm|lm)|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
     re.IGNORECASE,
 )
 _OWN_ASKING = re.compile(
@@ -167,7 +175,8 @@ _QUIET = re.compile(
 @lru_cache(maxsize=8192)
 def call_sends(name: str) -> Evidence:
     """Return the evidence that a call gives by its dotted name: one of an SDK or a framework asks a model, or makes a prompt."""
-    if _SDK.search(name) is not None or _OWN_ASKING.search(name) is not None:
+    snake = _CAMEL.sub("_", name)
+    if _SDK.search(snake) is not None or _OWN_ASKING.search(snake) is not None:
         return Evidence.ASKED
     return Evidence.SENT if _MAKER.search(name) is not None else Evidence.NOTHING
 

@@ -75,10 +75,14 @@ def _told(nodes: list[Node], before: str, behind: str, records: frozenset[str]) 
         after = following if isinstance(following, str) else "\n"
         if isinstance(node, Hole):
             name = node.what.strip("`")
-            data = node.doubt == "open" and (
-                name.partition(".")[0] in records
-                or _is_data(name, before, after)
-                or (not worked_on.isdisjoint(words_of(name)) and _is_alone(before, after))
+            data = (
+                node.doubt == "open"
+                and not node.unseen
+                and (
+                    name.partition(".")[0] in records
+                    or _is_data(name, before, after)
+                    or (not worked_on.isdisjoint(words_of(name)) and _is_alone(before, after))
+                )
             )
             result.append(replace(node, doubt="use") if data else node)
             before = ""

@@ -12,6 +12,8 @@ from kvtool.diagnose.codes.structure.kv112 import KV112
 from kvtool.diagnose.codes.structure.kv113 import KV113
 from kvtool.diagnose.codes.structure.kv114 import KV114
 from kvtool.diagnose.codes.structure.kv131 import KV131
+from kvtool.diagnose.codes.structure.kv141 import WINDOW
+from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import KV102, REQUEST_ID
 from kvtool.diagnose.codes.values.kv104 import USER
@@ -41,7 +43,9 @@ _MODULES = frozenset(("os.path", "posixpath", "ntpath"))
 _FOLDERS = frozenset(("os.listdir", "listdir", "os.scandir", "scandir", "glob.glob", "glob.iglob", "iglob"))
 """What lists a folder: in no order that is promised, but on one machine mostly in the same."""
 _OF_FOLDERS = frozenset(("iterdir", "rglob", "glob"))
-_UNORDERED = frozenset(("set", "frozenset")) | _FOLDERS
+_AS_DONE = frozenset(("as_completed", "imap_unordered"))
+"""What gives results in the order in which they come."""
+_UNORDERED = frozenset(("set", "frozenset")) | _FOLDERS | _AS_DONE
 _UNORDERED_METHODS = frozenset(
     ("iterdir", "rglob", "glob", "intersection", "union", "difference", "symmetric_difference")
 )
@@ -72,7 +76,7 @@ def called(name: str, spot: TemplatePlace, written: str = "") -> Hole | None:
 
 def environment(name: str, spot: TemplatePlace) -> Hole | None:
     """The hole of a variable of the process's environment."""
-    if name.startswith(("os.environ", "environ", "os.getenv", "getenv")):
+    if name.startswith(("os.environ", "environ", "os.getenv", "getenv", "process.env.")):
         return Hole(spot, HOST, f"`{name}`", certain=False)
     return None
 
@@ -92,6 +96,10 @@ def from_git(name: str, node: ast.Call, spot: TemplatePlace) -> Hole | None:
         "getoutput",
         "run_git",
         "git_output",
+        "exec",
+        "execSync",
+        "execFileSync",
+        "execa",
     ):
         return None
     words = next(
@@ -116,7 +124,7 @@ def named_kind(name: str) -> DifferenceKind | None:
 def has_no_order(name: str) -> bool:
     """Return whether what `name()` gives is gone over in an order that is not the same in each run."""
     owner, _, method = name.rpartition(".")
-    return name in _UNORDERED or bool(owner and method in _UNORDERED_METHODS)
+    return name in _UNORDERED or method in _AS_DONE or bool(owner and method in _UNORDERED_METHODS)
 
 
 def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
@@ -125,9 +133,8 @@ def unordered(name: str, items: str, spot: TemplatePlace) -> Hole | None:
         return None
     method = name.rpartition(".")[2]
     what = f"`{name}()` without sorted()"
-    return Hole(
-        spot, order_kind(items), what, certain=True, order=True, minor=name in _FOLDERS or method in _OF_FOLDERS
-    )
+    minor = name in _FOLDERS or method in _OF_FOLDERS
+    return Hole(spot, order_kind(items), what, certain=True, clock=method in _AS_DONE, order=True, minor=minor)
 
 
 def of_unknown(order: Hole) -> Hole:
@@ -151,15 +158,29 @@ def order_hole(order: Hole, items: str, spot: TemplatePlace) -> Hole:
     return replace(order, kind=kind).at(spot)
 
 
-def shuffled(items: str, spot: TemplatePlace) -> Hole:
-    """The hole of what `random.shuffle()` leaves."""
-    return Hole(spot, order_kind(items), "`random.shuffle()`", certain=True, order=True)
+def shuffled(items: str, spot: TemplatePlace, written: str = "random.shuffle") -> Hole:
+    """The hole of what a call that shuffles leaves; `written` is its name."""
+    return Hole(spot, order_kind(items), f"`{written}()`", certain=True, clock=True, order=True)
 
 
 _ITEMS = "documents_reordered"
 
 CODES = frozenset(
     kind.code
-    for kind in (TIME, REQUEST_ID, USER, COUNTER, ENVIRONMENT, FLAG, RANDOM, HOST, TEMPLATE_CLOCK, JSON_KEYS, OTHER)
+    for kind in (
+        TIME,
+        REQUEST_ID,
+        USER,
+        COUNTER,
+        ENVIRONMENT,
+        FLAG,
+        RANDOM,
+        HOST,
+        TEMPLATE_CLOCK,
+        JSON_KEYS,
+        OTHER,
+        WINDOW,
+        CUT_SHORT,
+    )
 ) | {order_kind(items).code for items in ("tool", "example", "document")}
 """Codes that can be seen without traffic."""

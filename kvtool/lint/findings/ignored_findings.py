@@ -29,6 +29,7 @@ from kvtool.diagnose.codes.ignores.kv001 import KV001
 from kvtool.diagnose.codes.ignores.kv002 import KV002
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.findings.ignore_comments import HOW, MARK, Ignore, IgnoredLines, between, parse_ignore
+from kvtool.lint.lint_inputs import TYPESCRIPT_SUFFIXES
 from kvtool.lint.python.python_source import with_line_feeds
 from kvtool.results.finding import Finding, Snippet
 from kvtool.text.files.root_folder import RootFolder
@@ -53,6 +54,8 @@ def read_ignores(path: str, text: str, *, allow_outside: bool = False) -> list[I
         return yaml_ignores(path, text, allow_outside=allow_outside)
     if suffix == ".py":
         return python_ignores(path, text)
+    if suffix in TYPESCRIPT_SUFFIXES:
+        return _line_ignores(path, text)
     if suffix == ".json":
         return []
     found = _template_ignores(path, text, markdown=suffix == ".md")

@@ -85,7 +85,8 @@ def with_hidden(nodes: Iterable[Node], met: HolesBefore | None = None) -> list[N
     for node in nodes:
         if isinstance(node, Hole):
             hidden = node.hidden or met.covers(node)
-            met.add(node)
+            if not node.unseen or node.doubt == "use":
+                met.add(node)
             result.append(replace(node, hidden=True) if hidden else node)
         elif isinstance(node, Choice):
             ways = [met.branch() for _ in node.branches]

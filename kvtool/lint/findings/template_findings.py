@@ -6,6 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.codes import find_entry
+from kvtool.diagnose.codes.structure.kv141 import WINDOW
+from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.severity import UNSURE_MOST, severity_of
 from kvtool.lint.evidence.placeholders import is_answered, is_set_up, names_a_part, names_whole_prompt
@@ -179,6 +183,8 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
     hole, behind = found.hole, found.behind
     if hole.leads or hole.elsewhere:
         return True
+    if _unseen_after(found):
+        return True
     if hole.doubt == "open":
         if names_a_part(hole.what):
             return False
@@ -201,6 +207,13 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
     if hole.order or hole.kind is HOST:
         least = max(least, named)  # one machine, or one process, has the same in all of its requests
     return (behind.sure if hole.order else behind.tokens) >= least
+
+
+def _unseen_after(found: Found) -> str:
+    """Return the name of text that surely follows and is not in this file; empty where the value may stay the same before it."""
+    hole = found.hole
+    by_name = not hole.certain and hole.kind in (TIME, REQUEST_ID) and _is_sure(hole)
+    return found.behind.unseen if hole.is_new or hole.doubt == "use" or by_name else ""
 
 
 def _is_evident(behind: FollowingText, block_size: int) -> bool:
@@ -248,8 +261,13 @@ def _amount(found: Found, block_size: int, *, at_most: bool = False) -> str:
     if found.hole.elsewhere:
         return "the text"
     blocks = behind.tokens // block_size
+    unseen = _unseen_after(found)
+    if unseen and not blocks:
+        return unseen
     about = "about" if behind.sure == behind.tokens and not at_most else "up to"
-    return f"{about} {behind.tokens:,} tokens ({blocks:,} {'block' if blocks == 1 else 'blocks'}) of constant text"
+    return f"{about} {behind.tokens:,} tokens ({blocks:,} {'block' if blocks == 1 else 'blocks'}) of constant text" + (
+        f" and {unseen}" if unseen else ""
+    )
 
 
 def _finding(path: str, found: Found, block_size: int, lines: LineIndex) -> Finding:
@@ -257,9 +275,10 @@ def _finding(path: str, found: Found, block_size: int, lines: LineIndex) -> Find
     kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
     if hole.made is not None and hole.made.path != path:
         kind += f", passed by {hole.made.path}:{hole.made.line}"
-    verb = "is" if hole.leads or hole.elsewhere else "are"
+    amount = _amount(found, block_size)
+    verb = "are" if " tokens" in amount else "is"
     message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)}"
-    message += f", so {_amount(found, block_size)} after it {verb} not reused"
+    message += f", so {amount} after it {verb} not reused"
     if hole.elsewhere:
         message += "; the prompt is not in this file"
     if found.others:
@@ -295,10 +314,19 @@ def _told(
     )
 
 
+_CLAIMS = {
+    JSON_KEYS: "may change the order of its keys",
+    WINDOW: "drops the oldest messages turn by turn",
+    CUT_SHORT: "changes messages that were sent before",
+}
+
+
 def _claim(hole: Hole) -> str:
-    if hole.kind is JSON_KEYS:
-        return "may change the order of its keys"
-    return "changes its order in each process" if hole.order else "changes"
+    if hole.kind in _CLAIMS:
+        return _CLAIMS[hole.kind]
+    if hole.order:
+        return f"changes its order {'each time' if hole.clock else 'in each process'}"
+    return "changes"
 
 
 def _excerpt(lines: LineIndex, spot: TemplatePlace) -> tuple[str, int]:
@@ -332,6 +360,8 @@ def _severity(hole: Hole, behind: FollowingText, prompt: int, block_size: int) -
         return "info"
     tokens = behind.sure if hole.order else behind.tokens
     severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
+    if severity == "info" and behind.unseen and hole.is_new:
+        severity = "warning"
     return UNSURE_MOST if severity == "error" and (hole.capped or not sure) else severity
 
 

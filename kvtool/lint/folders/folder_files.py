@@ -1,4 +1,4 @@
-"""The files that `kvtool lint FOLDER` reads: templates, Python, workloads, files that hold prompts, and texts named or written so.
+"""The files that `kvtool lint FOLDER` reads: templates, code, workloads, files that hold prompts, and texts named or written so.
 
 What git leaves out is left out, and folders of tools and installed packages; links to folders are not followed, so a walk ends,
 and links to files only where these lie in the repository, without one in the folder.
@@ -15,14 +15,17 @@ from pathlib import Path
 from kvtool.config.loading import ConfigFile
 from kvtool.config.options.lint_options import DEFAULT_EXCLUDES, Walking
 from kvtool.errors import KvtoolError
+from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.evidence.unnamed_prompts import UNNAMED_SUFFIXES, is_named_prompt, is_unnamed_prompt
 from kvtool.lint.formats.prompt_formats import FORMAT_SUFFIXES, may_hold_prompts
 from kvtool.lint.lint_inputs import (
+    CODE_BYTES,
+    CODE_SUFFIXES,
     MARKUP_SUFFIX,
     MOST_DATA_BYTES,
-    PYTHON_BYTES,
     TEMPLATE_BYTES,
     TEMPLATE_SUFFIXES,
+    TYPESCRIPT_SUFFIXES,
     WORKLOAD_SUFFIXES,
 )
 from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rules
@@ -33,6 +36,10 @@ OUTSIDE = "not read: this link leads out of the repository"
 _WORKLOAD = re.compile(rb"^groups[ \t]*:", re.MULTILINE)
 _VERSION = re.compile(rb"^version[ \t]*:", re.MULTILINE)
 _START = 8192
+_READ = {"data": MOST_DATA_BYTES, "typescript": CODE_BYTES}
+"""Bytes that are looked at of files of a kind, where it is more than their beginning."""
+_LONGEST_LINE = 2_000
+"""Characters of a line on average, above which nobody wrote a file by hand: it was made from others."""
 _OTHER_TEMPLATES = re.compile(
     r"\.(x?html?|css|s[ac]ss|[jt]sx?|vue|svg|xml|ya?ml|json|csv|sql|conf|cfg|cnf|ini|toml|properties|plist|env|lock|list|repo|rules"
     r"|service|timer|socket|desktop|tf|sh|bash|bat|cmd|ps1|mk|cmake|gradle|py|ipynb|c|cc|cpp|h|hpp|go|rs|rb|java|kt|php|lua|pl"
@@ -145,7 +152,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _may_be_read(name: str) -> bool:
-    return name.lower().endswith((*FORMAT_SUFFIXES, *TEMPLATE_SUFFIXES, *PLAIN_SUFFIXES, ".py"))
+    return name.lower().endswith((*FORMAT_SUFFIXES, *TEMPLATE_SUFFIXES, *PLAIN_SUFFIXES, *CODE_SUFFIXES))
 
 
 def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
@@ -156,8 +163,8 @@ def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
     stem, suffix = os.path.splitext(name.lower())  # noqa: PTH122 - a name, not a path
     if suffix in FORMAT_SUFFIXES:
         return "data"
-    if suffix == ".py":
-        return "python"
+    if suffix in CODE_SUFFIXES:
+        return "typescript" if suffix in TYPESCRIPT_SUFFIXES else "python"
     if leaves_out(rules.include, path, is_folder=False):  # the same patterns, the other way round
         return "text"
     if suffix in TEMPLATE_SUFFIXES and suffix not in (".tmpl", MARKUP_SUFFIX):  # of which most are no prompts
@@ -169,6 +176,11 @@ def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
     return "unnamed" if suffix in UNNAMED_SUFFIXES else None
 
 
+def _asks_models(code: str) -> bool:
+    """Return whether a file of TypeScript or JavaScript may hold prompts: somebody wrote it, and it speaks of models."""
+    return len(code) <= _LONGEST_LINE * (code.count("\n") + 1) and speaks_of_models(code)
+
+
 def _unfit(path: str, kind: str, shown: str) -> str | None:
     """Why a file is not read, empty where that is nothing to tell; None for one that is, or that cannot be opened at all."""
     file = Path(path)
@@ -177,7 +189,7 @@ def _unfit(path: str, kind: str, shown: str) -> str | None:
         if not size:
             return ""
         with file.open("rb") as opened:
-            data = opened.read(MOST_DATA_BYTES if kind == "data" else _START)
+            data = opened.read(_READ.get(kind, _START))
     except OSError:
         return None
     if b"\0" in data[:_START]:
@@ -192,5 +204,7 @@ def _unfit(path: str, kind: str, shown: str) -> str | None:
             return ""
         text, named = data.decode("utf-8", "replace"), is_named_prompt(shown)
         return None if may_hold_prompts(file.suffix.lower(), text, named=named) else ""
-    most = PYTHON_BYTES if kind == "python" else TEMPLATE_BYTES
+    if kind == "typescript" and not _asks_models(data.decode("utf-8", "replace")):
+        return ""
+    most = CODE_BYTES if kind in ("python", "typescript") else TEMPLATE_BYTES
     return f"larger than {most >> 20} MiB" if size > most else None

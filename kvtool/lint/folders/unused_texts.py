@@ -156,7 +156,7 @@ class TextFiles:
 
 def is_text_file(one: TextInput) -> bool:
     """Return whether it is a text or a template by itself."""
-    return one.kind != "python" and one.style != DATA and one.found
+    return not one.is_code and one.style != DATA and one.found
 
 
 def _names(path: str) -> Iterable[str]:

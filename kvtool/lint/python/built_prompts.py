@@ -7,7 +7,7 @@ one of what they assign. What its callers in the same file give is put in where 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
@@ -76,11 +76,16 @@ def python_prompts(path: str, text: str) -> PythonPrompts:
 
     KvtoolError, with the place, where the file does not parse.
     """
+    return built_prompts(path, lambda: PythonSource(path, text))
+
+
+def built_prompts(path: str, read: Callable[[], PythonSource]) -> PythonPrompts:
+    """Return the prompts that code builds; `read` parses its file, in whatever language it is written."""
     try:
         with (
             uncollected()
         ):  # syntax trees are many small objects, none of them garbage yet: to look takes half of the time
-            program = Program(Module(path, PythonSource(path, text)), _Scope)
+            program = Program(Module(path, read()), _Scope)
             prompts = program.prompts()
             return PythonPrompts(prompts, tuple(dict.fromkeys(program.unread)), tuple(program.rendered))
     except RecursionError as error:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.prompt_evidence import (
     Evidence,
@@ -266,8 +267,13 @@ class Calls(KnownCalls):
         if method in ("open", "resolve", "absolute"):
             return base
         if method in ("read_text", "read"):
-            return () if path.given else (path,)
+            return () if path.given else (path, self._text_of_file(node, path))
         return None
+
+    def _text_of_file(self, node: ast.Call, path: FilePath) -> Hole:
+        """Return the hole of what a file holds, which is the same in all requests."""
+        what = f"the text of `{path.name}`" if path.name else "the text of a file"
+        return Hole(self.source.spot_of(node), OTHER, "`file`", doubt="open", hidden=True, unseen=what)
 
     def _fill(self, node: ast.Call, function: ast.Attribute, base: Value) -> Value:
         given: dict[str, Value] = {}
@@ -359,6 +365,7 @@ class Calls(KnownCalls):
         passed: list[Value] = []
         makes = last.endswith(_TEMPLATES) or sends is Evidence.SENT
         given = self._parts_of_template(node) if makes else {}
+        turns = self.sent_turns(node) if sends is Evidence.ASKED else ()
         for argument in node.args:
             value = self.value_of(argument)
             passed.append(value)
@@ -372,6 +379,8 @@ class Calls(KnownCalls):
                 for piece in value:
                     for key, one in piece.pairs if isinstance(piece, Mapped) else ():
                         self.reported_as(key, one, is_prompt_keyword(name, key))
+                        if key in _TOOLS and sends:
+                            self.tools(one, word.value)
                 continue
             self._reported_tools(word)
             evidence = is_prompt_keyword(name or last, word.arg)
@@ -379,6 +388,7 @@ class Calls(KnownCalls):
                 evidence = sends
             later = makes or word.arg == "template"
             if is_system_name(word.arg):
+                value = (*value, *turns) if value else value
                 self.reported_as(word.arg, self._later(value, given) if later else value, evidence)
             else:
                 self.told(self._later(value, given) if later else value, evidence)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
 from kvtool.lint.python.call_values import Calls
@@ -29,7 +30,7 @@ from kvtool.lint.python.text_values import (
 )
 from kvtool.lint.python.varying_texts import held
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.lint.skeleton import MARKED, Hole, TemplatePlace
 
 _ROLES = frozenset(
     ["system", "developer", "human", "user", "ai", "assistant", "tool", "function", "model", "placeholder"]
@@ -231,13 +232,20 @@ class Expressions(Calls):
             else:
                 self.value_of(key)
                 self.told(self.value_of(one), Evidence.NOTHING)
-        mapped = Mapped(tuple(pairs))
+        mapped = Mapped(self._marked(node, pairs))
         role = mapped.get("role")
         content = next((value for name in MESSAGE_KEYS if (value := mapped.get(name)) is not None), None)
         if content is not None and role is not None:
             first = role[0] if role else ""
             return (Message(first.text if isinstance(first, Literal) else "", self._parts(content)),)
         return (mapped,) if pairs else ()
+
+    def _marked(self, node: ast.Dict, pairs: list[tuple[str, Value]]) -> tuple[tuple[str, Value], ...]:
+        """The parts of a block; of one with `cache_control` all of its text is to be read from the cache."""
+        if not any(key == "cache_control" for key, _ in pairs):
+            return tuple(pairs)
+        mark = Hole(self.source.spot_of(node), OTHER, "`cache_control`", doubt="open", hidden=True, unseen=MARKED)
+        return tuple((key, (*one, mark) if one and key in MESSAGE_KEYS else one) for key, one in pairs)
 
     def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
         order: Hole | None = None
@@ -266,7 +274,9 @@ class Expressions(Calls):
         if isinstance(node, ast.SetComp):
             order = order or unordered("set", "", self.source.spot_of(node))
             order = of_unknown(order) if order is not None and not body else order
-        return (Items(((Many(body),),) if body else (), order),)
+        if not body:
+            return (Items((), order),)
+        return (Items(((*self.answered(node.generators[0].iter, body), Many(body)),), order),)
 
     def _for_each(self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...]) -> Value:
         """A list of something for each of a few known elements."""

@@ -14,12 +14,13 @@ from kvtool.lint.evidence.volatile_calls import (
     of_unknown,
     order_hole,
     process_variable,
+    shuffled,
     unordered,
 )
 from kvtool.lint.python.changed_values import dedented, holes_of, in_order, placed
 from kvtool.lint.python.filled_templates import with_replaced
 from kvtool.lint.python.objects import Objects
-from kvtool.lint.python.syntax import dotted
+from kvtool.lint.python.syntax import as_written, dotted
 from kvtool.lint.python.text_values import (
     Callee,
     Either,
@@ -59,7 +60,9 @@ _SAME_CALLS = frozenset(
         "markupsafe.Markup",
     ]
 )
-_SAME_ITEMS = frozenset(["list", "tuple", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict"])
+_SAME_ITEMS = frozenset(
+    ["list", "tuple", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict", "asyncio.gather"]
+)
 _SETS = frozenset(["set", "frozenset"])
 _ESCAPED = re.compile(r"\\(\W)")
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
@@ -153,7 +156,7 @@ class KnownCalls(Objects):
         if name in ("os.getenv", "os.environ.get", "getenv", "environ.get") and node.args:
             hole = process_variable(f"os.environ.{self._constant(node.args[0])}", spot)
             return (hole,) if hole is not None else ()
-        if hole := called(name, spot, dotted(node.func)):
+        if hole := called(name, spot, as_written(node.func)):
             if last == "strftime" and node.args:
                 return self.refine((hole,), "strftime", self._constant(node.args[0]))
             return self.refine((hole,), "date") if last == "today" and name.endswith("date.today") else (hole,)
@@ -182,6 +185,9 @@ class KnownCalls(Objects):
             return self._dumps(node, name, spot)
         if name == "sorted" and node.args:
             return in_order(self.value_of(node.args[0]))
+        if name == "shuffled" and node.args:
+            items = [one for piece in self.value_of(node.args[0]) for one in _elements(piece)]
+            return (Items(tuple(items), shuffled(self._words(node.args[0]), spot, as_written(node.func))),)
         if name in _SAME_CALLS and node.args:
             value = self.value_of(node.args[0] if name != "typing.cast" else node.args[-1])
             if name == "format" and len(node.args) > 1:
@@ -269,3 +275,7 @@ class KnownCalls(Objects):
         bound = [(name, self.value_of(one)) for name, one in zip(names, node.args[1:], strict=False)]
         bound += [(word.arg, self.value_of(word.value)) for word in node.keywords if word.arg]
         return (Callee(target.function, target.owner, (*target.bound, *bound)),)
+
+
+def _elements(piece: Piece) -> tuple[Value, ...]:
+    return piece.values if isinstance(piece, Items) else ((piece,),)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.prompt_evidence import (
     Evidence,
     is_prompt_file,
@@ -22,7 +23,7 @@ from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.assignments import Assigned
 from kvtool.lint.python.changed_values import backwards
 from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
-from kvtool.lint.python.syntax import dotted
+from kvtool.lint.python.syntax import KNOWN_ROOT, dotted
 from kvtool.lint.python.text_values import (
     MOST_INSIDE,
     Callee,
@@ -130,6 +131,8 @@ class Names(ABC):
     def canonical(self, name: str) -> str:
         """A dotted name with what its first part was imported as: `dt.now` is `datetime.datetime.now`."""
         root, dot, rest = name.partition(".")
+        if root == KNOWN_ROOT:
+            return rest
         if root in self.values or not root:
             return name
         origin = self.imports.get(root) or self.module.imports.get(root)
@@ -146,8 +149,16 @@ class Names(ABC):
             if not value and (not known or name in self.unknown) and (hole := self.by_name(name, spot)) is not None:
                 return (hole,)
             return value
-        hole = process_variable(self.canonical(name), spot) or self.by_name(name, spot)
+        hole = process_variable(self.canonical(name), spot) or self.by_name(name, spot) or self._elsewhere(name, spot)
         return (hole,) if hole is not None else ()
+
+    def _elsewhere(self, name: str, spot: TemplatePlace) -> Hole | None:
+        """Return the hole of a prompt that another module holds, by its name: `SYSTEM_PROMPT`, which is imported."""
+        last = name.rpartition(".")[2]
+        root = name.partition(".")[0]
+        if not last.isupper() or not is_prompt_name(last) or not (root in self.imports or root in self.module.imports):
+            return None
+        return Hole(spot, OTHER, f"`{name}`", doubt="open", hidden=True, unseen=f"the text of `{name}`")
 
     def _base(self, name: str) -> tuple[Value | None, str]:
         """The value of the longest beginning of a chain that is known, and what is left of it; None: of its first name, too."""
@@ -286,7 +297,8 @@ class Names(ABC):
         """Tools are before all else: their order decides over the whole prompt."""
         for piece in value:
             if isinstance(piece, Items) and piece.order is not None:
-                hole = replace(order_hole(piece.order, "tools", self.source.spot_of(node)), leads=True)
+                hole = order_hole(piece.order, "tools", self.source.spot_of(node))
+                hole = replace(hole, leads=True, minor=hole.minor and not hole.capped)
                 self.program.emit_holes([hole])
 
     def somewhere(self, values: list[Value], base: ast.expr) -> None:

@@ -14,6 +14,7 @@ from kvtool.lint.python.module import ClassCode, FunctionCode, Module
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
 from kvtool.lint.python.program_prompts import ModulePrompts, apart, report_elements
+from kvtool.lint.python.rewritten_history import RewrittenHistory
 from kvtool.lint.python.text_values import (
     Callee,
     Instance,
@@ -89,6 +90,7 @@ class Program:
     def prompts(self) -> list[list[Node]]:
         """Everything that the module builds that may be a prompt, with something in it that varies."""
         allow(_LEAST_STEPS + len(self._module.source.text))
+        self._found.add_holes(RewrittenHistory(self._module.source).holes())
         self.values()
         functions = list(self._module.functions.values())
         for cls in self._module.classes.values():

@@ -19,7 +19,7 @@ from kvtool.lint.python.name_values import Names
 from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
 from kvtool.lint.python.varying_texts import judged, key_of
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import Hole, Node, before_values, leaves
+from kvtool.lint.skeleton import CONVERSATION, MARKED, Hole, Node, before_values, leaves
 
 _LEAST = 40
 """Characters of constant text, below which nothing is a prompt."""
@@ -46,10 +46,11 @@ class ModulePrompts:
         ):
             return
         text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
-        if len(text) < _LEAST:
+        goes_on = any(isinstance(leaf, Hole) and leaf.unseen in (CONVERSATION, MARKED) for leaf in leaves(nodes))
+        if len(text) < _LEAST and not goes_on:
             return
         spend(min(len(text), _READ))
-        how = belief(evidence, text)
+        how = Belief.STRONG if goes_on else belief(evidence, text)
         if evidence is Evidence.NOTHING and how is Belief.WEAK and not self._speaks_of_models:
             how = Belief.NO
         if how is Belief.NO:

@@ -1,9 +1,9 @@
-"""Calls that make prompts in a Python file: templates of LangChain, and SDKs. Nothing is executed or imported."""
+"""Calls that make prompts in a file of code: templates of LangChain, and SDKs. Nothing is executed or imported."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
@@ -18,10 +18,11 @@ _SDK_CALLS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
     (("litellm",), frozenset(("completion", "acompletion"))),
 )
 """What is before the last name of a call, and that name: OpenAI, OpenAI, Anthropic, Google, LiteLLM."""
+_AI_SDK = frozenset(("generateText", "streamText", "generateObject", "streamObject"))
 _FROM_LITELLM = frozenset(("completion", "acompletion"))
 _NO_PROMPT = ("threads", "messages")
 _TEMPLATE = "PromptTemplate"
-_MAKERS = frozenset(("from_messages", "from_template"))
+_MAKERS = frozenset(("from_messages", "from_template", "fromMessages", "fromTemplate"))
 _FILLED = frozenset(("format", "format_map"))
 
 
@@ -40,10 +41,10 @@ class PromptCall:
         return f"{self.path}:{self.line}:{self.column} ({self.name}{with_text})"
 
 
-def prompt_calls(path: str, text: str) -> list[PromptCall]:
-    """The calls of a file, by place; none where it does not parse."""
+def prompt_calls(path: str, read: Callable[[], PythonSource]) -> list[PromptCall]:
+    """The calls of a file, by place; none where it does not parse. `read` parses it, in whatever language it is written."""
     try:
-        source = PythonSource(path, text)
+        source = read()
         nodes = list(ast.walk(source.tree))
     except (KvtoolError, RecursionError):
         return []
@@ -61,7 +62,7 @@ def prompt_calls(path: str, text: str) -> list[PromptCall]:
         name = _name(node, litellm)
         if name:
             spot = source.spot_of(node)
-            found.append(PromptCall(path, spot.line, spot.column, name, _how(node)))
+            found.append(PromptCall(path, spot.line, spot.column, name, _how(node, source.formatted)))
     return sorted(found, key=lambda call: (call.line, call.column))
 
 
@@ -76,6 +77,8 @@ def _name(node: ast.Call, litellm: Iterable[str]) -> str:
         return f"{parts[-2]}.{parts[-1]}"
     if dotted(node.func) in litellm:
         return f"litellm.{parts[-1]}" if parts[-1] in _FROM_LITELLM else parts[-1]
+    if parts[-1] in _AI_SDK:
+        return parts[-1]
     if parts[-3:-1] == list(_NO_PROMPT):
         return ""
     for owners, methods in _SDK_CALLS:
@@ -95,12 +98,12 @@ def _last_names(node: ast.expr) -> list[str]:
     return names[::-1]
 
 
-def _how(call: ast.Call) -> str:
+def _how(call: ast.Call, formatted: str) -> str:
     """Return the way the text in a call is put together, the first that is found."""
     for argument in [*call.args, *(word.value for word in call.keywords)]:
         for node in ast.walk(argument):
             if isinstance(node, ast.JoinedStr) and any(isinstance(part, ast.FormattedValue) for part in node.values):
-                return "an f-string"
+                return formatted
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _FILLED:
                 return "str.format"
             if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) and _is_text(node.left):

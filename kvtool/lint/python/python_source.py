@@ -136,6 +136,9 @@ def with_line_feeds(text: str) -> str:
 class PythonSource:
     """A Python file: its tree, and where things are in it. KvtoolError, with the place, where it does not parse."""
 
+    formatted = "an f-string"
+    """What its language calls a string with values in it."""
+
     def __init__(self, path: str, text: str) -> None:
         self.path = path
         self.text = with_line_feeds(text)
@@ -147,11 +150,14 @@ class PythonSource:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # what the compiler thinks of the file is not for us to tell
-                self.tree = parsed(self.text)
+                self.tree = self._parsed()
         except SyntaxError as error:
             raise self._syntax_error(error) from None
         except (ValueError, RecursionError, MemoryError) as error:
             raise KvtoolError("the file is not Python, or nested too deeply to read", place=Place(path)) from error
+
+    def _parsed(self) -> ast.Module:
+        return parsed(self.text)
 
     def _syntax_error(self, error: SyntaxError) -> KvtoolError:
         line = min(max(error.lineno or 1, 1), len(self.lines))

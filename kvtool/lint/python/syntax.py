@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+KNOWN_ROOT = "@"
+"""The first part of names that no variable can have: `@.datetime.now` is that of Python, whatever `datetime` means in a file."""
 _NUMBERS = frozenset(("int", "float", "bool"))
 _UNKNOWN = frozenset(("?",))
 _LONGEST_ANNOTATION = 80
@@ -51,6 +53,11 @@ def dotted(node: ast.expr) -> str:
             return ""
         node = node.value
     return ".".join([node.id, *reversed(parts)])
+
+
+def as_written(node: ast.expr) -> str:
+    """Return the dotted name of what is called, as its own file writes it."""
+    return getattr(node, "written", "") or dotted(node)
 
 
 def is_written(node: ast.expr) -> bool:

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.placeholders import asked, doubt_of, is_settled, names_a_conversation, names_a_part
-from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends, is_prompt_name, is_quiet
+from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends, is_prompt_name, is_quiet, snake_case
 from kvtool.lint.evidence.value_precision import keeps
 from kvtool.lint.python.changed_values import is_given, with_hole
 from kvtool.lint.python.name_values import Names
 from kvtool.lint.python.syntax import dotted, is_number, names_in
-from kvtool.lint.python.text_values import Items, Many, Message, Param, Value, pieces_of, varies, ways
-from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.lint.python.text_values import Items, Literal, Many, Message, Param, Value, pieces_of, varies, ways
+from kvtool.lint.skeleton import CONVERSATION, Hole, TemplatePlace
 
 _ASKED_OF_OBJECTS = frozenset(
     ("question", "query", "user_query", "user_input", "user_message", "question_text", "input_text")
@@ -72,6 +72,14 @@ class ValueOrigins(Names):
         hole = asked(dotted(node).removeprefix("self."), self.source.spot_of(node))
         return (hole, *value) if hole is not None and hole.doubt == "use" else value
 
+    def answered(self, over: ast.expr, body: Value) -> Value:
+        """Return a hole for a text of each thing that was found, where nothing in the text says that it is another each time."""
+        if not self.in_function or varies(body) or not any(isinstance(one, str | Literal) for one in body):
+            return ()
+        name = dotted(over) or _called(over)
+        hole = asked(name, self.source.spot_of(over)) if self.is_answer(over) else None
+        return () if hole is None else (replace(hole, doubt="use"),)
+
     def put(self, node: ast.expr) -> Value:
         """Return a value put into a text between others: a hole of its origin where only that is known."""
         value = self.of_loop(self.value_of(node), node)
@@ -91,10 +99,20 @@ class ValueOrigins(Names):
         """
         messages = any(isinstance(one, Message) for other in others for one in pieces_of(other, _FIRST))
         name = dotted(node) or _called(node)
-        if not messages or not is_given(value) or not names_a_conversation(name):
+        if not messages or not is_given(value) or not holds_turns(name):
             return value
-        hole = Hole(self.source.spot_of(node), OTHER, f"`{name}`", doubt="use", hidden=True)
-        return (*value, Items(((hole,),)))
+        return (*value, Items(((self.conversation(node, name),),)))
+
+    def conversation(self, node: ast.expr, name: str) -> Hole:
+        """Return the hole of earlier messages: text after them is new in each request anyway, and text before them is before all."""
+        return Hole(self.source.spot_of(node), OTHER, f"`{name}`", doubt="use", hidden=True, unseen=CONVERSATION)
+
+    def sent_turns(self, node: ast.Call) -> Value:
+        """Return the hole of the conversation that a call sends after its system prompt; nothing where it sends none."""
+        for word in node.keywords:
+            if word.arg in TURNS and (name := _turns_in(word.value, _DEEPEST)):
+                return (self.conversation(word.value, name),)
+        return ()
 
     def is_given(self, node: ast.expr) -> bool:
         return self.in_function and bool(self._given_name(node, _DEEPEST))
@@ -223,11 +241,32 @@ class ValueOrigins(Names):
         written = dotted(call.func)
         name = self.canonical(written)
         last = name.rpartition(".")[2] or (call.func.attr if isinstance(call.func, ast.Attribute) else "")
-        if _MAKES_NO_TEXT.search(last):
+        if _MAKES_NO_TEXT.search(last.lower()):
             return ""
-        if call_sends(name or last) is Evidence.ASKED or _WEB.search(name) or _ANSWERS.search(last):
+        if call_sends(name or last) is Evidence.ASKED or _WEB.search(name) or _ANSWERS.search(snake_case(last)):
             return last
         return ""
+
+
+TURNS = frozenset(("messages", "contents", "input", "history", "chat_history", "message_history"))
+"""Keywords under which calls of SDKs get what was said so far."""
+
+
+def holds_turns(name: str) -> bool:
+    """Return whether a name is one for the messages that were exchanged so far: `history`, `state.messages`."""
+    return names_a_conversation(name) or name.rpartition(".")[2].lower().endswith("messages")
+
+
+def _turns_in(node: ast.expr, deep: int) -> str:
+    """The name of earlier messages that a list of messages is made of; empty where it is written in place."""
+    root = node.value if isinstance(node, ast.Starred | ast.Await | ast.Subscript) else node
+    name = dotted(root) or _called(root)
+    if name:
+        return name if holds_turns(name) else ""
+    parts = root.elts if isinstance(root, ast.List | ast.Tuple) else _parts(root)
+    if isinstance(root, ast.BinOp):
+        parts = [root.left, root.right]
+    return next((name for part in parts if deep and (name := _turns_in(part, deep - 1))), "")
 
 
 def _called(node: ast.expr) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,11 +14,21 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError, page_text
 from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
 from kvtool.measure.servers.metrics.exposition import MOST_BYTES, Exposition, parse_exposition, read_exposition
+from kvtool.measure.servers.server_layers import (
+    drafts_at,
+    known_model,
+    retention_at,
+    several_groups,
+    state_dtype_at,
+    uses_drafts,
+)
+from kvtool.measure.servers.server_limits import VLLM, not_followed, refused_for
+from kvtool.measure.servers.server_scheduler import SCHEDULER_FACTS, scheduler_facts
 from kvtool.measure.servers.server_values import number_at, text_at, truth_at, value_at
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.text_files import read_text
 
-FactValue = int | str | bool
+FactValue = int | str | bool | float
 SaidBy = Literal["/version", "/v1/models", "/metrics", "/server_info", "assumed"]
 _METRICS: Literal["/metrics"] = "/metrics"
 _INFO: Literal["/server_info"] = "/server_info"
@@ -27,7 +37,6 @@ MOST_JSON = 2_000_000  # bytes of a page: a bound for hostile servers
 _NO_PAGE = (200, 400, 403, 404, 405, 501)
 """What a server answers that has no such page; 200 is one that answers with no JSON."""
 UNCOUNTED = "the server has no known /metrics: kvtool assumes what other pages do not say"
-VLLM = "vLLM"
 _OWNERS: Mapping[FactValue | None, str] = {
     "vllm": VLLM,
     "sglang": "SGLang",
@@ -50,9 +59,13 @@ _KV_DTYPES: Mapping[FactValue | None, str] = {
 }
 _OPTIONS = (
     *("block_size", "num_gpu_blocks", "enable_prefix_caching", "hash_algo", "kv_cache_dtype", "max_model_len"),
-    *("max_num_batched_tokens", "max_num_seqs", "async_scheduling", "tokenizer"),
+    *("max_num_batched_tokens", "max_num_seqs", "async_scheduling", "enable_chunked_prefill", "tensor_parallel"),
+    *("tokenizer", *SCHEDULER_FACTS),
 )
-_UNITS = ("hash_block_size", "cache_hit_alignment_tokens", "prefix_match_unit", "effective_attention_block_size")
+_GROUP_OPTIONS = (
+    *("prefix_cache_retention_interval", "prefix_match_unit", "disable_hybrid_kv_cache_manager"),
+    *("mamba_ssm_cache_dtype", "speculative_config"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +93,8 @@ class ServerFacts:
     """What it does in a way that kvtool does not follow, though most hits are the same."""
     scrape: Scrape | None
     """Its counters, at the moment at which it was asked."""
+    several: str | None = None
+    """What shows that one group of full attention is not all that its model has; None where nothing does."""
     date: datetime | None = None
     """Its own clock, from the header of an answer."""
 
@@ -117,6 +132,11 @@ class ServerFacts:
     def options(self) -> dict[str, FactValue]:
         """Return the facts as kvtool's options by their names; what is assumed is left to their defaults."""
         return {name: fact.value for name in _OPTIONS if (fact := self.facts.get(name)) and fact.value is not None}
+
+    def group_options(self) -> dict[str, FactValue]:
+        """Return the facts that only matter for a model with windows, states or drafts, as kvtool's options by their names."""
+        found = {name: fact.value for name in _GROUP_OPTIONS if (fact := self.facts.get(name))}
+        return {name: value for name, value in found.items() if value is not None}
 
     def check(self) -> None:
         """Raise KvtoolError where its hits cannot be predicted."""
@@ -229,16 +249,27 @@ def _facts(
         (number_at(served, "max_model_len"), "/v1/models"),
         (number_at(length, "max_model_len"), _INFO),
     )
-    for name in ("max_num_batched_tokens", "max_num_seqs"):
-        take(name, (number_at(scheduler, name), _INFO))
-    take("async_scheduling", (truth_at(scheduler, "async_scheduling"), _INFO))
-    take("policy", (text_at(scheduler, "policy"), _INFO))
+    for name, value in scheduler_facts(scheduler).items():
+        take(name, (value, _INFO))
+    take(
+        "tensor_parallel", (number_at(value_at(info, "vllm_config", "parallel_config"), "tensor_parallel_size"), _INFO)
+    )
+    take("model", (known_model(served), "/v1/models"))
+    take("kv_cache_size_tokens", *both(number_at, "kv_cache_size_tokens"))
+    take("prefix_cache_retention_interval", *both(retention_at, "prefix_cache_retention_interval"))
+    take("prefix_match_unit", *both(number_at, "prefix_match_unit"))
+    take("mamba_ssm_cache_dtype", *both(state_dtype_at, "mamba_ssm_cache_dtype"))
+    take("disable_hybrid_kv_cache_manager", (truth_at(scheduler, "disable_hybrid_kv_cache_manager"), _INFO))
+    take("speculative_config", (drafts_at(info), _INFO))
+    take("drafts", (uses_drafts(info, exposition) or None, _METRICS))
     facts = {**labels, **{key: value for key, value in cache.items() if key not in labels}}
+    several = next(several_groups(facts, info, exposition, length=found["max_model_len"].value), None)
     return ServerFacts(
         facts=found,
         refused=tuple(refused_for(facts, info, models, exposition, found["server"].value)),
         notes=(*not_followed(facts, info, scrape), *(() if scrape is None else scrape.notes)),
         scrape=scrape,
+        several=several if found["server"].value in (None, VLLM) else None,
         date=date,
     )
 
@@ -275,52 +306,3 @@ def _tokenizer(root: str | None) -> str | None:
 
 def _text_or_none(value: FactValue | None) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def refused_for(
-    cache: Mapping[str, object], info: object, models: object, exposition: Exposition | None, server: object
-) -> Iterator[str]:
-    """Return why the hits of a server cannot be predicted; nothing where they can be. `server` is its kind, None where nobody says
-    it."""
-    if server not in (None, VLLM):
-        yield f"it is {server}, and its cache does not follow vLLM's rules"
-        return
-    if (window := text_at(cache, "sliding_window") or number_at(cache, "sliding_window")) is not None:
-        yield f"it has a sliding window of {window} tokens, and frees blocks outside the window"
-    block_size = number_at(cache, "block_size")
-    for key in _UNITS:
-        unit = number_at(cache, key)
-        if unit is not None and block_size is not None and unit != block_size:
-            yield f"`{key}` is {unit} beside blocks of {block_size}, as hybrid models have it"
-            break
-    if truth_at(cache, "is_attention_free") or number_at(cache, "mamba_block_size") is not None:
-        yield "it is a hybrid model or has no attention, so other rules cache its states"
-    if _adapters(models) or (exposition is not None and exposition.of("vllm:lora_requests_info")):
-        yield "it has LoRA adapters, and each adapter has its own blocks"
-    if value_at(info, "vllm_config", "speculative_config") or (
-        exposition is not None and exposition.starting("vllm:spec_decode")
-    ):
-        yield "it uses speculative decoding, which writes blocks ahead"
-
-
-def _adapters(models: object) -> bool:
-    data = models.get("data") if isinstance(models, Mapping) else None
-    return isinstance(data, list) and any(isinstance(row, Mapping) and row.get("parent") for row in data)
-
-
-def not_followed(cache: Mapping[str, object], info: object, scrape: Scrape | None) -> Iterator[str]:
-    """Yield what the server does in a way that kvtool does not follow."""
-    scheduler = value_at(info, "vllm_config", "scheduler_config")
-    if text_at(scheduler, "policy") not in (None, "fcfs"):
-        yield f"requests are scheduled by {text_at(scheduler, 'policy')}; kvtool uses the order of arrival"
-    if truth_at(scheduler, "enable_chunked_prefill") is False:
-        yield "the server does not split prompts into chunks; kvtool does"
-    for name in ("long_prefill_token_threshold", "max_num_active_seqs"):
-        if (value := number_at(scheduler, name)) is not None:
-            yield f"`{name}` is {value:,}, which kvtool ignores"
-    if isinstance(watermark := scheduler.get("watermark"), float) and watermark > 0:
-        yield f"a watermark of {watermark:g} of its blocks stays free, which kvtool ignores"
-    if value_at(info, "vllm_config", "kv_transfer_config") or text_at(cache, "kv_offloading_size") is not None:
-        yield "the server has a second cache tier: its hits are counted separately, not predicted"
-    if scrape is not None and len(scrape.engines) > 1:
-        yield f"{len(scrape.engines)} engines share the requests, each with its own cache; kvtool has one"

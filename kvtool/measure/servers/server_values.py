@@ -47,3 +47,9 @@ def truth_at(of: object, key: str) -> bool | None:
     if isinstance(value, str):
         return {"true": True, "false": False}.get(value.lower())
     return value if isinstance(value, bool) else None
+
+
+def share_at(of: object, key: str) -> float | None:
+    """Return a number from 0 to less than 1."""
+    value = of.get(key) if isinstance(of, Mapping) else None
+    return float(value) if isinstance(value, float | int) and not isinstance(value, bool) and 0 <= value < 1 else None

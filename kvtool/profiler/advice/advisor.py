@@ -23,6 +23,8 @@ Propose = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 _MORE = 0.005
 """By how much a hit rate must rise for one more fix to be asked of anybody, and may fall elsewhere for it."""
+LEAST_GAIN: dict[Tier, float] = {"P2": THRESHOLDS.warning_share, "P3": THRESHOLDS.error_share}
+"""How much a group's hit rate must rise for text to be moved (as much as makes a warning), and to be changed (an error)."""
 _PROOFS = 32
 _MOVES = ("move", "move-within", "move-after")
 """Keys of fixes that move the line of their cause."""
@@ -156,6 +158,8 @@ class Advisor:
         kept = {name: self._worth_keeping(name, chain) for name, chain in piled.items()}
         kept = self._without_idle({name: chain for name, chain in kept.items() if chain})
         kept = self._with_better(kept)
+        if self._compares:
+            kept = self._with_other_tiers(kept)
         proof = self._harmless(kept)
         steps = self._steps(kept)
         first = [chain[0] for name, chain in piled.items() if not kept.get(name)]
@@ -234,12 +238,27 @@ class Advisor:
         """Return the chains with other fixes of the same causes and tiers where those win more, fix by fix from the front."""
         for index in range(max(map(len, chains.values()), default=0)):
             choices = {name: self._instead(chain, index) for name, chain in chains.items()}
-            for number in range(max(map(len, choices.values()))):
-                tried = {name: found[number] for name, found in choices.items() if number < len(found)}
-                rates = self._trials.weigh(tried)
-                best = self._trials.weigh({name: chains[name] for name in tried})
-                chains |= {name: chain for name, chain in tried.items() if rates[name] > best[name] + _MORE}
+            chains = self._with_best_of(chains, choices, _MORE)
         return chains
+
+    def _with_best_of(
+        self, chains: dict[str, Chain], choices: Mapping[str, Sequence[Chain]], least: float
+    ) -> dict[str, Chain]:
+        """Return the chains, those of their choices in their place that win more than `least` more."""
+        for number in range(max(map(len, choices.values()))):
+            tried = {name: found[number] for name, found in choices.items() if number < len(found)}
+            rates = self._trials.weigh(tried)
+            best = self._trials.weigh({name: chains[name] for name in tried})
+            chains = chains | {name: chain for name, chain in tried.items() if rates[name] > best[name] + least}
+        return chains
+
+    def _with_other_tiers(self, chains: dict[str, Chain]) -> dict[str, Chain]:
+        """Return the chains with a less safe fix of the same cause, where that wins as much more as its tier has to win."""
+        for index in range(max(map(len, chains.values()), default=0)):
+            for tier, least in LEAST_GAIN.items():
+                choices = {name: self._instead(chain, index, tier) for name, chain in chains.items()}
+                chains = self._with_best_of(chains, choices, least)
+        return self._without_idle(chains)
 
     def _all_of_one_kind(self, chains: dict[str, Chain]) -> dict[str, Chain]:
         """Return the chains with all of their moves to another place, where that wins more: one line that is left where it was
@@ -263,16 +282,18 @@ class Advisor:
         known = (other for other in self._pile.known(fix.cause) if other.kind == kind)
         return next(known, fix) if fix.kind in _MOVES else fix
 
-    def _instead(self, chain: Chain, index: int) -> list[Chain]:
-        """Return the chain with each other fix of the same cause and tier in place of the one at `index`."""
-        if index >= len(chain):
+    def _instead(self, chain: Chain, index: int, tier: Tier | None = None) -> list[Chain]:
+        """Return the chain with each other fix of the same cause in place of the one at `index`, of the same tier or of one that
+        is less safe than that.
+        """
+        if index >= len(chain) or (tier is not None and tier <= chain[index].tier):
             return []
         fix = chain[index]
         assert fix.cause is not None
         return [
             (*chain[:index], other, *chain[index + 1 :])
             for other in self._pile.known(fix.cause)
-            if other.tier == fix.tier and other is not fix
+            if other.tier == (tier or fix.tier) and other is not fix
         ]
 
     def _harmless(self, chains: dict[str, Chain]) -> RunResult | None:

@@ -9,11 +9,10 @@ from os.path import realpath
 from pathlib import Path
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
-from kvtool.profiler.advice.advisor import Advice, KeptFix
+from kvtool.profiler.advice.advisor import LEAST_GAIN, Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
@@ -30,8 +29,6 @@ Choose = Callable[[YamlSource | LogSource, RunResult, Advice], Mapping[str, Sequ
 
 _WORSE = 0.005
 """By how much a group's hit rate may fall for an edit that wins hits elsewhere."""
-_LEAST: dict[Tier, float] = {"P2": THRESHOLDS.warning_share, "P3": THRESHOLDS.error_share}
-"""What a group's hit rate must win for text to be moved (as much as makes a warning), and to be changed (an error)."""
 _MOST_ROUNDS = 8
 RECORDED = "a log is a record: fix the code that writes it"
 _PROMPTS = "kvtool edits only prompts of a workload file: name them in one"
@@ -108,8 +105,9 @@ class Optimizer:
             refused |= {each.step.fix.key: each.reason for each in left}
             if state is not last:
                 state = replace(state, result=state.runs.explained())
+                impossible.clear()  # in the edited files they may be possible
             known = len(impossible)
-            if not isinstance(state.source, LogSource):
+            if state is last and not isinstance(state.source, LogSource):
                 impossible |= {each.step.fix.key: each for each in left if _is_impossible(each)}
             if (state is last and len(impossible) == known) or not rounds_left:
                 break
@@ -264,7 +262,7 @@ def is_left_to_people(reason: str) -> bool:
 def worth_it(steps: Sequence[KeptFix], number: int) -> bool:
     """Return whether a step of a group, with those that it may open the way for, wins enough for what its tier does to text."""
     step = steps[number]
-    return steps[-1].after - step.before >= _LEAST.get(step.fix.tier, 0.0)
+    return steps[-1].after - step.before >= LEAST_GAIN.get(step.fix.tier, 0.0)
 
 
 def _joined(first: Sequence[KeptFix], more: Mapping[str, Sequence[KeptFix]]) -> dict[str, list[KeptFix]]:

@@ -16,7 +16,7 @@ from kvtool.engine.blocks.vllm_hashing import VllmHasher, event_hash
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.events import AllBlocksCleared, BlockRemoved, BlockStored, Event
 from kvtool.measure.servers.kv_events.event_batches import low_64
-from kvtool.profiler.reconcile.event_trace import ContentNames, EventTrace
+from kvtool.profiler.reconcile.event_trace import ContentNames, EventTrace, named
 from kvtool.results.documents.reconciliation import ComparedEvents
 
 _TRIED_SEEDS = 4096
@@ -31,12 +31,14 @@ def seeded(config: EngineConfig, trace: EventTrace) -> EngineConfig | None:
         return None
     keys = first.extra_keys[0] if first.extra_keys else None
     salt = keys[0] if keys else None
+    if first.block_size % config.block_size or (config.plan is not None and config.plan.num_hash_lookahead):
+        return None
     if keys and (len(keys) > 1 or not isinstance(salt, str)):
         return None
     tokens = np.asarray(first.token_ids[: first.block_size], dtype=np.int32)
     wanted = low_64(first.block_hashes[0])
     for seed in _seeds():
-        (made,) = VllmHasher(config.hash_algo, seed).chain(tokens, first.block_size, None, salt, None)
+        *_, made = VllmHasher(config.hash_algo, seed).chain(tokens, config.block_size, None, salt, None)
         if event_hash(made) == wanted:
             return replace(config, hash_seed=seed)
     return None
@@ -86,9 +88,9 @@ def _singly(events: Sequence[EarlierPrompt]) -> Iterator[tuple[str, int]]:
 def _by_hash(event: Event) -> EarlierPrompt:
     if isinstance(event, BlockStored):
         parent = 0 if event.parent_block_hash is None else event_hash(event.parent_block_hash)
-        return "stored", parent, tuple(event_hash(each) for each in event.block_hashes)
+        return named("stored", event.group), parent, tuple(event_hash(each) for each in event.block_hashes)
     assert isinstance(event, BlockRemoved)
-    return "removed", 0, (event_hash(event.block_hash),)
+    return named("removed", event.group), 0, (event_hash(event.block_hash),)
 
 
 def _by_content(events: Sequence[Event]) -> Iterator[EarlierPrompt]:

@@ -19,6 +19,8 @@ from kvtool.measure.servers.kv_events.event_batches import (
 from kvtool.measure.servers.kv_events.event_state import Break, SequenceCheck
 
 _LONGEST_CHAIN = 1 << 20
+_STORE_ALL = (None, "full_attention", "mla_attention")
+"""Kinds of groups that store every block, as servers name them; None: of a server that names none."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,9 @@ class EventTrace:
     breaks: list[tuple[int, Break]] = field(default_factory=list)
     problem: str | None = None
     """The first of what could not be read."""
+    several: bool = False
+    """Whether events are of several KV cache groups; tokens are read from those of one that stores every block."""
+    _group: int | None = None
     _chains: dict[ServedHash, tuple[ServedHash | None, tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
@@ -59,7 +64,7 @@ class EventTrace:
         trace = cls()
         for batch in before:
             for event in batch.events:
-                if isinstance(event, StoredBlocks):
+                if isinstance(event, StoredBlocks) and trace._is_read(event):
                     trace._chain(event)
         checks: dict[int, SequenceCheck] = {}
         for batch in batches:
@@ -85,11 +90,19 @@ class EventTrace:
             else:
                 self.began_empty = True
             return
-        if event.medium not in (None, MEDIUM) or event.group_idx not in (None, 0):
+        if event.medium not in (None, MEDIUM):
             return
         if isinstance(event, StoredBlocks):
             self._store(event)
+        self.several |= event.group_idx not in (None, 0)
         self.events.append(event)
+
+    def _is_read(self, event: StoredBlocks) -> bool:
+        """Return whether an event is of the first group that stores every block: windows and states leave blocks out."""
+        if event.kv_cache_spec_kind not in _STORE_ALL:
+            return False
+        self._group = event.group_idx if self._group is None else self._group
+        return event.group_idx == self._group
 
     def _chain(self, event: StoredBlocks) -> ServedHash | None:
         """Keep what its blocks hold; returns the hash of its last one."""
@@ -101,12 +114,15 @@ class EventTrace:
         return parent
 
     def _store(self, event: StoredBlocks) -> None:
+        session, is_read = event.session_id, self._is_read(event)
+        if session is not None:
+            self.admitted.setdefault(session, len(self.events))
+        if not is_read:
+            return
         tokens, parent = event.token_ids, self._chain(event)
-        session = event.session_id
         if session is None:
             self.anonymous += len(event.block_hashes)
             return
-        self.admitted.setdefault(session, len(self.events))
         known = self.stored.get(session)
         if tokens is None:
             self.stored.setdefault(session, Stored(None, []))
@@ -143,16 +159,19 @@ class EventTrace:
     @property
     def first_stored(self) -> StoredBlocks | None:
         """Return the first prompt's first blocks, from which the seed of the hashes is told."""
-        return next(
-            (each for each in self.events if isinstance(each, StoredBlocks) and each.parent_block_hash is None), None
-        )
+        stored = (each for each in self.events if isinstance(each, StoredBlocks) and each.block_hashes)
+        return next((each for each in stored if each.parent_block_hash is None and self._is_read(each)), None)
 
     def by_hash(self) -> list[tuple[str, int, tuple[int, ...]]]:
         """Return each event by the server's hashes."""
         return [
-            ("stored", 0 if each.parent_block_hash is None else low_64(each.parent_block_hash), _low(each.block_hashes))
+            (
+                named("stored", each.group_idx),
+                0 if each.parent_block_hash is None else low_64(each.parent_block_hash),
+                _low(each.block_hashes),
+            )
             if isinstance(each, StoredBlocks)
-            else ("removed", 0, _low(each.block_hashes))
+            else (named("removed", each.group_idx), 0, _low(each.block_hashes))
             for each in self.events
         ]
 
@@ -187,6 +206,11 @@ class ContentNames:
             )
             found.append(parent)
         return tuple(found)
+
+
+def named(kind: str, group: int | None) -> str:
+    """Return the kind of an event with its group."""
+    return f"{kind} {group}" if group else kind
 
 
 def _low(hashes: tuple[ServedHash, ...]) -> tuple[int, ...]:

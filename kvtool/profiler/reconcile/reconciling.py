@@ -15,6 +15,7 @@ from kvtool.errors import KvtoolError
 from kvtool.measure.servers.kv_events.event_batches import StoredBlocks
 from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.server_facts import ServerFacts
+from kvtool.profiler.layer_group_notes import described_groups, group_notes
 from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
 from kvtool.profiler.reconcile.compared_events import compared, seeded
 from kvtool.profiler.reconcile.evidence import RunEvidence
@@ -22,6 +23,7 @@ from kvtool.profiler.reconcile.followed_steps import Followed, StepFollower, Tra
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.recorded_prompts import SentPrompts, asked_of
 from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
+from kvtool.profiler.reported.server_run import as_server
 from kvtool.results.documents.reconciliation import ComparedEvents, FirstTokens, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -39,13 +41,11 @@ def options_of_server(facts: ServerFacts, inputs: Sequence[str], **given: object
     names.
 
     KvtoolError where its hits cannot be predicted, though it is a server of the kind that is."""
-    if facts.other_server is None:
-        facts.check()
-    said: dict[str, object] = {**facts.options()}
-    said |= {name: value for name, value in given.items() if value is not None}
-    options = made(RunOptions, inputs=tuple(inputs), **said)
+    options = made(
+        RunOptions, inputs=tuple(inputs), **{name: value for name, value in given.items() if value is not None}
+    )
     options.check()
-    return options
+    return as_server(options, facts).options
 
 
 def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers) -> ReplayDocument:
@@ -119,10 +119,18 @@ def _document(
             *observed.notes,
             *observed.facts.notes,
             *evidence.notes,
+            *_group_notes(asked),
             *_not_empty(observed),
             *_unreported_reads(asked, events),
         ],
     )
+
+
+def _group_notes(asked: SentPrompts) -> list[str]:
+    plan = asked.opened.planned.plan
+    if plan.served is None or plan.served.plan is None:
+        return []
+    return group_notes(plan.served, plan.engine.prefix_cache_retention_interval)
 
 
 def _not_empty(observed: ObservedRun) -> list[str]:
@@ -158,13 +166,17 @@ def _config(asked: SentPrompts, facts: ServerFacts) -> dict[str, str | int | flo
     kept = (
         *("tokenizer", "tokenizer_fingerprint", "chat_template", "block_size", "capacity_blocks", "hash_algo"),
         *("enable_prefix_caching", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "async_scheduling"),
-        *("kv_cache_dtype",),
+        *("kv_cache_dtype", "model", "model_from"),
+    )
+    groups = described_groups(
+        asked.opened.planned.served, asked.opened.planned.plan.engine.prefix_cache_retention_interval
     )
     return {
         "server": facts.server,
         "server_version": facts.version,
         "model_name": facts.model,
         **{name: told[name] for name in kept},
+        **groups,
     }
 
 
@@ -173,6 +185,8 @@ def _events(observed: ObservedRun, evidence: RunEvidence, twin: Twin, led: Follo
     if observed.trace is None:
         return None
     config = seeded(twin.config, observed.trace)
+    if config is None and observed.trace.several:
+        return None  # the content of a block tells nothing of its group
     hashed = config or _native(twin.config)
     if led is not None:
         run = led.run(hashed, twin.latency, _by_number(evidence), events=True)
@@ -282,6 +296,7 @@ def followed(evidence: RunEvidence, twin: Twin) -> Followed | None:
     trace = observed.trace
     if (
         trace is None
+        or trace.several
         or twin.at_once == 1
         or evidence.traffic is not None
         or evidence.other_tokens

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -58,11 +58,11 @@ def make_money_sections(
         money = None if gpu is None else _only_gpu(gpu, 0 if book is None else book.requests)
         return MoneySections(money=money) if reads is None else replace(reads, money=money)
     side = book.total[book.told]
-    if not side.predicted.requests and not side.costs.requests:
+    if not side.predicted.requests and not side.costs.requests and not side.told.requests:
         return MoneySections()
     reported = None
-    if side.reported.requests:
-        read = side.reported
+    if side.told.requests:
+        read = side.told
         costs = side.costs
         reported = Reported(
             requests=read.requests,
@@ -90,6 +90,7 @@ def _predicted(book: MoneyBook, side: MoneySide, result: RunResult) -> Predicted
         reachable_tokens=min(side.reachable, read.prompt),
         lost=dict(side.lost),
         most_a_minute=book.most_a_minute,
+        reported_tokens=side.reported.cached if side.reported.requests else None,
         tokens_per_own={} if result.counts.hosted is None else result.counts.hosted.ratios.told(),
     )
 
@@ -176,8 +177,8 @@ def _group(side: MoneySide, *, told: bool) -> GroupMoney:
         paid=known_amount_text(costs.paid.total) if told else None,
         predicted=amount_text(costs.predicted.total),
         without_cache=amount_text(costs.without.total),
-        reported_hit_rate=min(side.reported.rate, 1.0) if told else None,
-        predicted_hit_rate=min(side.predicted.rate, 1.0),
+        reported_hit_rate=min(side.told.rate, 1.0) if told else None,
+        predicted_hit_rate=min(side.predicted.rate, 1.0) if side.predicted.requests else None,
     )
 
 
@@ -205,6 +206,8 @@ def _notices(book: MoneyBook) -> list[str]:
             f"Prices of {model} are {days} days old (checked on {book.used[model].checked}). Update them with --prices FILE."
         )
     told += unpriced_notice(book)
+    if alone := [model for model, row in book.used.items() if not row.confirmed]:
+        told.append(f"Only one source has the price of {_few(alone)}.")
     told += book.not_stored
     if book.undated:
         told.append(f"{plural(book.undated, 'request')} without a date: priced with the latest prices.")
@@ -215,6 +218,13 @@ def _notices(book: MoneyBook) -> list[str]:
         if (mistake := book.mistakes.found(book.logged, ours)) is not None:
             told.append(f"The cost in the log fits a known mistake to the cent: {mistake}.")
     return told
+
+
+def _few(names: Iterable[str]) -> str:
+    """Return some names, and the number of the others."""
+    ordered = sorted(names)
+    more = len(ordered) - _MOST_STALE
+    return ", ".join(ordered[:_MOST_STALE]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def unpriced_notice(book: MoneyBook) -> list[str]:

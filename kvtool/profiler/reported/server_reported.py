@@ -39,6 +39,7 @@ def compare_server_reports(result: RunResult, reads: ServerReads, plan: Plan) ->
             requests=len(rows), prompt_tokens=prompt, cached_tokens=reported, hit_rate=_rate(reported, prompt)
         ),
         predicted=Predicted(
+            reported_tokens=reported,
             requests=len(rows),
             prompt_tokens=prompt,
             cached_tokens=predicted,

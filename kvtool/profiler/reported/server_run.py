@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
-from kvtool.config.asked_run import RunOptions, given_options_of
+from kvtool.config.asked_run import RunOptions, given_options_of, of_engine
 from kvtool.config.command_line import flag
 from kvtool.config.layers import hidden_by
 from kvtool.engine.config import EngineConfig
@@ -15,6 +15,7 @@ from kvtool.errors import KvtoolError
 if TYPE_CHECKING:
     from kvtool.measure.servers.server_facts import FactValue, ServerFacts
 
+T = TypeVar("T")
 _DEFAULTS: Mapping[str, FactValue | str] = {
     "block_size": EngineConfig.block_size,
     "num_gpu_blocks": "unlimited",
@@ -51,39 +52,62 @@ def requested_server(options: RunOptions, *, offline: bool) -> RunOptions:
         facts = ask_server(connection)
         root = connection.address.root
     facts.check()
-    return as_server(options, facts, root)
+    taken = as_server(options, facts, hashed=options.measuring.events is not None)
+    notes = (*options.notes, *_notes(facts, taken.values, root, model=taken.options.model))
+    return replace(taken.options, notes=notes)
 
 
-def as_server(options: RunOptions, facts: ServerFacts, root: str) -> RunOptions:
-    """Return the options with a server's settings for flags that are not given; notes list these and the assumed ones."""
-    hidden = hidden_by(given_options_of(options))
-    said = {name: value for name, value in facts.options().items() if name not in hidden}
-    if options.measuring.events is None:
-        said.pop("hash_algo", None)  # no hit depends on it, and its hashes take longer
-    serving, mirroring, rendering = options.serving, options.mirroring, options.rendering
+@dataclass(frozen=True, slots=True)
+class ServerOptions:
+    """Options of a run with those of a server; `values` are those that the server gave, by name."""
+
+    options: RunOptions
+    values: Mapping[str, FactValue]
+
+
+def as_server(options: RunOptions, facts: ServerFacts, *, hashed: bool = True) -> ServerOptions:
+    """Return the options with a server's settings and model for flags that are not given.
+
+    `hashed`: with its hashes, on which no hit depends and which take longer. KvtoolError where its hits cannot be predicted, though
+    it is a vLLM.
+    """
+    from kvtool.measure.servers.server_model import server_model
+
+    model = None
+    if facts.other_server is None:
+        facts.check()
+        model = server_model(
+            facts, {**of_engine(options), "async_scheduling": options.mirroring.async_scheduling or None}
+        )
+    said = {**facts.options(), **({} if model is None else {**model.options, "server_model": model.name})}
+    hidden = hidden_by(given_options_of(options)) | {"server_model" if options.predicting.model else ""}
+    said = {name: value for name, value in said.items() if name not in hidden}
+    if not hashed:
+        said.pop("hash_algo", None)
+    if options.predicting.calibration is not None:
+        said.pop("tensor_parallel", None)  # it was measured on all of them
     taken: dict[str, FactValue] = {}
 
-    def missing(of: object) -> dict[str, FactValue]:
+    def missing(of: T) -> T:
         found = {name: value for name, value in said.items() if getattr(of, name, ...) in (None, False)}
         taken.update(found)
-        return found
+        return replace(of, **found)  # type: ignore[type-var]  # facts have the types of the options they name
 
-    return replace(
-        options,
-        serving=replace(serving, **missing(serving)),  # type: ignore[arg-type]  # facts have the types of the options they name
-        mirroring=replace(mirroring, **missing(mirroring)),  # type: ignore[arg-type]  # likewise
-        rendering=replace(rendering, **missing(rendering)),  # type: ignore[arg-type]  # likewise
-        notes=(*options.notes, *_notes(facts, taken, root)),
-    )
+    concerns = ("serving", "mirroring", "rendering", "reported", "rule_flags")
+    return ServerOptions(replace(options, **{name: missing(getattr(options, name)) for name in concerns}), taken)
 
 
-def _notes(facts: ServerFacts, taken: Mapping[str, FactValue], root: str) -> list[str]:
+def _notes(facts: ServerFacts, taken: Mapping[str, FactValue], root: str, *, model: str | None) -> list[str]:
     version = f" {facts.version}" if facts.version is not None else ""
     serves = f", serves {facts.model}" if facts.model is not None else ""
     kind = facts.scrape.of.server if facts.scrape is not None else "server"
     places: dict[str, list[str]] = {}
     for name, value in taken.items():
-        places.setdefault(facts.facts[name].said_by, []).append(f"{name} {_shown(value)}")
+        if name not in _DEFAULTS and value == getattr(EngineConfig, name, 1):
+            continue  # vLLM's own default
+        said = facts.facts[name.removeprefix("server_")]
+        place = "/metrics" if said.assumed else said.said_by  # nobody says it, but the size of the KV cache shows it
+        places.setdefault(place, []).append(f"{said.name} {_shown(value)}")
     told = [f"{', '.join(named)} ({place})" for place, named in places.items()]
     notes = [f"as {root} ({kind}{version}{serves}): {'; '.join(told) or 'no settings beyond the flags'}"]
     assumed = [
@@ -91,6 +115,8 @@ def _notes(facts: ServerFacts, taken: Mapping[str, FactValue], root: str) -> lis
         for name, value in _DEFAULTS.items()
         if name in facts.facts and facts.facts[name].assumed
     ]
+    if model is None and facts.facts["kv_cache_size_tokens"].assumed:
+        assumed.append(f"full attention in all layers (change with {flag('model')})")
     if assumed:
         notes.append(f"assumed, because neither a flag nor the server reports it: {', '.join(assumed)}")
     return [*notes, *(f"the server: {note}" for note in facts.notes)]
@@ -99,4 +125,4 @@ def _notes(facts: ServerFacts, taken: Mapping[str, FactValue], root: str) -> lis
 def _shown(value: FactValue) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
-    return f"{value:,}" if isinstance(value, int) else value
+    return value if isinstance(value, str) else f"{value:,}"

@@ -25,6 +25,10 @@ _RULES = {"SGLang": "sglang", "llama.cpp": "llamacpp", "Ollama": "llamacpp", "Te
 """Cache rules of servers that are not vLLM."""
 
 
+class UnknownRulesError(KvtoolError):
+    """Nobody knows what a server keeps, so nothing is predicted for it."""
+
+
 def log_report(
     evidence: ServerEvidence,
     logs: Sequence[str],
@@ -36,7 +40,7 @@ def log_report(
 ) -> Report:
     """Return the profile of a log by the rules and with the settings of the servers.
 
-    Several caches count as one of their size: what they hit less is lost to the routing.
+    Several caches count as one of their size: what they hit less is lost to the routing. UnknownRulesError where nobody knows them.
     """
     first = evidence.servers[0]
     said: dict[str, object] = {name: value for name, value in given.items() if value is not None}
@@ -44,7 +48,12 @@ def log_report(
         said["rules"] = rules
     options = replace(made(RunOptions, inputs=tuple(logs), **said), reading=reading)
     if first.facts is not None and rules is None:
-        options = as_server(options, first.facts, first.source)
+        try:
+            options = as_server(options, first.facts, hashed=False).options
+        except KvtoolError as error:
+            if given.get("model") is not None:
+                raise
+            raise UnknownRulesError(error.message) from None
         blocks = options.serving.num_gpu_blocks
         if blocks is not None and evidence.caches > 1:
             options = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks * evidence.caches))

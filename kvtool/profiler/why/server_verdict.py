@@ -27,14 +27,19 @@ RateSource = Literal["/metrics", "log", "answers"]
 
 
 def why_document(
-    evidence: ServerEvidence, *, span: str, report: Report | None = None, replay: ReplayDocument | None = None
+    evidence: ServerEvidence,
+    *,
+    span: str,
+    report: Report | None = None,
+    replay: ReplayDocument | None = None,
+    notes: Sequence[str] = (),
 ) -> WhyDocument:
     """Return the verdict on servers, with that on a log or a recorded session of their requests."""
     looked_up, hits, rate_source = _rate(evidence, report)
     found = [*counter_causes(evidence), *event_causes(evidence)]
     if replay is not None:
         found += recorded_causes(replay, evidence.kind)
-    notes = [f"{server.source}: {server.trouble}" for server in evidence.servers if server.trouble]
+    notes = [*notes, *(f"{server.source}: {server.trouble}" for server in evidence.servers if server.trouble)]
     if report is not None:
         facts = [*found, *_other_traffic(evidence, report)]
         caching, missed = _caching(evidence), _missed(evidence, report)

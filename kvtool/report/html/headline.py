@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kvtool.report.answer import Answer, fixed_rate, gain_basis, larger_cache
+from kvtool.report.answer import Answer, fixed_rate, gains_basis, larger_cache
 from kvtool.report.views.facts import rate_kind, rules_fact
 from kvtool.report.views.groups import is_predictable
 from kvtool.report.views.memory import blocks_and_memory
@@ -68,7 +68,7 @@ def tiles(report: Report) -> list[HeadlineTile]:
         found.append(HeadlineTile("Maximum as written", percent(totals.reachable_hit_rate), text))
     fixed = fixed_rate(report)
     if fixed is not None:
-        basis = gain_basis(report)
+        basis = gains_basis(report)
         basis = "verified by re-running" if basis == "verified" else basis
         found.append(HeadlineTile("With fixes", percent(fixed), basis))
     if percent(totals.mean_request_hit_rate) != rate:

@@ -14,7 +14,7 @@ from kvtool.report.terminal.lines import shown_path
 from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle
 from kvtool.report.views.findings import finding_place
-from kvtool.results.finding import Finding
+from kvtool.results.finding import Finding, gain_basis
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import cell_width, fold, put, sanitize
 from kvtool.text.terminal.numbers import percent, plural
@@ -98,7 +98,9 @@ def _finding(
         text += f": {', '.join(new)}" if new else ""
         if rerun.group_alone is not None and abs(rerun.group_alone - rerun.group_after) >= _TOLD_ALONE:
             text += f"; this fix alone: {percent(rerun.group_alone)}"
-        text += " (estimate)" if finding.estimate else " (verified by re-running)" if says_verified else ""
+        basis = gain_basis(finding.warnings, estimate=finding.estimate)
+        text += " (estimate)" if finding.estimate else ""
+        text += " (verified by re-running)" if says_verified and basis == "verified" else ""
     for line in _folded(text, console.width):
         put(console, line)
     for warning in finding.warnings:

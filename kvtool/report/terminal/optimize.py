@@ -15,6 +15,7 @@ from kvtool.report.terminal.hidden_text import put_prompt_patch
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.profile_blocks.breakpoints import print_breakpoints
 from kvtool.results.documents.optimize import DoneStep, EditedLog, GroupRates, OptimizeDocument, Step
+from kvtool.results.finding import gain_basis
 from kvtool.results.money import marks_in_words, tier_of_marks
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
@@ -247,8 +248,8 @@ def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> Non
     needed = ",".join(sorted({step.tier for step in document.needs_consent}))
     put(console, f"  Needs consent: --allow {needed}", "bold")
     edited = document.edited_log
-    basis = "estimate" if edited is not None and edited.estimate else "verified"
     for step in document.needs_consent:
+        basis = gain_basis(step.warnings, estimate=edited is not None and bool(edited.estimate))
         group = sanitize(step.group, ascii_only=plain)
         rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)} ({basis})"
         _told(console, f"{step.tier} {step.code} {group}: {_what(step, plain)}: {rates}")

@@ -12,7 +12,15 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _COLUMNS = (
-    *(Column("Model", "<"), Column("from", "<"), Column("to", "<"), Column("input"), Column("read"), Column("write")),
+    *(
+        Column("Model", "<"),
+        Column("API", "<"),
+        Column("from", "<"),
+        Column("to", "<"),
+        Column("input"),
+        Column("read"),
+        Column("write"),
+    ),
     *(Column("1 h"), Column("output"), Column("checked", "<", keep=1)),
 )
 
@@ -28,17 +36,23 @@ def print_prices(console: Console, document: PricesDocument, *, details: bool) -
         put(console)
         say(
             console,
-            sanitize(f"{row.provider} {row.models[0]}, {row.currency} per million tokens", ascii_only=plain),
+            sanitize(f"{row.provider} {min(row.models, key=len)}, {row.currency} per million tokens", ascii_only=plain),
             style="bold",
         )
         for text in (*row.conditions, *([] if row.storage_hour is None else [f"storage {row.storage_hour} per hour"])):
             say(console, sanitize(text, ascii_only=plain), indent=4)
-        say(console, sanitize(f"source: {row.source}", ascii_only=plain), indent=4, style="dim")
+        say(
+            console,
+            sanitize(f"{'source' if row.confirmed else 'only source'}: {row.source}", ascii_only=plain),
+            indent=4,
+            style="dim",
+        )
 
 
 def _cells(row: PriceLine) -> tuple[str, ...]:
     return (
-        row.models[-1] if len(row.models[-1]) <= len(row.models[0]) else row.models[0],
+        min(row.models, key=len),
+        row.provider,
         row.since or "",
         row.until or "",
         row.input,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvtool.diagnose.codes import entry_of
 from kvtool.diagnose.finding_cost import cost_of
-from kvtool.results.finding import Finding, Snippet
+from kvtool.results.finding import Finding, Snippet, gain_basis
 from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import percent
 
@@ -32,7 +32,7 @@ def gain_of(finding: Finding) -> str:
         return ""
     group = f"{percent(rerun.group_before)} -> {percent(rerun.group_after)}"
     total = f"{percent(rerun.total_before)} -> {percent(rerun.total_after)}"
-    basis = "estimate" if finding.estimate else "verified"
+    basis = gain_basis(finding.warnings, estimate=finding.estimate)
     return f"{total} ({basis})" if group == total else f"group {group}, all {total} ({basis})"
 
 

@@ -57,14 +57,19 @@ def _rates(report: Report) -> Iterator[tuple[str, str, str, str]]:
     """Yield the reported and the predicted hit rate with their costs."""
     hosted, money = _hosted(report), report.money
     who, how = ("provider", "the provider's rules") if hosted else ("server", "kvtool")
-    if report.reported is not None:
+    told, predicted = report.reported, report.predicted
+    if told is not None:
         amount = "" if money is None else shown_amount(money.paid, money.currency)
-        misses, told = report.misses, report.reported
-        of = "" if misses is None or misses.requests == told.requests else f", {plural(told.requests, 'request')}"
+        of = "" if report.misses is None or report.misses.requests == told.requests else _of(told.requests)
         yield f"Reported by the {who}{of}", percent(told.hit_rate), amount, ""
-    if report.predicted is not None:
+    if predicted is not None:
         amount = "" if money is None else shown_amount(money.predicted, money.currency)
-        yield f"Predicted by {how}", percent(report.predicted.hit_rate), amount, ""
+        of = "" if told is None or told.requests == predicted.requests else _of(predicted.requests)
+        yield f"Predicted by {how}{of}", percent(predicted.hit_rate), amount, ""
+
+
+def _of(requests: int) -> str:
+    return f", {plural(requests, 'request')}"
 
 
 def _amounts(report: Report, money: Money) -> Iterator[tuple[str, str, str, str]]:
@@ -190,10 +195,12 @@ def _groups(report: Report, money: Money) -> Table | None:
     rows = []
     ordered = sorted(priced.items(), key=lambda item: (-Decimal(item[1].paid or item[1].predicted), item[0]))
     for name, group in ordered[:_MOST_GROUPS]:
-        reported = "" if group.reported_hit_rate is None else percent(group.reported_hit_rate)
+        reported, predicted = (
+            "" if rate is None else percent(rate) for rate in (group.reported_hit_rate, group.predicted_hit_rate)
+        )
         amounts = (group.paid, group.predicted, group.without_cache)
         shown = tuple(shown_amount(amount, money.currency) for amount in amounts)
-        rows.append((name, f"{group.requests:,}", reported, percent(group.predicted_hit_rate), *shown))
+        rows.append((name, f"{group.requests:,}", reported, predicted, *shown))
     if len(ordered) > _MOST_GROUPS:
         rows.append((f"({len(ordered) - _MOST_GROUPS:,} more)", *[""] * 6))
     columns = ("Group", "requests", "reported", "predicted", "paid", "expected", "no cache")

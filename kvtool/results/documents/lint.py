@@ -62,7 +62,7 @@ class LintInput(Model):
     """An input, and what it was taken for."""
 
     path: str
-    kind: Literal["workload", "logs", "prompts", "template", "python", "text"]
+    kind: Literal["workload", "logs", "prompts", "template", "python", "typescript", "text"]
     note: str | None
 
 

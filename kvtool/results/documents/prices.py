@@ -27,6 +27,8 @@ class PriceLine(Model):
     """Other rates, in words: above so many tokens, in some hours, of batches, of service tiers."""
     checked: str | None
     source: str
+    confirmed: bool = True
+    """False if only one source has this price."""
 
 
 class PricesDocument(Document):

@@ -7,7 +7,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,24 +32,10 @@ _MODEL = {
 _TEMPLATE = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n{% endfor %}[assistant] "
 
 
-_WINDOWED = {
-    **_MODEL,
-    "architectures": ["Gemma3ForCausalLM"],
-    "model_type": "gemma3_text",
-    "head_dim": 32,
-    "num_hidden_layers": 6,
-    "sliding_window": 128,
-    "layer_types": [*["sliding_attention"] * 5, "full_attention"],
-    "query_pre_attn_scalar": 32,
-    "tie_word_embeddings": True,
-}
-"""Five of six layers have a window, as in Gemma 3."""
-
-
-def toy_model(folder: Path, *, windowed: bool = False) -> Path:
+def toy_model(folder: Path, config: Mapping[str, object] = _MODEL) -> Path:
     """Random weights (vLLM draws them), bytes as tokens."""
     folder.mkdir()
-    (folder / "config.json").write_text(json.dumps(_WINDOWED if windowed else _MODEL))
+    (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text(byte_tokenizer_json())
     told = {"tokenizer_class": "PreTrainedTokenizerFast", "chat_template": _TEMPLATE}
     (folder / "tokenizer_config.json").write_text(json.dumps(told))
@@ -63,8 +49,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def real_vllm(model: Path, *switches: str) -> Iterator[str]:
-    """Its URL; it is up when the block begins, and ends with it. Later switches replace earlier ones."""
+def real_vllm(model: Path, *more: str, length: int = 8192) -> Iterator[str]:
+    """Its URL; it is up when the block begins, and ends with it. `more` are arguments of its own."""
     port, events, replay = _free_port(), _free_port(), _free_port()
     publish = {
         "enable_kv_cache_events": True,
@@ -74,11 +60,11 @@ def real_vllm(model: Path, *switches: str) -> Iterator[str]:
     }
     arguments = [
         *(os.environ["VLLM_PYTHON"], "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)),
-        *("--served-model-name", "m", "--dtype", "float32", "--max-model-len", "8192", "--block-size", "32"),
+        *("--served-model-name", "m", "--dtype", "float32", "--max-model-len", str(length), "--block-size", "32"),
         *("--num-gpu-blocks-override", str(BLOCKS), "--enforce-eager", "--enable-prompt-tokens-details"),
         *("--load-format", "dummy", "--host", "127.0.0.1", "--port", str(port)),
         *("--kv-events-config", json.dumps(publish)),
-        *switches,
+        *more,
     ]
     settings = {
         "VLLM_CPU_KVCACHE_SPACE": "1",

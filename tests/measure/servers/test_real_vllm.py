@@ -18,6 +18,7 @@ pytest.importorskip("httpx", reason="needs the extra `live`")
 pytest.importorskip("zmq", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
+from tests.measure.servers.made_models import WINDOWS
 from tests.measure.servers.real_vllm import BLOCKS, real_vllm, toy_model
 
 pytestmark = pytest.mark.vllm
@@ -34,11 +35,11 @@ def server(model: Path) -> Iterator[str]:
         yield url
 
 
-def workload(path: Path, count: int, seed: int) -> str:
+def workload(path: Path, count: int, seed: int, words_shared: tuple[int, ...] = (20, 60, 150, 300)) -> str:
     """Requests that share beginnings of several lengths, more of them than the cache holds; some are completions."""
     chance = random.Random(seed)
     words = [f"w{chance.randrange(10**6)}" for _ in range(400)]
-    beginnings = [" ".join(chance.choices(words, k=chance.choice((20, 60, 150, 300)))) for _ in range(12)]
+    beginnings = [" ".join(chance.choices(words, k=chance.choice(words_shared))) for _ in range(12)]
     lines: list[dict[str, Any]] = []
     for number in range(count):
         text = f"{chance.choice(beginnings)} {' '.join(chance.choices(words, k=chance.randrange(1, 40)))}"
@@ -76,6 +77,26 @@ def test_eight_at_once_agree_as_admitted(
     assert document["agree"] >= 0.95 * 160
     assert {each["cause"] for each in document["disagree"]} <= {"order", "steps"}
     assert document["counters_agree"] is True
+
+
+@pytest.fixture(scope="module")
+def windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return toy_model(tmp_path_factory.mktemp("windows") / "gemma", WINDOWS)
+
+
+@pytest.mark.parametrize("more", [(), ("--disable-hybrid-kv-cache-manager",), ("--scheduling-policy", "priority")])
+def test_a_model_with_windows_agrees_by_its_own_config(
+    windows: Path, more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = workload(tmp_path / "w.jsonl", 150, 4, (10, 30, 60, 150))
+    with real_vllm(windows, *more, length=2048) as url:
+        document, code = replayed(capsys, path, "--server", url, "--yes", "--reset", "--max-tokens", "4")
+        assert (code, document["answered"], document["agree"]) == (0, 150, 150)
+        events = document["events"]
+        assert (events["agree"], events["by"]) == (events["recorded"], "hash")
+        together, _ = replayed(capsys, path, "--server", url, "--yes", "--reset", "--concurrency", "6")
+        assert together["agree"] >= 0.95 * 150
+        assert {each["cause"] for each in together["disagree"]} <= {"order", "steps"}
 
 
 def test_a_restart_in_the_middle_is_reported(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,17 @@ INFO = json.dumps(
 )
 
 
+_DEFAULT_SCHEDULER = {
+    "enable_chunked_prefill": True,
+    "policy": "fcfs",
+    "watermark": 0.0,
+    "long_prefill_token_threshold_adaptive": False,
+    "scheduler_reserve_full_isl": True,
+    "prefill_schedule_interval": 1,
+    "tensor_parallel": 1,
+}
+
+
 def _asked(answer: Answer, *, timeout: float = 5.0) -> ServerFacts:
     with serving(answer) as server, ServerConnection(server_address(server.url), timeout=timeout) as connection:
         return ask_server(connection)
@@ -74,6 +85,7 @@ def test_a_recording_says_how_its_server_was_configured(folder: str) -> None:
         "max_num_batched_tokens": 2048,
         "max_num_seqs": 128,
         "async_scheduling": False,
+        **_DEFAULT_SCHEDULER,
     }
     assert facts.capacity == (399 if small else 32_767)
     assert (facts.version, facts.model, facts.refused, facts.notes) == ("0.32.0", "m", (), ())
@@ -87,7 +99,7 @@ def test_a_recording_without_a_word_on_it_is_refused(tmp_path: Path) -> None:
 
 def test_a_server_is_asked_and_each_fact_has_its_place() -> None:
     facts = _asked(pages(server_pages()))
-    assert {name: fact.said_by for name, fact in facts.facts.items()} == {
+    assert {name: fact.said_by for name, fact in facts.facts.items() if name == "tokenizer" or not fact.assumed} == {
         "server": "/metrics",
         "version": "/version",
         "model_name": "/v1/models",
@@ -104,7 +116,8 @@ def test_a_server_is_asked_and_each_fact_has_its_place() -> None:
         "policy": "/server_info",
     }
     assert facts.date is not None
-    assert facts.notes == ("requests are scheduled by priority; kvtool uses the order of arrival",)
+    assert facts.notes == ()
+    assert facts.value("policy") == "priority"
 
 
 @pytest.mark.parametrize(
@@ -120,7 +133,7 @@ def test_the_tokenizer_is_the_model_where_it_can_be_found_from_here(root: str, t
 def test_what_a_server_does_not_say_is_assumed() -> None:
     facts = _asked(pages(server_pages(server_info="", version="", **{"v1/models": ""})))
     assumed = {name for name, fact in facts.facts.items() if fact.assumed}
-    assert assumed == {
+    assert assumed >= {
         "version",
         "tokenizer",
         "max_model_len",
@@ -128,6 +141,8 @@ def test_what_a_server_does_not_say_is_assumed() -> None:
         "max_num_seqs",
         "async_scheduling",
         "policy",
+        "model",
+        "kv_cache_size_tokens",
     }
     assert facts.model == "m"
     assert "max_num_seqs" not in facts.options()
@@ -136,12 +151,13 @@ def test_what_a_server_does_not_say_is_assumed() -> None:
 @pytest.mark.parametrize(
     ("changed", "reason"),
     [
-        ({"metrics": vllm_metrics(config={"sliding_window": "4096"})}, "a sliding window of 4096 tokens"),
-        ({"metrics": vllm_metrics(config={"effective_attention_block_size": "544"})}, "as hybrid models have it"),
-        ({"metrics": vllm_metrics(config={"mamba_block_size": "544"})}, "a hybrid model"),
+        ({"metrics": vllm_metrics(config={"mamba_cache_mode": "all"})}, "`mamba_cache_mode` is all"),
         ({"metrics": vllm_metrics(more='vllm:lora_requests_info{max_lora="2"} 1\n')}, "LoRA adapters"),
         ({"v1/models": MODELS}, "LoRA adapters"),
-        ({"metrics": vllm_metrics(more="vllm:spec_decode_num_drafts_total 1\n")}, "speculative decoding"),
+        (
+            {"server_info": json.dumps({"vllm_config": {"parallel_config": {"decode_context_parallel_size": 4}}})},
+            "4 accel",
+        ),
         ({"metrics": "sglang:prompt_tokens_total 1\n"}, "it is SGLang"),
     ],
 )
@@ -149,6 +165,28 @@ def test_what_cannot_be_predicted_is_refused_with_the_reason(changed: dict[str, 
     facts = _asked(pages(server_pages(**changed)))
     with pytest.raises(KvtoolError, match=reason):
         facts.check()
+
+
+@pytest.mark.parametrize(
+    ("changed", "sign"),
+    [
+        ({"metrics": vllm_metrics(config={"sliding_window": "4096"})}, "a sliding window of 4096 tokens"),
+        ({"metrics": vllm_metrics(config={"effective_attention_block_size": "544"})}, "as with hybrid models"),
+        ({"metrics": vllm_metrics(config={"mamba_block_size": "544"})}, "its layers have states"),
+        ({"metrics": vllm_metrics(more="vllm:spec_decode_num_drafts_total 1\n")}, "speculative decoding"),
+        (
+            {"server_info": json.dumps({"vllm_config": {"speculative_config": {"method": "mine"}}})},
+            "speculative decoding",
+        ),
+        ({"metrics": vllm_metrics(config={"kv_cache_size_tokens": "2105"})}, "400 blocks of 32 hold 2,105 tokens"),
+        ({"metrics": vllm_metrics(config={"kv_cache_size_tokens": "12800"})}, None),
+        ({}, None),
+    ],
+)
+def test_signs_of_several_groups_are_seen_without_the_model(changed: dict[str, str], sign: str | None) -> None:
+    facts = _asked(pages(server_pages(**changed)))
+    facts.check()
+    assert (facts.several is None) if sign is None else (sign in (facts.several or ""))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kvtool.cli.commands.init.made_up import MADE_UP, Passed, generator, names_line, variable_lines
+from kvtool.cli.commands.init.made_up import Passed, generator, names_line, variable_lines
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
@@ -22,6 +22,7 @@ from kvtool.text.templates.application import Find, IncludedSource, find_include
 from kvtool.text.templates.variable_uses import VariableUses
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.traced import Traced
+from kvtool.workload.yaml.made_up_values import MADE_UP
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 WORKLOAD = "kvtool-workload.yaml"

@@ -1,4 +1,4 @@
-"""Search of a folder for prompts: workload files, templates, logs, Python that builds prompts, and data files with prompts.
+"""Search of a folder for prompts: workload files, templates, logs, code that builds prompts, and data files with prompts.
 
 The search is bounded: a few levels, some thousand files, so many bytes, no folder of tools or installed packages, no links. Nothing
 is executed. What cannot be read is told, and hides nothing else.
@@ -15,6 +15,8 @@ from itertools import islice
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
+from kvtool.lint.code_files import read_code
+from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.prompt_copies import may_hold_prompts
 from kvtool.lint.python.prompt_calls import PromptCall, prompt_calls
 from kvtool.text.files.text_files import decode
@@ -31,7 +33,7 @@ MAX_LOG_BYTES = 32 << 20
 _MAX_TEXT_BYTES = 1 << 20
 _MAX_LISTED = 200_000
 """Names of one folder: so many are put into order before the first of them are looked at."""
-_MAX_PYTHON_BYTES = 8 << 20
+_MAX_CODE_BYTES = 8 << 20
 _MOST = 16
 _MOST_UNREADABLE = 3
 _NOISE = frozenset(
@@ -59,21 +61,24 @@ _OTHER_TEMPLATES = re.compile(
 _PROMPT_NAME = re.compile(r"prompt|instruction", re.IGNORECASE)
 _NOT_PROMPTS = re.compile(r"^(readme|license|changelog|contributing|requirements)", re.IGNORECASE)
 _WORKLOAD = re.compile(r"^groups:", re.MULTILINE)
-_PYTHON_PROMPT = re.compile(r"""\w*_PROMPT\b|system_prompt|["']role["']\s*:\s*["']system["']""")
-_PYTHON_CALL = re.compile(
-    r"PromptTemplate\b|\b(?:completions|responses|messages)\.(?:create|parse|stream)\b|\bgenerate_content|\blitellm\b"
+_NOT_WRITTEN = (".d.ts", ".min.js", ".test.ts", ".test.js", ".spec.ts", ".spec.js", ".config.js", ".config.ts")
+"""Ends of names of code that no prompt of a program is in: what tools make, tests and settings."""
+_PROMPT_IN_CODE = re.compile(r"""\w*_PROMPT\b|system_prompt|systemPrompt|\brole["']?\s*:\s*["']system["']""")
+_CALL = re.compile(
+    r"PromptTemplate\b|\b(?:completions|responses|messages)\.(?:create|parse|stream)\b|\bgenerate_?[cC]ontent|\blitellm\b"
+    r"|\b(?:generate|stream)(?:Text|Object)\b"
 )
 
 
 @dataclass(slots=True)
 class FoundPrompts:
     """Paths, from the folder that was searched, in their order. `logs` are those whose format is known; `calls` are those of
-    LangChain and SDKs in the files of `python`; `notes` say what was left out, and why."""
+    LangChain and SDKs in the files of `code`; `notes` say what was left out, and why."""
 
     workloads: list[str] = field(default_factory=list)
     templates: list[str] = field(default_factory=list)
     logs: list[str] = field(default_factory=list)
-    python: list[str] = field(default_factory=list)
+    code: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
     """Data files with prompts: YAML, TOML, Prompty."""
     calls: list[PromptCall] = field(default_factory=list)
@@ -96,14 +101,14 @@ class _Search:
         self._unreadable: list[str] = []
         self._looked = 0
         self._read = 0
-        self._python_read = 0
+        self._code_read = 0
 
     def run(self) -> FoundPrompts:
         found = self._found
         for name in self._files():
             if name.isprintable():  # no other name can be written into a file and read again
                 self._sort(name)
-        for each in (found.workloads, found.templates, found.logs, found.python, found.data):
+        for each in (found.workloads, found.templates, found.logs, found.code, found.data):
             each.sort(key=_by_folder)
         found.calls.sort(key=lambda call: (_by_folder(call.path), call.line, call.column))
         if self._looked > MAX_FILES:
@@ -169,8 +174,8 @@ class _Search:
         elif suffix in _PLAIN and not _NOT_PROMPTS.match(base):
             if (_PROMPT_NAME.search(name) or suffix == ".prompt") and self._text(name, prompt=True):
                 found.templates.append(name)
-        elif suffix == ".py":
-            self._sort_python(name, self._text(name))
+        elif suffix in CODE_SUFFIXES and not base.lower().endswith(_NOT_WRITTEN):
+            self._sort_code(name, self._text(name))
 
     def _sort_log(self, name: str) -> None:
         path = self._folder / name
@@ -188,13 +193,13 @@ class _Search:
         else:
             self._found.logs.append(name)
 
-    def _sort_python(self, name: str, text: str) -> None:
+    def _sort_code(self, name: str, text: str) -> None:
         calls: list[PromptCall] = []
-        if _PYTHON_CALL.search(text) and self._python_read <= _MAX_PYTHON_BYTES:
-            self._python_read += len(text)
-            calls = prompt_calls(name, text)
-        if calls or _PYTHON_PROMPT.search(text):
-            self._found.python.append(name)
+        if _CALL.search(text) and self._code_read <= _MAX_CODE_BYTES:
+            self._code_read += len(text)
+            calls = prompt_calls(name, lambda: read_code(name, text))
+        if calls or _PROMPT_IN_CODE.search(text):
+            self._found.code.append(name)
             self._found.calls += calls
 
     def _text(self, name: str, *, prompt: bool = False) -> str:

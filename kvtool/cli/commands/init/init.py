@@ -37,7 +37,6 @@ class InitCommand(InitOptions, Command):
             read_prompts,
         )
         from kvtool.cli.commands.init.detect import detect
-        from kvtool.cli.commands.init.made_up import has_made_up
         from kvtool.cli.commands.init.steps import (
             appended,
             calls_in,
@@ -54,17 +53,24 @@ class InitCommand(InitOptions, Command):
         from kvtool.config.loading import load_config
         from kvtool.gate.tightening import lowered_limits
         from kvtool.lint.prompt_copies import copy_prompts
+        from kvtool.workload.yaml.made_up_values import has_made_up
 
         folder = Path(self.folder)
         found = detect(folder)
         target = target_file(self, folder)
         check_values(self)
         prompts = None
-        sources = dict.fromkeys(found.python)
+        sources = dict.fromkeys(found.code)
         if not found.workloads:
-            copies = copy_prompts(folder, [*found.python, *found.data], found.notes)
+            copies = copy_prompts(folder, [*found.code, *found.data], found.notes)
             sources |= dict.fromkeys(each.path for each in copies)
-            prompts = read_prompts(folder, found.templates, found.notes, copies, calls_in(folder, found.python))
+            prompts = read_prompts(
+                folder,
+                found.templates,
+                found.notes,
+                copies,
+                calls_in(folder, found.code),
+            )
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
             raise KvtoolError(f"`{folder / WORKLOAD}` already exists", hint="overwrite it with --force")

@@ -9,11 +9,9 @@ from math import ceil, floor
 
 from kvtool.lint.python.template_calls import Constant
 from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
+from kvtool.workload.yaml.made_up_values import MADE_UP, MARK
 
 Passed = Mapping[str, Sequence[Constant] | None]
-MADE_UP = "made up"
-"""Marks a guess, in values and in comments."""
-_MARK = f"# {MADE_UP}"
 _VALUES = 5
 _DEEPEST = 8
 _KEYS = 2
@@ -51,14 +49,14 @@ class _Writer:
         kind = root.kind()
         if root in self._open or len(self._open) > _DEEPEST:
             empty = '{list: "", count: 0}' if kind in ("list", "tuple") else '{text: ""}'
-            yield f"{head} {empty}  {_MARK}: empty, as it contains itself"
+            yield f"{head} {empty}  {MARK}: empty, as it contains itself"
             return
         if kind not in ("function", "object", "list", "tuple"):
             if (constants := self._passed.get(path)) and (given := _given(constants, kind)) is not None:
                 yield f"{head} {given}"
                 return
             value, why = _scalar(root, kind, path)
-            yield f"{head} {value}  {_MARK}: {why}"
+            yield f"{head} {value}  {MARK}: {why}"
             return
         self._open.append(root)
         yield head
@@ -73,10 +71,10 @@ class _Writer:
             yield from self.lines("function", root.returned(), path, depth + 1)
         elif kind == "list" and root.element().root in self._open:
             yield f'{pad}  list: ""'
-            yield f"{pad}  count: 0  {_MARK}: empty, as an item contains it"
+            yield f"{pad}  count: 0  {MARK}: empty, as an item contains it"
         elif kind == "list":
             yield from self.lines("list", root.element(), _one_of(path), depth + 1)
-            yield f"{pad}  count: {_count(root)}  {_MARK}: the least and the most"
+            yield f"{pad}  count: {_count(root)}  {MARK}: the least and the most"
         elif kind == "tuple":
             yield f"{pad}  items:"
             for number in range(max(root.positions) + 1):
@@ -160,15 +158,10 @@ def generator(path: str, *, is_text: bool = False) -> tuple[str, str]:
     return f"{{choice: {_as_json([f'{MADE_UP}: {path} {number}' for number in range(1, _VALUES + 1)])}}}", "any text"
 
 
-def has_made_up(workload: str) -> bool:
-    """Return whether a workload file, one that was edited since too, has made-up values."""
-    return any(_MARK in line or f'"{MADE_UP}: ' in line for line in workload.splitlines())
-
-
 def names_line(key: str, names: set[str]) -> list[str]:
     """Return the line that declares filters or tests of the application."""
     what = "each gives its value unchanged" if key == "filters" else "each is true of a value that is not empty"
-    return [f"{key}: [{', '.join(sorted(names))}]  {_MARK}: {what}"] if names else []
+    return [f"{key}: [{', '.join(sorted(names))}]  {MARK}: {what}"] if names else []
 
 
 def _key(name: str) -> str:

@@ -13,7 +13,6 @@ from pathlib import Path
 from kvtool.cli.commands.init.compose import FoundTemplates, left_out, rate_comment
 from kvtool.cli.commands.init.detect import FoundPrompts
 from kvtool.cli.commands.init.init_options import InitOptions
-from kvtool.cli.commands.init.made_up import MADE_UP
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import ConfigFile, load_config
@@ -28,6 +27,7 @@ from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.yaml.made_up_values import MADE_UP
 
 _MOST_CALLS = 4
 """Places named on one screen."""
@@ -95,23 +95,23 @@ def overwritten_config(target: Path) -> ConfigFile | None:
 
 
 def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
-    hint = "kvtool finds templates (.j2), texts in a folder `prompts`, Python, YAML, logs (.jsonl) and workload files"
-    if found.python:
-        hint += f"; {_python(found)}"
+    hint = "kvtool finds templates (.j2), texts in a folder `prompts`, Python, TypeScript, YAML, logs (.jsonl) and workload files"
+    if found.code:
+        hint += f"; {_code(found)}"
     if found.notes:
         hint += "; " + "; ".join(found.notes)
     return KvtoolError(f"nothing to profile was found in `{folder}`", hint=hint)
 
 
-def _python(found: FoundPrompts) -> str:
-    """Return notes on calls in Python that make or send prompts."""
+def _code(found: FoundPrompts) -> str:
+    """Return notes on calls in code that make or send prompts."""
     named = [str(call) for call in found.calls[:_MOST_CALLS]]
-    named += [name for name in found.python if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
+    named += [name for name in found.code if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
     more = len(found.calls) - _MOST_CALLS
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
-    first = shlex.quote(found.python[0])
+    first = shlex.quote(found.code[0])
     return (
-        f"prompts in Python: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION`"
+        f"prompts in code: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION`"
         " runs a function. A log of your service shows which prompts are really sent."
     )
 
@@ -119,7 +119,7 @@ def _python(found: FoundPrompts) -> str:
 def calls_in(folder: Path, names: Iterable[str]) -> dict[str, TemplateCalls]:
     """Return what the calls in Python files say that render templates; a file that cannot be read says nothing."""
     found: dict[str, TemplateCalls] = {}
-    for name in names:
+    for name in (name for name in names if name.endswith(".py")):
         with suppress(KvtoolError):
             template_calls(read_text(folder / name, shown=name), found)
     return found
@@ -234,8 +234,8 @@ def report_written(
         say(console, f'Values marked "{MADE_UP}" are guesses. Replace them.')
     for note in found.notes:
         say(console, f"note: {sanitize(note, ascii_only=plain)}", hang=2, style="yellow")
-    if found.python:
-        say(console, f"note: {sanitize(_python(found), ascii_only=plain)}", hang=2, style="yellow")
+    if found.code:
+        say(console, f"note: {sanitize(_code(found), ascii_only=plain)}", hang=2, style="yellow")
     put(console)
     for name in files:
         path = sanitize(os.path.normpath(os.path.join(folder, name)), ascii_only=plain)  # noqa: PTH118

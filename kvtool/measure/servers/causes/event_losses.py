@@ -24,10 +24,10 @@ from typing import Literal
 from kvtool.accounting.quantiles import quantiles
 from kvtool.measure.servers.causes.repeated_text import RepeatedText
 from kvtool.measure.servers.kv_events.event_batches import (
-    FULL_KINDS,
     MEDIUM,
     ClearedBlocks,
     EventBatch,
+    FollowedGroup,
     KVEvent,
     RemovedBlocks,
     ServedHash,
@@ -165,8 +165,7 @@ class _Cache:
         self.whole = True
         self._losses = losses
         self._check = SequenceCheck()
-        self._group: int | None = None
-        """The group of layers whose blocks are followed."""
+        self._followed = FollowedGroup()
         self._held: dict[ServedHash, _Block] = {}
         self._of_content: dict[BlockName, list[ServedHash]] = {}
         self._gone: OrderedDict[BlockName, tuple[Loss, int]] = OrderedDict()
@@ -198,11 +197,8 @@ class _Cache:
     def _take(self, event: KVEvent) -> None:
         if isinstance(event, ClearedBlocks):
             return
-        group = event.group_idx or 0
-        self.groups.add(group)
-        if self._group is None and isinstance(event, StoredBlocks) and event.kv_cache_spec_kind in FULL_KINDS:
-            self._group = group
-        if group != self._group:
+        self.groups.add(event.group_idx or 0)
+        if not self._followed.takes(event):
             return
         if isinstance(event, StoredBlocks):
             self._store(event)

@@ -37,7 +37,8 @@ _OTHERS = {
     (".yaml", ".yml"): _YAML,
     (".py",): "Python",
     (".j2", ".jinja", ".jinja2"): _JINJA,
-    (".toml", ".ini", ".cfg", ".lock", ".xml", ".html", ".svg", ".sh", ".js", ".css"): _OTHER,
+    (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs"): "TypeScript",
+    (".toml", ".ini", ".cfg", ".lock", ".xml", ".html", ".svg", ".sh", ".css"): _OTHER,
 }
 _TRIED = 5
 """Records of a file that are looked at for a prompt."""

@@ -1,0 +1,23 @@
+"""Files of code in any language that lint reads: one syntax tree, so one set of rules."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from kvtool.lint.lint_inputs import TYPESCRIPT_SUFFIXES
+from kvtool.lint.python.built_prompts import PythonPrompts, built_prompts
+from kvtool.lint.python.python_source import PythonSource
+
+
+def read_code(path: str, text: str) -> PythonSource:
+    """Parse a file in the language that its name says; KvtoolError, with the place, where it does not parse."""
+    if PurePath(path).suffix.lower() not in TYPESCRIPT_SUFFIXES:
+        return PythonSource(path, text)
+    from kvtool.lint.typescript.typescript_source import TypeScriptSource  # loads its parser, which few runs need
+
+    return TypeScriptSource(path, text)
+
+
+def code_prompts(path: str, text: str) -> PythonPrompts:
+    """Return the prompts that a file of code builds; KvtoolError, with the place, where it does not parse."""
+    return built_prompts(path, lambda: read_code(path, text))

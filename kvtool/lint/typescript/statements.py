@@ -1,0 +1,474 @@
+"""Statements of TypeScript and JavaScript as those of Python: functions, classes, imports, branches and loops."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+
+from tree_sitter import Node
+
+from kvtool.lint.typescript.expressions import Expressions
+from kvtool.lint.typescript.syntax import (
+    FUNCTIONS,
+    at,
+    bare,
+    constant,
+    field,
+    first_named,
+    key_of,
+    method,
+    name,
+    named,
+    string_text,
+    text,
+)
+
+_TYPES = {"number": "int", "string": "str", "boolean": "bool"}
+_ENDS = (ast.Break,)
+_SELF = "self"
+
+
+class Statements(Expressions):
+    """Makes Python statements of tree-sitter's nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._before: list[ast.stmt] = []
+        """Functions that expressions of the statement that is read define."""
+        self._statements: dict[str, Callable[[Node], list[ast.stmt]]] = {
+            "lexical_declaration": self._declaration,
+            "variable_declaration": self._declaration,
+            "function_declaration": self._function_declaration,
+            "generator_function_declaration": self._function_declaration,
+            "class_declaration": self._class,
+            "abstract_class_declaration": self._class,
+            "enum_declaration": self._enum,
+            "import_statement": self._import,
+            "export_statement": self._export,
+            "expression_statement": self._expression_statement,
+            "return_statement": lambda node: [at(ast.Return(self._returned(node)), node)],
+            "throw_statement": lambda node: [at(ast.Raise(None, None), node)],
+            "break_statement": lambda node: [at(ast.Break(), node)],
+            "continue_statement": lambda node: [at(ast.Continue(), node)],
+            "if_statement": self._if,
+            "else_clause": self._inside,
+            "statement_block": self._inside,
+            "class_static_block": self._inside,
+            "internal_module": self._inside,
+            "module": self._inside,
+            "labeled_statement": lambda node: self.block(field(node, "body")),
+            "for_statement": self._for,
+            "for_in_statement": self._for_each,
+            "while_statement": self._while,
+            "do_statement": self._while,
+            "try_statement": self._try,
+            "switch_statement": self._switch,
+        }
+
+    def program(self, root: Node) -> list[ast.stmt]:
+        """Return the statements of a file."""
+        self.taking_objects = _taking_objects(root)
+        return self._all(named(root))
+
+    def _all(self, nodes: Iterable[Node]) -> list[ast.stmt]:
+        result: list[ast.stmt] = []
+        for node in nodes:
+            outer, self._before = self._before, []
+            own = self.statement(node)
+            result += self._before
+            result += own
+            self._before = outer
+        return result
+
+    def block(self, node: Node | None) -> list[ast.stmt]:
+        """Return the statements of a block, or the one that is there in its place."""
+        if node is None:
+            return []
+        return self._inside(node) if node.type == "statement_block" else self._all([node])
+
+    def statement(self, node: Node) -> list[ast.stmt]:
+        """Return the statements for one; none for types and what else does nothing when the program runs."""
+        reader = self._statements.get(node.type)
+        return reader(node) if reader is not None else []
+
+    def _inside(self, node: Node) -> list[ast.stmt]:
+        body = node.child_by_field_name("body")
+        return self._all(named(body if body is not None else node))
+
+    def _returned(self, node: Node) -> ast.expr | None:
+        value = first_named(node)
+        return None if value is None else self.expression(value)
+
+    # Names
+
+    def _declaration(self, node: Node) -> list[ast.stmt]:
+        result: list[ast.stmt] = []
+        for one in named(node):
+            if one.type == "variable_declarator":
+                result += self._declared(one)
+        return result
+
+    def _declared(self, node: Node) -> list[ast.stmt]:
+        target, value = field(node, "name"), field(node, "value")
+        if target is None or value is None:
+            return []
+        if target.type == "identifier" and value.type in FUNCTIONS:
+            return [self._defined(value, text(target))]
+        if target.type == "identifier" and value.type == "class":
+            return self._class(value, text(target))
+        if (module := _required(value)) is not None:
+            return self._imported(target, module, node)
+        return self._assigned(target, self.expression(value), node)
+
+    def _assigned(self, target: Node, value: ast.expr, node: Node) -> list[ast.stmt]:
+        """Return the assignments that a pattern makes."""
+        if target.type == "object_pattern":
+            result: list[ast.stmt] = []
+            for key, local, default in self._pattern(target):
+                part: ast.expr = at(ast.Attribute(value, key, ast.Load()), local)
+                if default is not None:
+                    part = at(ast.BoolOp(ast.Or(), [part, default]), local)
+                result += self._assigned(local, part, local)
+            return result
+        if target.type == "array_pattern":
+            names = [self._target(one) for one in named(target) if one.type == "identifier"]
+            if not names:
+                return []
+            return [at(ast.Assign([at(ast.Tuple(names, ast.Store()), target)], value), node)]
+        return [at(ast.Assign([self._target(target)], value), node)]
+
+    def _target(self, node: Node) -> ast.expr:
+        if node.type in ("identifier", "shorthand_property_identifier_pattern"):
+            return at(ast.Name(text(node), ast.Store()), node)
+        return self.expression(node)
+
+    def _pattern(self, node: Node) -> list[tuple[str, Node, ast.expr | None]]:
+        """Return key, local name and default of each part that an object pattern takes."""
+        found: list[tuple[str, Node, ast.expr | None]] = []
+        for one in named(node):
+            key, local, default = "", one, None
+            if one.type == "pair_pattern":
+                key = key_of(one.child_by_field_name("key"))
+                value = field(one, "value")
+                local = value if value is not None else one
+            elif one.type == "rest_pattern":
+                continue
+            if local.type in ("object_assignment_pattern", "assignment_pattern"):
+                default = self.expression(field(local, "right"))
+                inside = field(local, "left")
+                local = inside if inside is not None else local
+            found.append((key or text(local), local, default))
+        return found
+
+    # Functions and classes
+
+    def function_value(self, node: Node, label: str) -> ast.expr:
+        body = field(node, "body")
+        if body is not None and body.type != "statement_block":
+            arguments, _ = self.arguments_of(node)
+            return at(ast.Lambda(arguments, self.expression(body)), node)
+        own = f"{label or 'callback'}_{node.start_point.row + 1}"
+        self._before.append(self._defined(node, own))
+        return name(own, node)
+
+    def _function_declaration(self, node: Node) -> list[ast.stmt]:
+        return [self._defined(node, text(field(node, "name")) or "default")]
+
+    def _defined(self, node: Node, label: str, first: str = "") -> ast.FunctionDef:
+        """Return a function under a name; `first` is the parameter for the object of a method."""
+        arguments, body = self.arguments_of(node)
+        if first:
+            arguments.args.insert(0, at(ast.arg(first), node))
+        inside = field(node, "body")
+        if inside is not None and inside.type != "statement_block":
+            outer, self._before = self._before, []
+            value = self.expression(inside)
+            body += [*self._before, at(ast.Return(value), inside)]
+            self._before = outer
+        else:
+            body += self.block(inside)
+        return at(ast.FunctionDef(label, arguments, body or [at(ast.Pass(), node)], []), node)
+
+    def arguments_of(self, node: Node) -> tuple[ast.arguments, list[ast.stmt]]:
+        given = node.child_by_field_name("parameters")
+        one = node.child_by_field_name("parameter")
+        parameters = [*named(given)] if given is not None else [one] if one is not None else []
+        arguments = ast.arguments([], [], None, [], [], None, [])
+        body: list[ast.stmt] = []
+        for number, parameter in enumerate(parameters):
+            self._add_parameter(arguments, body, parameter, number)
+        return arguments, body
+
+    def _add_parameter(self, arguments: ast.arguments, body: list[ast.stmt], node: Node, number: int) -> None:
+        pattern, default, declared = _parameter(node)
+        if pattern.type == "object_pattern":
+            for key, local, value in self._pattern(pattern):
+                arguments.kwonlyargs.append(at(ast.arg(key), local))
+                arguments.kw_defaults.append(value)
+                if text(local) != key:
+                    body += self._assigned(local, name(key, local), local)
+            if arguments.args or number:
+                arguments.args.append(at(ast.arg(f"options_{number}"), pattern))
+                if arguments.defaults:
+                    arguments.defaults.append(constant(None, pattern))
+            return
+        if pattern.type == "rest_pattern":
+            arguments.vararg = at(ast.arg(text(first_named(pattern))), pattern)
+            return
+        if pattern.type == "this":
+            return
+        annotation = name(_TYPES.get(declared, declared), node) if declared else None
+        label = text(pattern) if pattern.type == "identifier" else f"value_{number}"
+        arguments.args.append(at(ast.arg(label, annotation), pattern))
+        if default is not None:
+            arguments.defaults.append(self.expression(default))
+        elif arguments.defaults:
+            arguments.defaults.append(constant(None, pattern))
+
+    def class_value(self, node: Node) -> ast.expr:
+        label = text(field(node, "name")) or f"Class_{node.start_point.row + 1}"
+        self._before += self._class(node, label)
+        return name(label, node)
+
+    def _class(self, node: Node, label: str = "") -> list[ast.stmt]:
+        body = field(node, "body")
+        inside: list[ast.stmt] = []
+        for one in named(body) if body is not None else ():
+            inside += self._member_of_class(one)
+        bases = [self.expression(base) for base in _bases(node)]
+        made = ast.ClassDef(
+            label or text(field(node, "name")) or "Default", bases, [], inside or [at(ast.Pass(), node)], []
+        )
+        return [at(made, node)]
+
+    def _member_of_class(self, node: Node) -> list[ast.stmt]:
+        label = key_of(node.child_by_field_name("name")).removeprefix("#")
+        kinds = {child.type for child in node.children}
+        if node.type == "method_definition" and field(node, "body") is not None:
+            is_static = "static" in kinds
+            function = self._defined(node, "__init__" if label == "constructor" else label, "" if is_static else _SELF)
+            if label == "constructor":
+                function.body = [*_kept_parameters(node), *function.body]
+            if is_static or "get" in kinds:
+                function.decorator_list = [name("staticmethod" if is_static else "property", node)]
+            return [function]
+        value = field(node, "value")
+        if node.type not in ("public_field_definition", "field_definition") or value is None or not label:
+            return []
+        if value.type in FUNCTIONS:
+            return [self._defined(value, label, _SELF)]
+        return [at(ast.Assign([at(ast.Name(label, ast.Store()), node)], self.expression(value)), node)]
+
+    def _enum(self, node: Node) -> list[ast.stmt]:
+        body = field(node, "body")
+        inside: list[ast.stmt] = []
+        for one in named(body) if body is not None else ():
+            if one.type == "enum_assignment":
+                target = at(ast.Name(key_of(field(one, "name")), ast.Store()), one)
+                inside.append(at(ast.Assign([target], self.expression(field(one, "value"))), one))
+        return [at(ast.ClassDef(text(field(node, "name")), [], [], inside or [at(ast.Pass(), node)], []), node)]
+
+    # Imports
+
+    def _import(self, node: Node) -> list[ast.stmt]:
+        source = field(node, "source")
+        clause = next((one for one in named(node) if one.type == "import_clause"), None)
+        if source is None or clause is None:
+            return []
+        module = _module(string_text(source))
+        result: list[ast.stmt] = []
+        for one in named(clause):
+            if one.type == "named_imports":
+                aliases = [
+                    ast.alias(text(field(each, "name")), text(field(each, "alias")) or None)
+                    for each in named(one)
+                    if each.type == "import_specifier"
+                ]
+                result += [at(ast.ImportFrom(module, aliases, 0), node)] if aliases else []
+            elif one.type in ("identifier", "namespace_import"):
+                local = text(one if one.type == "identifier" else first_named(one))
+                result.append(at(ast.Import([ast.alias(module, local)]), node))
+        return result
+
+    def _imported(self, target: Node, module: str, node: Node) -> list[ast.stmt]:
+        """`const { a, b: c } = require("module")`."""
+        if target.type == "identifier":
+            return [at(ast.Import([ast.alias(_module(module), text(target))]), node)]
+        aliases = [ast.alias(key, text(local)) for key, local, _ in self._pattern(target)]
+        return [at(ast.ImportFrom(_module(module), aliases, 0), node)] if aliases else []
+
+    def _export(self, node: Node) -> list[ast.stmt]:
+        declared = node.child_by_field_name("declaration")
+        if declared is not None:
+            return self.statement(declared)
+        value = field(node, "value")
+        if value is None:
+            return []
+        if value.type in FUNCTIONS:
+            return [self._defined(value, "default")]
+        return [at(ast.Assign([at(ast.Name("default", ast.Store()), node)], self.expression(value)), node)]
+
+    # What is done
+
+    def _expression_statement(self, node: Node) -> list[ast.stmt]:
+        one = first_named(node)
+        if one is None:
+            return []
+        one = bare(one)
+        if one.type == "assignment_expression":
+            return self._assignment_statement(one, node)
+        if one.type == "augmented_assignment_expression":
+            return self._augmented(one, node)
+        if one.type == "unary_expression":
+            return []
+        if one.type == "string":
+            return []  # "use client"
+        return [at(ast.Expr(self.expression(one)), node)]
+
+    def _assignment_statement(self, one: Node, node: Node) -> list[ast.stmt]:
+        target, value = field(one, "left"), field(one, "right")
+        if target is None or value is None:
+            return []
+        if value.type in FUNCTIONS:
+            label = text(field(target, "property")) if target.type == "member_expression" else text(target)
+            return self._assigned(target, self.function_value(value, label), node)
+        return self._assigned(target, self.expression(value), node)
+
+    def _augmented(self, one: Node, node: Node) -> list[ast.stmt]:
+        target, value = self.expression(field(one, "left")), self.expression(field(one, "right"))
+        operator = text(one.child_by_field_name("operator"))
+        if operator in ("??=", "||=", "&&="):
+            return [at(ast.Assign([target], at(ast.BoolOp(ast.Or(), [target, value]), node)), node)]
+        if not isinstance(target, ast.Name | ast.Attribute | ast.Subscript):
+            return []
+        return [at(ast.AugAssign(target, ast.Add() if operator == "+=" else ast.Sub(), value), node)]
+
+    def _if(self, node: Node) -> list[ast.stmt]:
+        body, other = self.block(field(node, "consequence")), field(node, "alternative")
+        test = self.expression(field(node, "condition"))
+        return [at(ast.If(test, body, self.block(other)), node)]
+
+    def _for(self, node: Node) -> list[ast.stmt]:
+        start = field(node, "initializer")
+        return [*(self.statement(start) if start is not None else ()), *self._while(node)]
+
+    def _while(self, node: Node) -> list[ast.stmt]:
+        test = self.expression(field(node, "condition"))
+        return [at(ast.While(test, self.block(field(node, "body")), []), node)]
+
+    def _for_each(self, node: Node) -> list[ast.stmt]:
+        left = field(node, "left")
+        over = self.expression(field(node, "right"))
+        if left is None:
+            return []
+        target: ast.expr
+        body: list[ast.stmt] = []
+        if left.type == "object_pattern":
+            target = at(ast.Name("item", ast.Store()), left)
+            body = self._assigned(left, name("item", left), left)
+        elif left.type == "array_pattern":
+            names = [self._target(one) for one in named(left) if one.type == "identifier"]
+            target = at(ast.Tuple(names, ast.Store()), left)
+        else:
+            target = at(ast.Name(text(left), ast.Store()), left)
+        if text(node.child_by_field_name("operator")) == "in":
+            over = method(over, "keys", [], node)
+        return [at(ast.For(target, over, [*body, *self.block(field(node, "body"))], []), node)]
+
+    def _try(self, node: Node) -> list[ast.stmt]:
+        caught, last = field(node, "handler"), field(node, "finalizer")
+        handlers = []
+        if caught is not None:
+            handlers.append(at(ast.ExceptHandler(None, None, self.block(field(caught, "body"))), caught))
+        ended = self.block(field(last, "body")) if last is not None else []
+        return [at(ast.Try(self.block(field(node, "body")), handlers, [], ended), node)]
+
+    def _switch(self, node: Node) -> list[ast.stmt]:
+        """Cases as the branches of one condition."""
+        body = field(node, "body")
+        subject = self.expression(field(node, "value"))
+        rest: list[ast.stmt] = []
+        for case in reversed([*named(body)] if body is not None else []):
+            inside = self._all(one for one in case.children_by_field_name("body"))
+            while inside and isinstance(inside[-1], _ENDS):
+                inside.pop()
+            if case.type == "switch_default":
+                rest = inside
+            elif inside:
+                test = at(ast.Compare(subject, [ast.Eq()], [self.expression(field(case, "value"))]), case)
+                rest = [at(ast.If(test, inside, rest), case)]
+        return rest
+
+
+def _parameter(node: Node) -> tuple[Node, Node | None, str]:
+    """Return the pattern of a parameter, its default, and the name of its type."""
+    if node.type in ("required_parameter", "optional_parameter"):
+        pattern = field(node, "pattern")
+        kind = node.child_by_field_name("type")
+        declared = first_named(kind) if kind is not None else None
+        plain = declared is not None and declared.type in ("predefined_type", "type_identifier")
+        return pattern if pattern is not None else node, field(node, "value"), text(declared) if plain else ""
+    if node.type == "assignment_pattern":
+        left = field(node, "left")
+        return left if left is not None else node, field(node, "right"), ""
+    return node, None, ""
+
+
+def _bases(node: Node) -> list[Node]:
+    """Return the classes that a class extends."""
+    heritage = next((one for one in node.children if one.type == "class_heritage"), None)
+    if heritage is None:
+        return []
+    clause = first_named(heritage)
+    if clause is not None and clause.type == "extends_clause":
+        clause = field(clause, "value")
+    return [clause] if clause is not None and clause.type in ("identifier", "member_expression") else []
+
+
+def _kept_parameters(node: Node) -> list[ast.stmt]:
+    """`constructor(private store: Store)`: the parameter is an attribute at once."""
+    given = node.child_by_field_name("parameters")
+    result: list[ast.stmt] = []
+    for one in named(given) if given is not None else ():
+        if not any(child.type in ("accessibility_modifier", "readonly") for child in one.children):
+            continue
+        label = text(field(one, "pattern"))
+        target = at(ast.Attribute(name(_SELF, one), label, ast.Store()), one)
+        result.append(at(ast.Assign([target], name(label, one)), one))
+    return result
+
+
+def _required(value: Node) -> str | None:
+    """Return the module of `require("module")`; None for anything else."""
+    if value.type != "call_expression" or text(field(value, "function")) != "require":
+        return None
+    given = value.child_by_field_name("arguments")
+    one = first_named(given) if given is not None else None
+    return string_text(one) if one is not None and one.type == "string" else None
+
+
+def _module(source: str) -> str:
+    """A module's name, without what a dotted name cannot hold: `@ai-sdk/openai` is `ai-sdk/openai`."""
+    return source.removeprefix("node:").lstrip("@./").replace(".", "_") or "_"
+
+
+def _taking_objects(root: Node) -> set[str]:
+    """Return the names of functions that take an object as one parameter; those that take its parts are called by keyword."""
+    found: set[str] = set()
+    parts: set[str] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        waiting += node.named_children
+        label = ""
+        function = node
+        if node.type in ("function_declaration", "method_definition", "generator_function_declaration"):
+            label = text(field(node, "name"))
+        elif node.type == "variable_declarator" and (value := field(node, "value")) is not None:
+            label, function = (text(field(node, "name")), value) if value.type in FUNCTIONS else ("", node)
+        if not label:
+            continue
+        given = function.child_by_field_name("parameters")
+        patterns = [_parameter(one)[0].type for one in named(given)] if given is not None else []
+        (parts if "object_pattern" in patterns else found).add(label)
+    return found - parts
