@@ -12,6 +12,7 @@ pytest.importorskip("msgspec", reason="needs the extra `live`")
 pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
+from tests.measure.servers.made_models import config_folder
 from tests.measure.servers.recordings import recording
 from tests.profiler.made_sessions import BLOCK, SECRET, MadeSession, made_session, prompts
 from tests.results.documents import redumped
@@ -51,6 +52,41 @@ def test_a_session_as_it_was_agrees(blocks: int, tmp_path: Path, capsys: pytest.
     assert events["by"] == "hash"
     assert document["disagree"] == document["causes"] == []
     assert (document["config"]["block_size"], document["config"]["capacity_blocks"]) == (BLOCK, blocks - 1)
+
+
+@pytest.mark.parametrize("window", [32, 100, 1000])
+def test_a_model_with_windows_is_followed_where_its_config_is_here(
+    window: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = config_folder(tmp_path / "windows", sliding_window=window)
+    session = made_session(blocks=900, model=model)
+    assert session.hits < made_session().hits or window > 32  # a sibling's beginning is kept by no window
+    document, code = of(session, tmp_path, capsys)
+    assert (code, document["agree"], document["reported_cached_tokens"]) == (0, 12, session.hits)
+    assert document["config"]["kv_cache_groups"].count("sliding 16") == 5
+    assert (document["config"]["model_from"], document["config"]["model"]) == ("server", "windows")
+    assert document["events"]["agree"] == document["events"]["recorded"] > 0
+
+    session.root = "/nowhere/windows"
+    folder = session.write(tmp_path / "elsewhere")
+    assert run(["replay", "--recorded", str(folder)]) == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "the server's model is unknown" in message
+    assert "--model" in message
+    assert run(["replay", "--recorded", str(folder), "--model", "llama-3.1-8b"]) == 2
+    assert "llama-3.1-8b does not have as much KV cache" in " ".join(capsys.readouterr().err.split())
+    assert run(["replay", "--recorded", str(folder), "--model", model, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agree"] == 12
+
+
+def test_a_real_server_with_windows_agrees_with_its_config(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = recording("gemma-rec")
+    assert run(["replay", "--recorded", str(folder)]) == 2
+    assert "400 blocks of 32 hold 2,105 tokens" in " ".join(capsys.readouterr().err.split())
+    config = folder.parent / "gemma3-config.json"
+    assert run(["replay", "--recorded", str(folder), "--model", str(config), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["agree"], document["reported_cached_tokens"], document["prompt_tokens"]) == (40, 4128, 21_911)
 
 
 def test_what_is_not_reported_stands_in_the_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -27,6 +27,7 @@ from kvtool.measure.servers.server_scheduler import SCHEDULER_FACTS, scheduler_f
 from kvtool.measure.servers.server_values import number_at, text_at, truth_at, value_at
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.text_files import read_text
+from kvtool.text.tokens.tokenizer_files import has_tokenizer
 
 FactValue = int | str | bool | float
 SaidBy = Literal["/version", "/v1/models", "/metrics", "/server_info", "assumed"]
@@ -298,8 +299,10 @@ def _tokenizer(root: str | None) -> str | None:
     if root is None:
         return None
     with suppress(OSError, ValueError):
-        if Path(root).is_dir():
+        if has_tokenizer(Path(root)):
             return root
+        if Path(root).is_dir():
+            return None
     owner, slash, name = root.partition("/")
     return root if slash and owner and name and "/" not in name and not root.startswith((".", "~")) else None
 

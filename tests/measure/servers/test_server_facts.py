@@ -122,9 +122,18 @@ def test_a_server_is_asked_and_each_fact_has_its_place() -> None:
 
 @pytest.mark.parametrize(
     ("root", "taken"),
-    [("o/n", True), ("tests", True), ("nowhere", False), ("/models/m", False), ("./o", False), ("a/b/c", False)],
+    [
+        *(("o/n", True), ("model", True), ("empty", False), ("nowhere", False)),
+        *(("/models/m", False), ("./o", False), ("a/b/c", False)),
+    ],
 )
-def test_the_tokenizer_is_the_model_where_it_can_be_found_from_here(root: str, taken: bool) -> None:
+def test_the_tokenizer_is_the_model_where_it_can_be_found_from_here(
+    root: str, taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("model", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "model" / "tokenizer.json").write_text("{}")
     models = json.dumps({"data": [{"id": "m", "root": root}]})
     facts = _asked(pages(server_pages(**{"v1/models": models})))
     assert facts.value("tokenizer") == (root if taken else None)
