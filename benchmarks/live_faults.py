@@ -26,7 +26,7 @@ import httpx
 from benchmarks.faults import Case, blamed, named_first
 from kvtool.cli.app import run
 from tests.measure.servers.engine_server import write_log
-from tests.measure.servers.real_vllm import toy_model, real_vllm
+from tests.measure.servers.real_vllm import real_vllm, toy_model
 
 _WINDOWED = {
     "architectures": ["Gemma3ForCausalLM"],

@@ -108,9 +108,10 @@ def test_one_server_that_is_gone_hides_no_other(capsys: pytest.CaptureFixture[st
 @pytest.mark.parametrize(
     ("arguments", "said_"),
     [
-        ([], "a server or a recording"),
-        (["l.jsonl"], "a server or a recording"),
-        (["http://h", "--recorded", "d"], "a server or a recording"),
+        ([], "a server, a recording or a log"),
+        (["l.jsonl"], "l.jsonl"),
+        (["l.jsonl", "--for", "2s"], "--for is about a running server"),
+        (["http://h", "--recorded", "d"], "a server, a recording or a log"),
         (["--recorded", "d", "--for", "2s"], "--for is about a running server"),
         (["--recorded", "d", "--kv-events", "server"], "--kv-events is about a running server"),
         (["--recorded", "missing"], "not a folder"),

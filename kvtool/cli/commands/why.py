@@ -17,7 +17,7 @@ from kvtool.text.quantities import parse_duration
 if TYPE_CHECKING:
     from kvtool.measure.servers.causes.server_evidence import ServerEvidence
     from kvtool.results.documents.reconciliation import ReplayDocument
-    from kvtool.results.report import Report
+    from kvtool.profiler.why.log_report import LogReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +43,13 @@ class WhyCommand(Command):
         from kvtool.measure.engine_extra import need_live
         from kvtool.measure.servers.metrics.counters import names_counters
         from kvtool.profiler.why.log_report import UnknownRulesError
+        from kvtool.profiler.why.server_log_lines import line_causes
         from kvtool.profiler.why.server_verdict import why_document
         from kvtool.text.terminal.streams import printing
 
         servers = [each for each in self.inputs if names_counters(each)]
         logs = [each for each in self.inputs if not names_counters(each)]
-        self._check_together(servers)
+        self._check_together(servers, logs)
         need_live("kvtool why")
         evidence = self._evidence(servers)
         replay, notes, report = self._replay(logs), [], None
@@ -56,7 +57,15 @@ class WhyCommand(Command):
             report = self._report(evidence, logs)
         except UnknownRulesError as error:
             notes.append(f"The log is not predicted: {error.message}.")
-        document = why_document(evidence, span=self._span(), report=report, replay=replay, notes=notes)
+        document = why_document(
+            evidence,
+            span=self._span(servers),
+            profiled=report,
+            replay=replay,
+            notes=notes,
+            logs=logs,
+            of_lines=list(line_causes(logs)),
+        )
         document = document.model_copy(update={"next": self._next(servers, logs, document.verdict)})
         with printing():
             if self.showing.json:
@@ -67,17 +76,17 @@ class WhyCommand(Command):
                 print_why(self.showing.console(), document)
         return 0
 
-    def _check_together(self, servers: list[str]) -> None:
+    def _check_together(self, servers: list[str], logs: list[str]) -> None:
         """Check the combination of arguments."""
         asking = self.asking
-        if bool(servers) == bool(asking.recorded):
+        if (servers and asking.recorded) or not (servers or asking.recorded or logs):
             raise KvtoolError(
-                "why takes a server or a recording",
+                "why takes a server, a recording or a log of requests",
                 hint="kvtool why http://localhost:8000, or kvtool why --recorded DIR",
             )
-        if asking.recorded and (asking.kv_events or asking.span):
+        if not servers and (asking.kv_events or asking.span):
             flag = "--kv-events" if asking.kv_events else "--for"
-            raise KvtoolError(f"{flag} is about a running server, and --recorded asks none", hint="leave it out")
+            raise KvtoolError(f"{flag} is about a running server, and none is named", hint="leave it out")
         if len(asking.kv_events) > len(servers) and servers:
             raise KvtoolError(
                 "--kv-events is given more often than servers", hint="give one endpoint per server, in order"
@@ -87,10 +96,13 @@ class WhyCommand(Command):
 
     def _evidence(self, servers: list[str]) -> ServerEvidence:
         from kvtool.measure.servers.causes.asking import ask_servers, read_recordings
+        from kvtool.measure.servers.causes.server_evidence import ServerEvidence
 
         asking = self.asking
         if asking.recorded:
             evidence = read_recordings(asking.recorded)
+        elif not servers:
+            evidence = ServerEvidence(())
         else:
             endpoints = asking.kv_events
             if endpoints and set(endpoints) == {"server"}:
@@ -99,10 +111,12 @@ class WhyCommand(Command):
             evidence = ask_servers(servers, seconds=seconds, kv_events=endpoints)
         return replace(evidence, router_block_size=asking.router_block_size)
 
-    def _span(self) -> str:
+    def _span(self, servers: list[str]) -> str:
         asking = self.asking
         if asking.recorded:
             return "as recorded"
+        if not servers:
+            return "as logged"
         return "since the start of the server" if asking.span is None else f"the last {asking.span}"
 
     def _replay(self, logs: list[str]) -> ReplayDocument | None:
@@ -113,7 +127,7 @@ class WhyCommand(Command):
             return None
         return recorded_replay(self.asking.recorded[0], self._given(), offline=self.showing.offline)
 
-    def _report(self, evidence: ServerEvidence, logs: list[str]) -> Report | None:
+    def _report(self, evidence: ServerEvidence, logs: list[str]) -> LogReport | None:
         from kvtool.profiler.why.log_report import log_report, recorded_logs
 
         logs = logs or recorded_logs(self.asking.recorded)

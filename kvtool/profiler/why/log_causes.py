@@ -70,12 +70,18 @@ _SERVER_CAUSES: Sequence[CauseName] = ("several servers", "restart", "cache rese
 
 
 def log_causes(
-    report: Report, found: Sequence[ServerCause], kind: str | None, *, caching: bool | None, missed: int = 0
+    report: Report,
+    found: Sequence[ServerCause],
+    kind: str | None,
+    *,
+    caching: bool | None,
+    missed: int = 0,
+    enough: tuple[int, float] | None = None,
 ) -> Iterator[ServerCause]:
     """Yield the causes of a log. `found` is what the servers themselves showed; `kind` is their kind.
 
     `caching`: whether they say that their cache is on; None if they do not say it. `missed`: tokens that their counters hit less
-    than predicted, where the log has no usage.
+    than predicted, where the log has no usage. `enough`: blocks of a cache that keeps what this one evicts, with its hit rate.
     """
     tokens: Counter[CauseName] = Counter()
     for fate, count in report.fates.items():
@@ -83,7 +89,7 @@ def log_causes(
             tokens[name] += count
     for name, count in tokens.items():
         if count:
-            yield _detailed(report, name, count, kind)
+            yield _detailed(report, name, count, kind, enough)
     difference = Counter(report.difference or {"not_explained": missed})
     if caching and difference["caching_off"]:  # nothing was read, and not for this reason
         difference[_read_nothing(report)] += difference.pop("caching_off")
@@ -123,7 +129,9 @@ def unexplained(report: Report, causes: Sequence[ServerCause]) -> int:
     return 0 if any(each.source == "log" and each.why.startswith("The server missed") for each in causes) else left
 
 
-def _detailed(report: Report, name: CauseName, tokens: int, kind: str | None) -> ServerCause:
+def _detailed(
+    report: Report, name: CauseName, tokens: int, kind: str | None, enough: tuple[int, float] | None
+) -> ServerCause:
     """Return a cause with its costliest finding: the place, and the change that was tried."""
     why, change = _WHY[name].format(plural(tokens, "token")), change_of(name, kind)
     if name == "prompts" and (finding := _costliest(report.findings)) is not None:
@@ -131,6 +139,9 @@ def _detailed(report: Report, name: CauseName, tokens: int, kind: str | None) ->
         change = _sentence(finding.fix)
         if finding.rerun is not None:
             change += f" Hit rate: {percent(finding.rerun.total_after)}, by a rerun."
+    if name == "capacity" and enough is not None:
+        blocks, rate = enough
+        change += f" With {blocks:,} blocks the hit rate is {percent(rate)}, by a rerun."
     return ServerCause(cause=name, basis="counted", tokens=tokens, why=why, change=change, source="log")
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import made
 from kvtool.config.options.run_options import Reading
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.causes.server_evidence import ServerEvidence
 from kvtool.measure.servers.session_recording import REQUESTS, recorded_file
@@ -21,12 +22,23 @@ from kvtool.results.report import Report
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 
+_MOST_DOUBLINGS = 4
+_PART = 0.1
+"""Part of the evicted tokens that may still be evicted in a cache that is enough."""
 _RULES = {"SGLang": "sglang", "llama.cpp": "llamacpp", "Ollama": "llamacpp", "TensorRT-LLM": "trtllm"}
 """Cache rules of servers that are not vLLM."""
 
 
 class UnknownRulesError(KvtoolError):
     """Nobody knows what a server keeps, so nothing is predicted for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """The profile of a log. `enough` are blocks that keep most of what was evicted, with the hit rate of a rerun with them."""
+
+    report: Report
+    enough: tuple[int, float] | None = None
 
 
 def log_report(
@@ -37,19 +49,43 @@ def log_report(
     reading: Reading,
     offline: bool,
     progress: Progress,
-) -> Report:
+) -> LogReport:
     """Return the profile of a log by the rules and with the settings of the servers.
 
     Several caches count as one of their size: what they hit less is lost to the routing. UnknownRulesError where nobody knows them.
     """
-    first = evidence.servers[0]
+    options = _options(evidence, logs, given, reading)
+    tokenizers = Tokenizers(offline=offline)
+
+    def report_with(options: RunOptions, *, advice: bool) -> Report:
+        opened = open_workload(options, tokenizers, keep_going=True)
+        return opened.accounted(opened.profiler(ReportOptions(advice=advice, edits="none"), progress))
+
+    report = report_with(options, advice=True)
+    evicted, blocks = report.fates.get("evicted", 0), options.serving.num_gpu_blocks
+    if blocks is None or evicted < THRESHOLDS.error_share * report.totals.prompt_tokens:
+        return LogReport(report)
+    for _ in range(_MOST_DOUBLINGS):
+        blocks *= 2
+        larger = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks))
+        again = report_with(larger, advice=False)
+        if again.fates.get("evicted", 0) <= _PART * evicted:
+            return LogReport(report, (blocks, again.totals.hit_rate))
+    return LogReport(report)
+
+
+def _options(
+    evidence: ServerEvidence, logs: Sequence[str], given: Mapping[str, object], reading: Reading
+) -> RunOptions:
+    """Return the options of a run like that of the servers."""
     said: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if (rules := _RULES.get(evidence.kind or "")) is not None:
         said["rules"] = rules
     options = replace(made(RunOptions, inputs=tuple(logs), **said), reading=reading)
-    if first.facts is not None and rules is None:
+    facts = evidence.servers[0].facts if evidence.servers else None
+    if facts is not None and rules is None:
         try:
-            options = as_server(options, first.facts, hashed=False).options
+            options = as_server(options, facts, hashed=False).options
         except KvtoolError as error:
             if given.get("model") is not None:
                 raise
@@ -58,9 +94,7 @@ def log_report(
         if blocks is not None and evidence.caches > 1:
             options = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks * evidence.caches))
     options.check()
-    opened = open_workload(options, Tokenizers(offline=offline), keep_going=True)
-    profiler = opened.profiler(ReportOptions(edits="none"), progress)
-    return opened.accounted(profiler)
+    return options
 
 
 def recorded_logs(folders: Sequence[str]) -> list[str]:

@@ -13,6 +13,7 @@ from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.watching import server_counts
 from kvtool.measure.servers.server_values import truth_at
 from kvtool.profiler.why.log_causes import FIRST_USES, log_causes, unexplained
+from kvtool.profiler.why.log_report import LogReport
 from kvtool.profiler.why.ordered_causes import is_whole, ordered, share_of
 from kvtool.profiler.why.recorded_causes import recorded_causes
 from kvtool.results.documents.reconciliation import ReplayDocument
@@ -30,20 +31,27 @@ def why_document(
     evidence: ServerEvidence,
     *,
     span: str,
-    report: Report | None = None,
+    profiled: LogReport | None = None,
     replay: ReplayDocument | None = None,
     notes: Sequence[str] = (),
+    logs: Sequence[str] = (),
+    of_lines: Sequence[ServerCause] = (),
 ) -> WhyDocument:
-    """Return the verdict on servers, with that on a log or a recorded session of their requests."""
+    """Return the verdict on servers, with that on a log or a recorded session of their requests.
+
+    `of_lines` are causes that the servers wrote into their own logs.
+    """
+    report = None if profiled is None else profiled.report
     looked_up, hits, rate_source = _rate(evidence, report)
-    found = [*counter_causes(evidence), *event_causes(evidence)]
+    found = [*counter_causes(evidence), *event_causes(evidence), *of_lines]
     if replay is not None:
         found += recorded_causes(replay, evidence.kind)
     notes = [*notes, *(f"{server.source}: {server.trouble}" for server in evidence.servers if server.trouble)]
     if report is not None:
         facts = [*found, *_other_traffic(evidence, report)]
         caching, missed = _caching(evidence), _missed(evidence, report)
-        of_log = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed))
+        enough = None if profiled is None else profiled.enough
+        of_log = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed, enough=enough))
         if left := unexplained(report, of_log):
             notes.append(
                 f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each."
@@ -60,11 +68,12 @@ def why_document(
     return WhyDocument(
         span=span,
         servers=[_server(server) for server in evidence.servers],
+        logs=list(logs),
         prompt_tokens=looked_up,
         hit_tokens=hits,
         hit_rate=None if not looked_up or hits is None else min(hits / looked_up, 1.0),
         rate_source=rate_source,
-        predicted_hit_rate=None if report is None else report.totals.hit_rate,
+        predicted_hit_rate=None if report is None or _lacks_prompts(report) else report.totals.hit_rate,
         first_use_tokens=_first_uses(evidence, report),
         causes=causes,
         verdict=verdict,
@@ -83,6 +92,11 @@ def _rate(evidence: ServerEvidence, report: Report | None) -> tuple[int | None, 
     if looked_up and hits is not None:
         return looked_up, hits, "/metrics"
     return None, None, None
+
+
+def _lacks_prompts(report: Report) -> bool:
+    """Return whether the log only counts tokens: a token is in place of each prompt."""
+    return report.reported is not None and report.totals.prompt_tokens <= report.totals.requests
 
 
 def _caching(evidence: ServerEvidence) -> bool | None:

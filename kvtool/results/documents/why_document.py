@@ -32,6 +32,7 @@ class WhyDocument(Document):
     span: str
     """What the counts cover."""
     servers: list[WhyServer]
+    logs: list[str]
     prompt_tokens: Count | None
     hit_tokens: Count | None
     hit_rate: Ratio | None

@@ -49,6 +49,7 @@ _OF_SERVER: Mapping[str, Mapping[CauseName, str]] = {
         "context": "Raise --ctx-size.",
     },
     "Ollama": {
+        "prompts": "Keep the beginning of the prompt. Set OLLAMA_NUM_PARALLEL to the number of conversations.",
         "slots": "Set OLLAMA_NUM_PARALLEL to the number of conversations.",
         "restart": 'Set `"keep_alive": -1`, so that the model stays loaded.',
         "context": "Set OLLAMA_CONTEXT_LENGTH to the longest conversation.",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _LABEL = 12
-_MOST_CAUSES = 6
+_MOST_CAUSES, _MOST_SOURCES = 6, 3
 _STYLES = {"cause": "bold red", "possible": "yellow", "healthy": "bold green", "unknown": "yellow"}
 
 
@@ -46,7 +46,7 @@ def print_why(console: Console, document: WhyDocument) -> None:
 
 
 def _sources(document: WhyDocument) -> str:
-    return " ".join(server.source for server in document.servers[:3])
+    return " ".join([*(server.source for server in document.servers), *document.logs][:_MOST_SOURCES])
 
 
 def _kinds(document: WhyDocument) -> list[str]:

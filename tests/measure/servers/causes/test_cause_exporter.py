@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-httpx = pytest.importorskip("httpx", reason="needs the extra `live`")
+pytest.importorskip("httpx", reason="needs the extra `live`")
 pytest.importorskip("msgspec", reason="needs the extra `live`")
+
+import httpx
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.causes.cause_exporter import CauseExporter, exported
