@@ -25,7 +25,7 @@ _OLLAMA = re.compile(r'\bmsg="loading cache slot" id=\d{1,9} cache=(\d{1,9}) pro
 _MOST_SLOTS = 4096
 _WHY: Mapping[CauseName, str] = {
     "model groups": "{tokens} in {requests} matched, but the model cannot go back to this place (windows or states).",
-    "slots": "{requests} took the slot of another prompt, and {tokens} of it are lost.",
+    "slots": "{requests} took the slot of another prompt, which lost {tokens}.",
     "prompts": (
         "{tokens} in {requests} come after a difference from the prompt in the slot."
         " The beginning changed, or the slot had another conversation."

@@ -34,7 +34,7 @@ def exported(seen: WatchDocument, losses: LossSums | None) -> str:
         add(
             RATE,
             "gauge",
-            "Tokens found in the prefix cache of those looked up, in the window.",
+            "Hit rate of the window: tokens found in the prefix cache by tokens looked up.",
             {"": seen.window.hit_rate},
         )
     add(RESTARTS, "counter", "Restarts of the server since kvtool attached.", {"": seen.restarts})

@@ -102,7 +102,7 @@ def _chunks(server: AskedServer) -> Iterator[ServerCause]:
         yield cause("chunk size", "shown", None, why, server.kind, "server")
     elif asked and not found:
         size_text = "" if chunk is None else f" Its chunks have {chunk:,} tokens."
-        why = f"The offloading tier was asked for {plural(asked, 'token')}, and had none of these.{size_text}"
+        why = f"The offloading tier was asked for {plural(asked, 'token')}, and had none.{size_text}"
         yield cause("chunk size", "at most", asked, why, server.kind)
 
 

@@ -52,8 +52,8 @@ def _capacity(evidence: ServerEvidence, losses: LossSums) -> Iterator[ServerCaus
     why = f"{plural(tokens, 'token')} were evicted and computed again."
     more, blocks = losses.more_blocks, number_at(evidence.servers[0].labels, "num_gpu_blocks")
     if more:
-        size = f", {blocks + more:,} in all" if blocks is not None and losses.caches == 1 else ""
-        why += f" At most {plural(more, 'more block')}{size} would keep 9 of 10 of these blocks."
+        size = f" ({blocks + more:,} in all)" if blocks is not None and losses.caches == 1 else ""
+        why += f" At most {plural(more, 'more block')}{size} would keep 90% of the evicted blocks."
     yield cause("capacity", "counted", tokens, why, evidence.kind, _SOURCE)
 
 
