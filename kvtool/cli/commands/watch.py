@@ -108,6 +108,8 @@ class WatchCommand(Command):
 
         losses = WindowedLosses(parse_duration(self.looks.window))
         with Heard(publishers(self.source, self.kv_events), losses.add) as heard:
+            heard.listen(0.0)  # what the server still has of earlier events
+            losses.begin_span()
             yield _Heard(heard, losses)
 
     @contextmanager

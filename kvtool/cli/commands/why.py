@@ -16,8 +16,8 @@ from kvtool.text.quantities import parse_duration
 
 if TYPE_CHECKING:
     from kvtool.measure.servers.causes.server_evidence import ServerEvidence
-    from kvtool.results.documents.reconciliation import ReplayDocument
     from kvtool.profiler.why.log_report import LogReport
+    from kvtool.results.documents.reconciliation import ReplayDocument
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -22,6 +22,10 @@ class WindowedLosses:
         """Take a batch in."""
         self._losses.add(0, batch)
 
+    def begin_span(self) -> None:
+        """Count from now on; what came before only shows what the cache holds."""
+        self._losses.begin_span()
+
     @property
     def total(self) -> LossSums:
         """Return the losses since kvtool attached."""
