@@ -1,6 +1,6 @@
-"""The faults of `faults.py` on real vLLM servers with toy models, and what `kvtool why` names first.
+"""The faults of `faults.py` on real vLLM and llama.cpp servers with toy models, and what `kvtool why` names first.
 
-    VLLM_PYTHON=… python -m benchmarks.live_faults [--seed 0] [--only SERVER]
+    VLLM_PYTHON=… XLLAMACPP_PYTHON=… python -m benchmarks.live_faults [--seed 0] [--only SERVER]
 
 Several faults share a server, as each start takes a minute: the traffic of a fault runs while `kvtool why --for` watches.
 """
@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ import httpx
 from benchmarks.faults import Case, blamed, named_first
 from kvtool.cli.app import run
 from tests.measure.servers.engine_server import write_log
+from tests.measure.servers.real_llama import real_llama
 from tests.measure.servers.real_vllm import real_vllm, toy_model
 
 _WINDOWED = {
@@ -173,6 +174,22 @@ def _(on: Live) -> None:
     on.ask_all(_chats(on))
 
 
+@live("llama", "chats that hit", None, "L")
+def _(on: Live) -> None:
+    on.ask_all(on.case.chats(on.case.words(40, 60), sessions=2, turns=4))
+
+
+@live("llama", "caching off", "caching off", "L")
+def _(on: Live) -> None:
+    on.ask_all(on.case.chats(on.case.words(40, 60), sessions=2, turns=4), cache_prompt=False)
+
+
+@live("llama", "the time at the front", "prompts", "L")
+def _(on: Live) -> None:
+    system = on.case.words(60, 80)
+    on.ask_all([f"It is 12:{on.case.rng.randint(10, 59)}. {system} {on.case.words(3, 9)}" for _ in range(10)])
+
+
 @live("windowed", "window layers keep only the end of a prompt", "model groups", "E")
 @live("windowed", "window layers keep only the end of a prompt", "model groups", "M")
 def _(on: Live) -> None:
@@ -207,6 +224,7 @@ SERVERS: dict[str, tuple[bool, Sequence[Sequence[str]]]] = {
     "windowed": (True, [("--num-gpu-blocks-override", "2000")]),
     "long": (False, [("--block-size", "256", "--num-gpu-blocks-override", "60")]),
     "two": (False, [(), ()]),
+    "llama": (False, [("metrics",)]),
 }
 """Whether the model has windows, and the switches of each server."""
 
@@ -221,6 +239,9 @@ def arguments_of(each: LiveFault, on: Live, folder: Path) -> Iterator[str]:
 
 def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
     """What is said of a fault: with a log afterwards, else beside the traffic."""
+    if each.server == "llama":
+        each.traffic(on)
+        return said([*on.urls, *arguments_of(each, on, folder)])
     for at in range(len(on.urls)):
         on.reset(at)
     before = [httpx.get(f"{url}/metrics", timeout=60).text for url in on.urls]
@@ -267,6 +288,12 @@ def said(arguments: Sequence[str]) -> dict[str, Any]:
     return found
 
 
+def _server(kind: str, model: Path, switches: Sequence[str]) -> AbstractContextManager[str]:
+    if kind == "llama":
+        return real_llama(model, *switches)
+    return real_vllm(model, *_ONE_PROCESS, *switches)
+
+
 def main() -> None:
     """Start each server once, and print what was named of its faults."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -280,7 +307,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
             folder = Path(name) / "model"
             model = toy_model(folder, _WINDOWED) if windowed else toy_model(folder)
-            urls = [stack.enter_context(real_vllm(model, *_ONE_PROCESS, *each)) for each in switches]
+            urls = [stack.enter_context(_server(kind, model, each)) for each in switches]
             for number, each in enumerate(one for one in FAULTS if one.server == kind and given.name in one.name):
                 folder = Path(name) / str(number)
                 folder.mkdir()

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kvtool.measure.servers.causes.server_evidence import ServerEvidence
     from kvtool.profiler.why.log_report import LogReport
     from kvtool.results.documents.reconciliation import ReplayDocument
+    from kvtool.results.documents.why_document import WhyDocument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +67,7 @@ class WhyCommand(Command):
             logs=logs,
             of_lines=list(line_causes(logs)),
         )
-        document = document.model_copy(update={"next": self._next(servers, logs, document.verdict)})
+        document = document.model_copy(update={"next": self._next(servers, logs, document)})
         with printing():
             if self.showing.json:
                 sys.stdout.write(document.to_json())
@@ -141,10 +142,12 @@ class WhyCommand(Command):
     def _given(self) -> dict[str, object]:
         return {"model": self.predicting.model, **vars(self.rendering)}
 
-    def _next(self, servers: list[str], logs: list[str], verdict: str) -> list[str]:
+    def _next(self, servers: list[str], logs: list[str], document: WhyDocument) -> list[str]:
         """Return the command that shows more, where there is one."""
+        verdict, kind = document.verdict, document.servers[0].server if document.servers else None
         if logs and verdict == "cause":
             return ["profile", *logs, *(["--server", servers[0]] if len(servers) == 1 and "://" in servers[0] else [])]
-        if servers and not self.asking.kv_events and verdict in ("possible", "unknown") and "://" in servers[0]:
+        publishes = kind == "vLLM" and not self.asking.kv_events
+        if servers and publishes and verdict in ("possible", "unknown") and "://" in servers[0]:
             return ["why", *servers, *logs, "--kv-events", "server", "--for", self.asking.span or "60s"]
         return []

@@ -84,13 +84,14 @@ def log_causes(
     than predicted, where the log has no usage. `enough`: blocks of a cache that keeps what this one evicts, with its hit rate.
     """
     tokens: Counter[CauseName] = Counter()
+    scale = server_tokens(report)
     for fate, count in report.fates.items():
         if (name := _OF_FATE.get(fate)) is not None:
-            tokens[name] += count
+            tokens[name] += round(count * scale)
     for name, count in tokens.items():
         if count:
             yield _detailed(report, name, count, kind, enough)
-    difference = Counter(report.difference or {"not_explained": missed})
+    difference = _difference(report, missed)
     if caching and difference["caching_off"]:  # nothing was read, and not for this reason
         difference[_read_nothing(report)] += difference.pop("caching_off")
     for what, name in _OF_DIFFERENCE.items():
@@ -99,6 +100,19 @@ def log_causes(
             yield cause(name, "counted", count, why, kind, "log")
     if count := sum(difference.get(what, 0) for what in _OPEN):
         yield from _open(count, difference, found, kind)
+
+
+def server_tokens(report: Report) -> float:
+    """Return how many tokens of the server one of kvtool's is, over all requests of the log; 1 where the server reports none."""
+    reported, totals = report.reported, report.totals
+    known = reported is not None and reported.requests == totals.requests and reported.prompt_tokens
+    return reported.prompt_tokens / totals.prompt_tokens if known and reported and totals.prompt_tokens else 1.0
+
+
+def _difference(report: Report, missed: int) -> Counter[str]:
+    """Return what the server read less than predicted, by cause; without a comparison request by request, in one."""
+    nothing = report.reported is not None and not report.reported.cached_tokens
+    return Counter(report.difference or {"caching_off" if nothing else "not_explained": missed})
 
 
 def _read_nothing(report: Report) -> str:
@@ -123,9 +137,9 @@ def _open(
         yield cause("capacity", "counted", count, why, kind, "log")
 
 
-def unexplained(report: Report, causes: Sequence[ServerCause]) -> int:
+def unexplained(report: Report, causes: Sequence[ServerCause], missed: int = 0) -> int:
     """Return the tokens that the server missed and no cause explains."""
-    left = sum((report.difference or {}).get(what, 0) for what in _OPEN)
+    left = sum(_difference(report, missed)[what] for what in _OPEN)
     return 0 if any(each.source == "log" and each.why.startswith("The server missed") for each in causes) else left
 
 

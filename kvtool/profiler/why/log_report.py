@@ -18,9 +18,11 @@ from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.reconciling import options_of_server, reconcile
 from kvtool.profiler.reported.server_run import as_server
 from kvtool.results.documents.reconciliation import ReplayDocument
+from kvtool.results.money import Reported
 from kvtool.results.report import Report
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.turn import Source
 
 _MOST_DOUBLINGS = 4
 _PART = 0.1
@@ -59,7 +61,10 @@ def log_report(
 
     def report_with(options: RunOptions, *, advice: bool) -> Report:
         opened = open_workload(options, tokenizers, keep_going=True)
-        return opened.accounted(opened.profiler(ReportOptions(advice=advice, edits="none"), progress))
+        report = opened.accounted(opened.profiler(ReportOptions(advice=advice, edits="none"), progress))
+        if report.reported is None:
+            report = report.model_copy(update={"reported": _reported(opened.source)})
+        return report
 
     report = report_with(options, advice=True)
     evicted, blocks = report.fates.get("evicted", 0), options.serving.num_gpu_blocks
@@ -74,6 +79,20 @@ def log_report(
     return LogReport(report)
 
 
+def _reported(source: Source) -> Reported | None:
+    """Return the sums of usage in a log, whatever rules its server has; None where no answer reports any."""
+    requests = prompt = cached = 0
+    for conversation in source.conversations():
+        while (turn := conversation.next_turn(None)) is not None:
+            usage = turn.call.usage
+            if usage is not None and usage.prompt is not None and usage.cached is not None:
+                requests, prompt, cached = requests + 1, prompt + usage.prompt, cached + min(usage.cached, usage.prompt)
+    if not requests:
+        return None
+    rate = cached / prompt if prompt else 0.0
+    return Reported(requests=requests, prompt_tokens=prompt, cached_tokens=cached, hit_rate=rate)
+
+
 def _options(
     evidence: ServerEvidence, logs: Sequence[str], given: Mapping[str, object], reading: Reading
 ) -> RunOptions:
@@ -81,6 +100,7 @@ def _options(
     said: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if (rules := _RULES.get(evidence.kind or "")) is not None:
         said["rules"] = rules
+        said |= evidence.servers[0].settings
     options = replace(made(RunOptions, inputs=tuple(logs), **said), reading=reading)
     facts = evidence.servers[0].facts if evidence.servers else None
     if facts is not None and rules is None:

@@ -52,7 +52,8 @@ def why_document(
         caching, missed = _caching(evidence), _missed(evidence, report)
         enough = None if profiled is None else profiled.enough
         of_log = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed, enough=enough))
-        if left := unexplained(report, of_log):
+        left = unexplained(report, of_log, missed)
+        if share_of(left, looked_up) >= THRESHOLDS.warning_share:
             notes.append(
                 f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each."
             )
@@ -105,7 +106,10 @@ def _caching(evidence: ServerEvidence) -> bool | None:
 
 
 def _missed(evidence: ServerEvidence, report: Report) -> int:
-    """Return the tokens that the counters hit less than predicted, where they count the requests of the log and no other."""
+    """Return the tokens that the answers report less than predicted; without them the counters, if they count no other requests."""
+    reported = report.reported
+    if reported is not None and reported.requests == report.totals.requests:
+        return max(round(report.totals.hit_rate * reported.prompt_tokens) - reported.cached_tokens, 0)
     counted = evidence.counted
     hits = counted.get(names.HITS)
     if hits is None or counted.get(names.REQUESTS) != report.totals.requests:

@@ -19,7 +19,8 @@ from kvtool.measure.servers.metrics.counted_between import counted_between
 from kvtool.measure.servers.metrics.counters import Scrape, looking, scrape_of
 from kvtool.measure.servers.metrics.exposition import MOST_BYTES, parse_exposition, read_exposition
 from kvtool.measure.servers.server_address import is_url, server_address
-from kvtool.measure.servers.server_facts import ServerFacts, ask_server, recorded_facts
+from kvtool.measure.servers.server_facts import MOST_JSON, ServerFacts, ask_server, recorded_facts
+from kvtool.measure.servers.server_values import number_at, value_at
 from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, recorded_file
 
 _METRICS = "/metrics"
@@ -74,14 +75,27 @@ def _first_look(source: str) -> AskedServer:
         return _checked(AskedServer(source, after=scrape))
     with ServerConnection(server_address(source), timeout=_PATIENCE) as connection:
         facts = ask_server(connection, uncounted=True)
+        settings = _slot_settings(connection) if facts.server == "llama.cpp" else {}
         if facts.scrape is None:
-            return AskedServer(source, facts, trouble=_HIDDEN)
+            return AskedServer(source, facts, trouble=_HIDDEN, settings=settings)
         first = last = facts.scrape
         for _ in range(_LOOKS):
             last = _look(connection)
             if counted_between(first, last).broken is not None:
                 return AskedServer(source, facts, first, last)
-    return _checked(AskedServer(source, facts, None, last))
+    return _checked(AskedServer(source, facts, None, last, settings=settings))
+
+
+def _slot_settings(connection: ServerConnection) -> dict[str, int]:
+    """Return how many slots a llama.cpp server has, and the context of all together."""
+    try:
+        props = connection.json("/props", limit=MOST_JSON)
+    except KvtoolError:
+        return {}
+    slots = number_at(value_at(props), "total_slots")
+    length = number_at(value_at(props, "default_generation_settings"), "n_ctx")
+    found = {"parallel": slots, "ctx_size": None if slots is None or length is None else slots * length}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _look(connection: ServerConnection) -> Scrape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kvtool.measure.servers.causes.event_losses import LossSums
 from kvtool.measure.servers.metrics import metric_names as names
@@ -27,6 +27,8 @@ class AskedServer:
     before: Scrape | None = None
     after: Scrape | None = None
     trouble: str = ""
+    settings: Mapping[str, int] = field(default_factory=dict)
+    """Settings of llama.cpp's rules, by the names of kvtool's options."""
 
     @property
     def counted(self) -> Counted:
