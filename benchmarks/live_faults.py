@@ -176,12 +176,12 @@ def _(on: Live) -> None:
 
 @live("llama", "chats that hit", None, "L")
 def _(on: Live) -> None:
-    on.ask_all(on.case.chats(on.case.words(40, 60), sessions=2, turns=4))
+    on.ask_all(on.case.chats(on.case.words(15, 25), sessions=1, turns=4))  # two with one beginning take turns in a slot
 
 
 @live("llama", "caching off", "caching off", "L")
 def _(on: Live) -> None:
-    on.ask_all(on.case.chats(on.case.words(40, 60), sessions=2, turns=4), cache_prompt=False)
+    on.ask_all(on.case.chats(on.case.words(15, 25), sessions=2, turns=3), cache_prompt=False)
 
 
 @live("llama", "the time at the front", "prompts", "L")
