@@ -155,6 +155,19 @@ def test_a_recorded_session_is_explained_by_its_requests(tmp_path: Path, capsys:
     assert found["predicted_hit_rate"] == pytest.approx(found["hit_rate"])
 
 
+def test_a_tokenizer_that_only_the_server_has_costs_the_log_and_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "l.jsonl"
+    log.write_text('{"prompt": "a b c"}\n')
+    models = json.dumps({"data": [{"id": "m", "root": "owner/name", "parent": None, "max_model_len": 8192}]})
+    with serving(pages({**vllm(vllm_metrics()), "/v1/models": models})) as server:
+        found = said(capsys, server.url, str(log))
+        assert found["prompt_tokens"] == 1000
+        assert "The log is not predicted" in found["notes"][0]
+        assert run(["why", server.url, str(log), "-t", "owner/name", "-q"]) in (2, 4)
+
+
 def test_other_tokens_of_a_recorded_session_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = made_session()
     for row in session.rows:

@@ -57,7 +57,9 @@ class WhyCommand(Command):
         try:
             report = self._report(evidence, logs)
         except UnknownRulesError as error:
-            notes.append(f"The log is not predicted: {error.message}.")
+            notes.append(
+                f"The log is not predicted: {error.message}." + (f" Hint: {error.hint}." if error.hint else "")
+            )
         document = why_document(
             evidence,
             span=self._span(servers),

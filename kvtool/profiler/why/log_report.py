@@ -9,7 +9,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import made
 from kvtool.config.options.run_options import Reading
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
-from kvtool.errors import KvtoolError
+from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError
 from kvtool.measure.servers.causes.server_evidence import ServerEvidence
 from kvtool.measure.servers.session_recording import REQUESTS, recorded_file
 from kvtool.profiler.opening import open_workload
@@ -66,7 +66,12 @@ def log_report(
             report = report.model_copy(update={"reported": _reported(opened.source)})
         return report
 
-    report = report_with(options, advice=True)
+    try:
+        report = report_with(options, advice=True)
+    except KvtoolError as error:
+        if given.get("tokenizer") is not None or error.exit_code != EXIT_NOT_AVAILABLE:
+            raise
+        raise UnknownRulesError(error.message, hint=error.hint) from None  # a tokenizer that only the server has
     evicted, blocks = report.fates.get("evicted", 0), options.serving.num_gpu_blocks
     if blocks is None or evicted < THRESHOLDS.error_share * report.totals.prompt_tokens:
         return LogReport(report)

@@ -164,7 +164,7 @@ def _evictions(server: AskedServer) -> Iterator[ServerCause]:
     if room is None or stored <= room:
         return
     computed = server.counted.get(names.COMPUTED) or 0
-    why = f"Since its start the server computed {stored:,} tokens, and its cache keeps {room:,}."
+    why = f"Since its start the server computed {stored:,} tokens, and its cache keeps at most {room:,}."
     yield cause("capacity", "possible", min(computed, stored - room), why, server.kind)
 
 

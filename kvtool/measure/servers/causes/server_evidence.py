@@ -69,9 +69,7 @@ class AskedServer:
 
     @property
     def capacity_tokens(self) -> int | None:
-        """Return the tokens that one engine keeps; None where it is not reported."""
-        if (tokens := number_at(self.labels, "kv_cache_size_tokens")) is not None:
-            return tokens
+        """Return the tokens that one engine keeps at most; None where it is not reported."""
         blocks, size = (number_at(self.labels, key) for key in ("num_gpu_blocks", "block_size"))
         return None if blocks is None or size is None else max(blocks - 1, 0) * size
 
