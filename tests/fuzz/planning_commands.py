@@ -83,7 +83,7 @@ METRICS = (
     ("watch", "m.txt"),
     ("watch", "m.txt", "--count", "1", "--json"),
     ("why", "m.txt", "m.txt", "--json"),
-    ("why", "m.txt", "l.jsonl", *TOKENS, "-q"),
+    ("why", "m.txt", "-q"),
 )
 EVENTS = (
     ("profile", "w.yaml", *RUN, "--no-advice", "--kv-events", "k.jsonl"),
