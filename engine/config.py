@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.kv_group import CachePlan
+from kvtool.engine.vllm_release import LATEST_RELEASE, find_release
 
 HashAlgorithm = Literal["native", "sha256", "sha256_cbor", "xxhash", "xxhash_cbor"]
 """kvtool's own chain, or one that gives the hashes of a vLLM server with the same `--prefix-caching-hash-algo`."""
@@ -56,6 +57,8 @@ class EngineConfig:
     """Requests beyond it are not admitted; None: `max_num_seqs`."""
     plan: CachePlan | None = None
     """Groups of layers, where a model has not one with full attention; `block_size` is then its `hash_block_size`."""
+    release: str = LATEST_RELEASE
+    """Release of vLLM whose rules hold."""
     prefix_cache_retention_interval: int | None = 0
     """Windows and states are kept for hits at multiples of this, besides a prompt's end; 0: not; None: at all possible places."""
     enable_mamba_shared_prefix_checkpoint: bool = False
@@ -77,6 +80,9 @@ class EngineConfig:
             raise EngineError(
                 f"max_num_active_seqs must be from 1 to max_num_seqs, {self.max_num_seqs}, not {self.max_num_active_seqs}"
             )
+        release = find_release(self.release)
+        if self.plan is not None and self.plan.num_spec_tokens and not release.drafts:
+            raise EngineError(f"drafts are not followed for vLLM {self.release}", hint=f"use vLLM {LATEST_RELEASE}")
         self._check_plan()
         if self.long_prefill_token_threshold < 0:
             raise EngineError(f"long_prefill_token_threshold must not be negative: {self.long_prefill_token_threshold}")

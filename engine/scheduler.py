@@ -14,6 +14,7 @@ from kvtool.engine.request import Request, Status
 from kvtool.engine.stats import PrefixCacheStats
 from kvtool.engine.step import EngineStep, Sampled, Scheduled
 from kvtool.engine.stuck_steps import StuckSteps
+from kvtool.engine.vllm_release import find_release
 from kvtool.engine.waiting_queue import WaitingQueue
 
 
@@ -38,10 +39,12 @@ class Scheduler:
         plan = config.plan
         self._num_drafts = plan.num_spec_tokens if plan is not None else 0
         self._chunks = ChunkEnds(config, plan) if plan is not None else None
-        self._cadence = PrefillCadence(config.prefill_schedule_interval)
+        self._release = find_release(config.release)
+        interval = config.prefill_schedule_interval if self._release.spaces_prefills else 1
+        self._cadence = PrefillCadence(interval)
         self._stuck = StuckSteps()
         self._most_running = config.max_num_active_seqs or config.max_num_seqs
-        self._watches_prefill = config.prefill_schedule_interval > 1 or self._num_drafts > 0
+        self._watches_prefill = interval > 1 or self._num_drafts > 0
         self._special = self._watches_prefill or (self._chunks is not None and self._chunks.cuts)
         """True if running requests have drafts, or prefills whose chunks may not end anywhere."""
         self._plain = plan is None and not self._watches_prefill
@@ -156,7 +159,7 @@ class Scheduler:
             if not allocate(request, count):
                 fits, index, budget = self._make_room(request, count, index, budget, scheduled, preempted)
                 if not fits:
-                    if self.config.policy == "fcfs":
+                    if self.config.policy == "fcfs" or not self._release.goes_on:
                         break
                     continue
             if special:
@@ -251,6 +254,8 @@ class Scheduler:
                 if not (count := chunks.align_first(request, hit_tokens, count)):
                     break
                 if not (count := chunks.keep_lookahead(request, hit_tokens, count)):
+                    if not self._release.goes_on:
+                        break
                     passed_over.append(self.waiting.pop())
                     self._set_aside.add(request)
                     continue

@@ -14,6 +14,7 @@ from kvtool.engine.groups.kv_group import KVGroup
 from kvtool.engine.groups.reachable import reachable_blocks
 from kvtool.engine.groups.state_boundaries import can_export, state_boundary
 from kvtool.engine.request import Request
+from kvtool.engine.vllm_release import find_release
 
 if TYPE_CHECKING:
     from kvtool.engine.groups.group_pool import GroupPool
@@ -50,6 +51,7 @@ class StateGroup(GroupRules):
         self.keeps_all = False
         same_units = plan.hash_block_size == plan.scheduler_block_size
         self.settled = same_units and not self._exports and plan.num_hash_lookahead <= 1
+        self._registers_again = not find_release(config.release).registers_once
         self._fresh: set[BlockHash] = set()
         self._reach = 2 * pool.plan.hash_block_size + self._lookahead + 1
         """A prompt's last boundary is not so many tokens before its end."""
@@ -225,8 +227,10 @@ class StateGroup(GroupRules):
         if not (at_end or at_junction) or index >= len(table.blocks):
             return None
         block = table.blocks[index]
-        if block == NULL_BLOCK or (pool.keys.holds(block) and pool.keys.tokens[block] == tokens):
+        if block == NULL_BLOCK:
             return None
+        if pool.keys.holds(block) and pool.keys.tokens[block] == tokens:
+            return pool.keys.hashes[block] if self._registers_again else None
         key = pool.store_part(request, self, block, tokens)
         if tokens % self.size:
             table.tail = SharedTail(index, block)

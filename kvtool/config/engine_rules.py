@@ -12,7 +12,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import Option, walk
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.errors import KvtoolError, Place
-from kvtool.results.choices import SIZES, Rules
+from kvtool.results.choices import SIZES, Rules, RulesAsked
 from kvtool.text.quantities import Capacity, parse_capacity
 from kvtool.workload.yaml.schema import EngineOptions
 
@@ -59,10 +59,19 @@ def rules_of_flags() -> dict[str, str]:
 
 def chosen_rule_set(options: RunOptions, asked: EngineOptions) -> Rules:
     """Return the name of the rules. Raises KvtoolError for `all`, which only profiles have."""
-    said = options.tracing.rules or asked.rules or "vllm"
+    said = _asked_rules(options, asked)
     if said == "all":
         raise KvtoolError("--rules all compares engines, and here one is followed", hint="kvtool compare-engines INPUT")
-    return said
+    return "vllm" if said == "vllm@0.32" or said == "vllm@0.33" else said
+
+
+def chosen_release(options: RunOptions, asked: EngineOptions) -> str | None:
+    """Return the release of vLLM that is named after `@`; None without one."""
+    return _asked_rules(options, asked).partition("@")[2] or None
+
+
+def _asked_rules(options: RunOptions, asked: EngineOptions) -> RulesAsked:
+    return options.tracing.rules or asked.rules or "vllm"
 
 
 def chosen_rules(

@@ -6,12 +6,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
 from kvtool.accounting.plan import ModelSource, Plan
 from kvtool.config.asked_run import RunOptions, of_engine
-from kvtool.config.engine_rules import chosen_rule_set, chosen_rules, described_engine, engine_notes
+from kvtool.config.engine_rules import chosen_release, chosen_rule_set, chosen_rules, described_engine, engine_notes
 from kvtool.config.options.cache_options import chosen_cache_rules, described_rules, rule_note
 from kvtool.config.options.served_options import ServedOptions
 from kvtool.engine.config import (
@@ -117,7 +117,7 @@ class PlannedRun:
             enable_prefix_caching=caching,
             enable_chunked_prefill=chunks is not False,
             async_scheduling=options.mirroring.async_scheduling,
-            **reported.scheduler(),
+            **self._reported_scheduler(),
             hash_algo=options.mirroring.hash_algo or EngineConfig.hash_algo,
             hash_seed=os.environ.get("PYTHONHASHSEED"),
         )
@@ -217,6 +217,11 @@ class PlannedRun:
             flag = "--max-num-seqs" if most == engine.max_num_seqs else "--concurrency"
             raise KvtoolError(f"--decode-batch {given} is more than {flag} {most} allows")
         return given or min(DEFAULT_DECODE_BATCH, most)
+
+    def _reported_scheduler(self) -> dict[str, Any]:
+        """Return the scheduler's settings of the server, and the release of vLLM: the one that was asked for, else the server's."""
+        asked = chosen_release(self.options, self.asked)
+        return self.options.reported.scheduler() | ({} if asked is None else {"release": asked})
 
     def _batch_limits(self, max_model_len: int) -> BatchLimits:
         """Return a step's limits: the given ones, else vLLM's on the given accelerator."""
@@ -523,6 +528,7 @@ class PlannedRun:
             "version": __version__,
             "input": name,
             "rules": self.plan.rules,
+            **({"vllm_release": engine.release} if self.plan.rules == "vllm" and self.plan.cache is None else {}),
             "tokenizer": tokenizer.name if tokenizer is not None else None,
             "tokenizer_fingerprint": tokenizer.fingerprint if tokenizer is not None else None,
             "chat_template": renderer.chat_template.name if renderer.loaded("chat_template") else None,

@@ -7,7 +7,9 @@ from typing import Literal
 Severity = Literal["error", "warning", "info"]
 Rules = Literal["vllm", "sglang", "llamacpp", "trtllm", "block-lru"]
 """Whose rules a run follows: the embedded engine, which has those of vLLM, another engine's, or the LRU list of trace studies."""
-RulesAsked = Literal["vllm", "sglang", "llamacpp", "trtllm", "block-lru", "all"]
+RulesOf = Literal["vllm", "vllm@0.32", "vllm@0.33", "sglang", "llamacpp", "trtllm", "block-lru"]
+"""The same, where a release of vLLM may be named."""
+RulesAsked = Literal["vllm", "vllm@0.32", "vllm@0.33", "sglang", "llamacpp", "trtllm", "block-lru", "all"]
 """The same where all engines may be compared."""
 RadixEviction = Literal["lru", "lfu", "slru", "priority"]
 """Which leaf of SGLang's tree goes first."""

@@ -232,6 +232,8 @@ class ServerSettings:
     max_num_active_seqs: int | None = None
     scheduler_reserve_full_isl: bool | None = None
     prefill_schedule_interval: int | None = None
+    release: str | None = None
+    """Of vLLM, where its rules are known."""
 
     def scheduler(self) -> dict[str, Any]:
         """Return the settings of the scheduler, by the names of the engine's configuration."""

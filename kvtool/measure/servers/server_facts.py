@@ -10,6 +10,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Literal
 
+from kvtool.engine.vllm_release import release_of
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError, page_text
 from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
@@ -61,7 +62,7 @@ _KV_DTYPES: Mapping[FactValue | None, str] = {
 _OPTIONS = (
     *("block_size", "num_gpu_blocks", "enable_prefix_caching", "hash_algo", "kv_cache_dtype", "max_model_len"),
     *("max_num_batched_tokens", "max_num_seqs", "async_scheduling", "enable_chunked_prefill", "tensor_parallel"),
-    *("tokenizer", *SCHEDULER_FACTS),
+    *("tokenizer", "release", *SCHEDULER_FACTS),
 )
 _GROUP_OPTIONS = (
     *("prefix_cache_retention_interval", "prefix_match_unit", "disable_hybrid_kv_cache_manager"),
@@ -237,6 +238,7 @@ def _facts(
     server = None if scrape is None else scrape.of.server
     take("server", (server, _METRICS), (_OWNERS.get(text_at(served, "owned_by")), "/v1/models"))
     take("version", (text_at(version, "version"), "/version"))
+    take("release", (release_of(text_at(version, "version") or ""), "/version"))
     take("model_name", (text_at(served, "id"), "/v1/models"), (_only_model(scrape), _METRICS))
     take("tokenizer", (_tokenizer(text_at(served, "root")), "/v1/models"))
     take("block_size", *both(number_at, "block_size"))

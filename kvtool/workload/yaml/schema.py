@@ -63,7 +63,7 @@ Role = Annotated[Literal["system", "developer", "user", "assistant", "tool"], Be
 Scope = Annotated[Literal["request", "session", "workload"], BeforeValidator(as_str)]
 UuidForm = Annotated[Literal["4", "hex"], BeforeValidator(as_str), WithJsonSchema({"enum": [4, "4", "hex"]})]
 Routing = Annotated[choices.Routing, BeforeValidator(as_str)]
-Rules = Annotated[choices.Rules, BeforeValidator(as_str)]
+RulesOf = Annotated[choices.RulesOf, BeforeValidator(as_str)]
 SchedulePolicy = Annotated[choices.SchedulePolicy, BeforeValidator(as_str)]
 MambaDtype = Annotated[choices.MambaDtype, BeforeValidator(as_str)]
 RadixEviction = Annotated[choices.RadixEviction, BeforeValidator(as_str)]
@@ -116,7 +116,7 @@ class EngineOptions(SpecModel):
     """Lifetime of unused blocks."""
     provider: Str | None = None
     """Cache rules of a provider: openai, anthropic, gemini, deepseek and others."""
-    rules: Rules | None = None
+    rules: RulesOf | None = None
     """Cache rules of an engine; block-lru is the LRU list of trace studies."""
     prefix_cache_retention_interval: Interval | None = None
     """Interval in tokens at which vLLM keeps windows and states. "none": wherever possible."""

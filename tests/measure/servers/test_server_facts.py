@@ -85,6 +85,7 @@ def test_a_recording_says_how_its_server_was_configured(folder: str) -> None:
         "max_num_batched_tokens": 2048,
         "max_num_seqs": 128,
         "async_scheduling": False,
+        "release": "0.32",
         **_DEFAULT_SCHEDULER,
     }
     assert facts.capacity == (399 if small else 32_767)
@@ -102,6 +103,7 @@ def test_a_server_is_asked_and_each_fact_has_its_place() -> None:
     assert {name: fact.said_by for name, fact in facts.facts.items() if name == "tokenizer" or not fact.assumed} == {
         "server": "/metrics",
         "version": "/version",
+        "release": "/version",
         "model_name": "/v1/models",
         "tokenizer": "assumed",
         "block_size": "/metrics",
@@ -144,6 +146,7 @@ def test_what_a_server_does_not_say_is_assumed() -> None:
     assumed = {name for name, fact in facts.facts.items() if fact.assumed}
     assert assumed >= {
         "version",
+        "release",
         "tokenizer",
         "max_model_len",
         "max_num_batched_tokens",
