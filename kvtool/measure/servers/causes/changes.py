@@ -31,7 +31,7 @@ _OF_SERVER: Mapping[str, Mapping[CauseName, str]] = {
     "vLLM": {
         "caching off": "Remove --no-enable-prefix-caching.",
         "short prompts": "Set --block-size 16, where the model allows it. Hybrid models need long blocks.",
-        "model groups": "Set --prefix-cache-retention-interval to a multiple of the block size (vLLM 0.33).",
+        "model groups": "Set --prefix-cache-retention-interval to a multiple of the block size.",
         "capacity": "Raise --gpu-memory-utilization, or set --kv-cache-dtype fp8 or --kv-offloading-size.",
         "concurrency": "Send one request of a prefix first, and the others after its answer begins.",
     },
