@@ -157,7 +157,8 @@ class Opened:
             config |= {"accelerator": None}
         notes = [*self.options.notes, *self.planned.notes(), *self._read_notes(), *profiler.told]
         notes += [profiler.interrupted] if profiler.interrupted is not None else []
-        return report.model_copy(update={"config": config, "notes": notes})
+        files = list(self.options.inputs) if len(self.options.inputs) > 1 else []
+        return report.model_copy(update={"config": config, "notes": notes, "files": files})
 
     def _read_notes(self) -> list[str]:
         """Return notes: the files read, their order, and their division into groups."""
@@ -256,5 +257,5 @@ def open_workload(
         from kvtool.accounting.prices.price_table import price_table
 
         price_table(options.pricing.prices)  # report its errors before any work is done
-    name = options.inputs[0] if len(options.inputs) == 1 else f"{len(options.inputs)} files"
+    name = options.inputs[0] if len(options.inputs) == 1 else f"{options.inputs[0]} +{len(options.inputs) - 1}"
     return Opened(options, source, planned, renderer, name, tokenizer, chat_template)

@@ -76,7 +76,7 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
 
         rate, lost = reported_rate(report, misses), reported_loss(report, misses)
         if not any(each.rerun is not None for each in report.findings):
-            line = CommandLine(command or ("profile", report.workload)).without_output()
+            line = CommandLine(command or ("profile", *report.inputs)).without_output()
             if (field := field_to_compare(misses)) and flag("group_by") not in line:
                 return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
             change = advised_change(misses, report.money.currency if report.money else "USD") if lost else ""
@@ -87,8 +87,8 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
         lost = lost or _lost(report, finding)
     if report.partial:
         return Answer(rate, lost, finding)
-    line = CommandLine(command or ("profile", report.workload)).without_output()
-    todo, words, change = _next(report, finding, line, optimize or ("optimize", report.workload))
+    line = CommandLine(command or ("profile", *report.inputs)).without_output()
+    todo, words, change = _next(report, finding, line, optimize or ("optimize", *report.inputs))
     return Answer(rate, lost, finding, todo, tuple(words), change)
 
 

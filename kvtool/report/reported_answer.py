@@ -60,7 +60,7 @@ def reported_loss(report: Report, misses: CacheMisses) -> str:
     costs = [Decimal(total.cost) for total in misses.by_cause.values() if total.cost is not None]
     currency = "USD" if report.money is None else report.money.currency
     cost = f", {shown_money(sum(costs, Decimal(0)), currency)}" if costs else ""
-    return f"{plural(missed, 'token')} were cached and not read{cost}: {causes_in_short(report)}"
+    return f"{plural(missed, 'token')} repeat an earlier prompt but were not read{cost}: {causes_in_short(report)}"
 
 
 def field_to_compare(misses: CacheMisses) -> str:

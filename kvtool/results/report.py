@@ -261,6 +261,8 @@ class Report(Document):
     notices: list[str] = Field(default_factory=list)
     verdict: str
     views: Views | None = None
+    files: list[str] = Field(default_factory=list)
+    """The inputs, where there are several."""
     editable: bool = False
     """Whether `kvtool optimize` can write a fix that is kept into the user's own files."""
     requests: list[RequestRow] | None = None
@@ -281,6 +283,11 @@ class Report(Document):
     def workload(self) -> str:
         """What reports call the input."""
         return str(self.config.get("input"))
+
+    @property
+    def inputs(self) -> list[str]:
+        """Return the inputs as a command takes them."""
+        return self.files or [self.workload]
 
     def group(self, name: str) -> Group:
         """Return the group of that name; KeyError where there is none."""

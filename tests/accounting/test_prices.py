@@ -127,7 +127,7 @@ def test_bill_5_all_tokens_at_the_higher_rate() -> None:
     assert billed("claude-haiku-5-5", Charged(100_000)).total == D("0.01")
     over = billed("claude-haiku-5-5", Charged(100_001)).total
     assert over == D("0.0500005")
-    assert shown_money(over) == "$0.05"
+    assert shown_money(over) == "$0.0500"
 
 
 def test_bill_6_input_of_unmarked_requests_and_of_marked_ones() -> None:
@@ -157,8 +157,8 @@ def test_batches_and_tiers() -> None:
 @pytest.mark.parametrize(
     ("amount", "shown"),
     [
-        ("0.005", "$0.005000"), ("0.01", "$0.01"), ("1.005", "$1.01"), ("0", "$0.00"), ("-2.345", "-$2.35"),
-        ("1234.5", "$1,234.50"), ("0.0000005", "$0.000001"), ("0.009999", "$0.009999"),
+        ("0.005", "$0.0050"), ("0.01", "$0.0100"), ("0.1", "$0.10"), ("0.00099", "$0.000990"), ("1.005", "$1.01"), ("0", "$0.00"), ("-2.345", "-$2.35"),
+        ("1234.5", "$1,234.50"), ("0.0000005", "$0.000001"), ("0.009999", "$0.0100"),
     ],
 )  # fmt: skip
 def test_amounts_for_people(amount: str, shown: str) -> None:

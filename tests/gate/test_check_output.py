@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shlex
 import signal
 from pathlib import Path
 
@@ -50,6 +51,19 @@ def test_interrupted_before_anything_was_profiled(
 
 
 # What is shown
+
+
+def test_logs_of_one_stream_are_named_and_given_to_the_next_command(check: Command, in_folder: Command) -> None:
+    for name in ("a.jsonl", "b c.jsonl"):
+        texts = [f"Now: 2026-03-01T10:{at:02}:00Z. {RULES * 9}" for at in range(9)]
+        write(name, "".join(json.dumps({"messages": [{"role": "user", "content": text}]}) + "\n" for text in texts))
+    code, out, _ = check("a.jsonl", "b c.jsonl", "--min-hit-rate", "0.9", "--plain")
+    assert code == 1
+    assert "a.jsonl +1" in out
+    words = shlex.split(out.splitlines()[-1])
+    assert words[-2:] == ["a.jsonl", "b c.jsonl"] or words[2:4] == ["a.jsonl", "b c.jsonl"]
+    code, _, err = in_folder(*words[1:])
+    assert code == 0, err
 
 
 def hostile(name: str) -> str:

@@ -8,7 +8,8 @@ from decimal import ROUND_HALF_UP, Decimal
 from kvtool.accounting.prices.price_row import MILLION, Rates
 
 _CENT = Decimal("0.01")
-_SMALL = Decimal("0.000001")
+_FINER = ((Decimal("0.001"), Decimal("0.000001")), (Decimal("0.1"), Decimal("0.0001")))
+"""Amounts below the first are shown with the places of the second, so that a column of small amounts can be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +73,9 @@ def storage_cost(tokens: int, seconds: float, rates: Rates) -> Decimal:
 
 
 def shown_money(amount: Decimal, currency: str = "USD") -> str:
-    """Return an amount for people: cents, or six places where it is less than one cent; halves are rounded up."""
+    """Return an amount for people: cents, below ten of them with two places more, below a tenth of one with four; halves go up."""
     size = abs(amount)
-    places = _SMALL if 0 < size < _CENT else _CENT
+    places = next((places for most, places in _FINER if 0 < size < most), _CENT)
     number = f"{size.quantize(places, ROUND_HALF_UP):,f}"
     sign = "-" if amount < 0 else ""
     return f"{sign}${number}" if currency == "USD" else f"{sign}{number} {currency}"

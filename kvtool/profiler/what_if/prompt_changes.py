@@ -16,7 +16,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.run.workload_runs import workload_file
 from kvtool.profiler.what_if.planned_change import PlannedChange
-from kvtool.results.next_step import PREVIEW_EDIT, SEE_EDITED_REQUEST
+from kvtool.results.next_step import EDIT_BY_HAND, PREVIEW_EDIT, SEE_EDITED_REQUEST
 from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
@@ -124,8 +124,12 @@ def edits_label(profiler: Profiler, fixes: Sequence[Fix]) -> str:
     """Return what `kvtool optimize` does with these fixes: it edits the files of a workload, and shows requests of a log."""
     if workload_file(profiler.source) is None:
         return SEE_EDITED_REQUEST
-    editable = any(isinstance(edits := profiler.edits_of(fix), list) and edits for fix in fixes)
-    return PREVIEW_EDIT if editable else SEE_EDITED_REQUEST
+    by_hand = sum(isinstance(profiler.edits_of(fix), str) for fix in fixes)
+    if by_hand == len(fixes):
+        return EDIT_BY_HAND
+    if not by_hand:
+        return PREVIEW_EDIT
+    return f"Preview the edits, which make {len(fixes) - by_hand:,} of the {len(fixes):,} fixes (add --write to apply them)"
 
 
 def prompt_changes(

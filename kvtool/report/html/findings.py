@@ -180,7 +180,7 @@ def _commands(finding: Finding, report: Report | None) -> Iterable[tuple[str, st
     if finding.example is not None:
         yield "Compare two affected requests:", finding.example.command
     if report is not None and report.editable and finding.in_source and finding.rerun is not None:
-        yield "Preview the edit:", shown_command(["optimize", report.workload, *needed_tiers(report)])
+        yield "Preview the edit:", shown_command(["optimize", *report.inputs, *needed_tiers(report)])
 
 
 def _costs(finding: Finding) -> Iterable[str]:

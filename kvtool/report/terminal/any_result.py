@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS
@@ -79,7 +79,7 @@ def profile_command(report: Report) -> tuple[str, ...]:
         concurrency=config.get("concurrency") or None,
         seed=config.get("seed") or None,
     )
-    return "profile", report.workload if Path(report.workload).exists() else "WORKLOAD", *options
+    return "profile", *(report.inputs if all(map(os.path.exists, report.inputs)) else ["WORKLOAD"]), *options
 
 
 def check_report(report: Report) -> None:

@@ -183,11 +183,12 @@ def _next(
     if verdict.outcome == "partial":
         return
     failed = [check.workload for check in missed if check.is_comparable]
-    workload = next((name for name in failed if _is_run(name, result.reports)), None)
+    runs = {report.workload: report for report in result.reports}
+    workload = next((runs[name].inputs for name in failed if name in runs), None)
     fixable = next((found for found in findings if found.rerun is not None and found.fix_key), None)
     owner = next((report for report in result.reports if fixable is not None and fixable in report.findings), None)
     if workload is not None and all(check.kind in CLOCKED for check in missed):
-        words = command.to("what-if", workload)
+        words = command.to("what-if", *workload)
         if words.has("slo"):
             put_next(console, "find out what saves GPUs", words)
             return
@@ -196,7 +197,7 @@ def _next(
         return
     if workload is not None and fixable is not None and owner is not None:
         if owner.editable:
-            words = command.to("optimize", owner.workload, *needed_tiers(owner))
+            words = command.to("optimize", *owner.inputs, *needed_tiers(owner))
             put_next(console, "preview the edit (add --write to apply it)", words)
             return
         if fixable.in_source and fixable.line:
@@ -204,7 +205,7 @@ def _next(
             put_next(console, todo, command)
             return
     if workload is not None:
-        put_next(console, "see the token breakdown", command.to("profile", workload))
+        put_next(console, "see the token breakdown", command.to("profile", *workload))
         return
     if missed:
         if not all(check.is_comparable for check in missed):
@@ -225,13 +226,9 @@ def _next_of_passed(console: Console, result: CheckResult, command: CommandLine,
         if least > 0:
             put_next(console, "fail the build if the hit rate drops", command.with_(min_hit_rate=f"{least:.2f}"))
     elif verdict.outcome == "pass" and lossy is not None:
-        put_next(console, "see the errors that no gate covers, and their fixes", command.to("profile", lossy.workload))
+        put_next(console, "see the errors that no gate covers, and their fixes", command.to("profile", *lossy.inputs))
 
 
 def _ungated(reports: Iterable[Report]) -> Report | None:
     """Return the first report that has an error."""
     return next((each for each in reports if any(one.severity == "error" for one in each.findings)), None)
-
-
-def _is_run(workload: str, reports: Iterable[Report]) -> bool:
-    return any(report.workload == workload for report in reports)

@@ -83,7 +83,7 @@ def _lost(total: MissRow) -> str:
         return "nothing that was cached"
     cost = "" if total.cost is None else f", {shown_money(Decimal(total.cost))}"
     causes = "; ".join(f"{MISS_CAUSES[cause]} {each.tokens:,}" for cause, each in total.by_cause.items())
-    return f"{plural(total.missed, 'token')} were cached and not read{cost}: {causes}"
+    return f"{plural(total.missed, 'token')} repeat an earlier prompt but were not read{cost}: {causes}"
 
 
 def _print_rows(console: Console, head: str, rows: Sequence[SessionRow], most: int) -> None:

@@ -18,7 +18,7 @@ def shown_command(words: Sequence[str]) -> str:
 
 def profile_command(report: Report, **options: object) -> str:
     """Return the command that profiles this workload into a page like this one."""
-    return shown_command(["profile", report.workload, *flags(**options), "-o", "report.html"])
+    return shown_command(["profile", *report.inputs, *flags(**options), "-o", "report.html"])
 
 
 def missing_views(report: Report) -> Missing | None:

@@ -68,7 +68,7 @@ def test_an_hour_is_worth_it_by_the_gaps() -> None:
     million, answers = Decimal(1_000_000), 2 * 10 * Decimal(25)
     assert Decimal(ttl.paid) == (2 * 8_000 * Decimal("6.25") + answers) / million
     assert Decimal(ttl.one_hour) == (8_000 * (Decimal(10) + Decimal("0.5")) + answers) / million
-    assert ttl_sentence(ttl).endswith("Caching for 1 hour saves $0.02.")
+    assert ttl_sentence(ttl).endswith("Caching for 1 hour saves $0.0160.")
     assert ttl_sentence(None) == ""
 
 
@@ -81,7 +81,7 @@ def test_a_compaction_has_its_price_and_its_gain() -> None:
     assert Decimal(found.saved or 0) == 2 * per_turn - Decimal(found.cost or 0)
     assert found.break_even == 4
     assert compaction_sentence([found]) == (
-        "1 compaction cost $0.01 and lost $0.005500 so far. It pays after 4 requests. "
+        "1 compaction cost $0.0115 and lost $0.0055 so far. It pays after 4 requests. "
         "The log does not have the price of the summary."
     )
     assert compaction_sentence([]) == ""
