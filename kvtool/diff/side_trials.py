@@ -29,20 +29,24 @@ from kvtool.workload.turn import Turn
 
 Render = Callable[[Turn], Prompt]
 Pair = tuple[Turn, Turn]
+Read = Callable[[Pair], int | None]
 Where = tuple[int | None, int | None]
 _SAID_THERE = ("user", "tool")
 _CONTENT = {one.kind.key: one.result for one in NORMALIZERS}
 
 
-def trials_of(pair: Pair, named: Sequence[Change], diff: PromptDiff, render: Render) -> tuple[Trial, ...]:
+def trials_of(
+    pair: Pair, named: Sequence[Change], diff: PromptDiff, render: Render, read: Read = lambda _: None
+) -> tuple[Trial, ...]:
     """Changes of two requests of one form (texts, or chats): canonical forms of what differs in order only, then moves.
 
     Each includes those before it. Two texts with no such difference are tried with the first difference moved, then with all.
+    `read` gives what marks let the second request read; None where they decide nothing.
     """
     trials: list[Trial] = []
 
     def tried(change: _Tried, changed: Pair) -> None:
-        trials.append(change.measured(changed, diff, render, further=bool(trials)))
+        trials.append(change.measured(changed, diff, render, further=bool(trials), read=read(changed)))
 
     is_chat = pair[1].messages is not None
     for change in _first_of_each(named):
@@ -77,10 +81,15 @@ class _Tried:
     code: str = ""
     part: str = ""
 
-    def measured(self, changed: Pair, diff: PromptDiff, render: Render, *, further: bool = False) -> Trial:
-        """Return the prefix that the changed prompts share; `further`: it includes the changes tried before."""
+    def measured(
+        self, changed: Pair, diff: PromptDiff, render: Render, *, further: bool = False, read: int | None = None
+    ) -> Trial:
+        """Return the prefix that the changed prompts share, or what is `read` by marks; `further`: it includes the changes tried
+        before.
+        """
         ids_a, ids_b = (render(turn).ids for turn in changed)
-        reuse = reusable(common_prefix(ids_a, ids_b), len(ids_b), diff.block_size)
+        shared = common_prefix(ids_a, ids_b) if read is None else read
+        reuse = reusable(shared, len(ids_b), diff.block_size)
         return Trial(
             unit=self.unit,
             places=self.places,

@@ -11,7 +11,8 @@ from kvtool.diagnose.compare.change import Change
 from kvtool.diagnose.compare.messages import compare_turns
 from kvtool.diagnose.findings import logged_place
 from kvtool.diagnose.tool_places import TOOLS, in_tools, tool_place
-from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff, diff_prompts
+from kvtool.diff.marked_reuse import marked_reuse
+from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff, diff_prompts, reusable
 from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.side_trials import trials_of
 from kvtool.fixes.turn_texts import INSTRUCTIONS
@@ -62,7 +63,9 @@ def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) ->
         return diff
     pair = a.side.turn, b.side.turn
     if a.is_chat:
-        trials = trials_of(pair, named, diff, renderer.prompt)
+        if (read := marked_reuse(*pair, renderer)) is not None:
+            diff = replace(diff, reuse=reusable(read, diff.length_b, block_size))
+        trials = trials_of(pair, named, diff, renderer.prompt, lambda changed: marked_reuse(*changed, renderer))
         return replace(diff, changes=trials, at_end=not trials and not _shared_later(b.prompt, diff.runs, diff.common))
     return diff if diff.at_end else replace(diff, changes=trials_of(pair, named, diff, renderer.prompt))
 

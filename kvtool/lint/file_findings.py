@@ -118,7 +118,9 @@ class Finder:
         note, partly = "", False
         if one.is_code:
             prompts, unread, rendered = code_prompts(one.path, one.text)
-            note = "" if prompts or rendered else "nothing to report: no text in this file contains a changing value"
+            note = (
+                "" if prompts or rendered else "nothing to report: no changing value was found in a prompt of this file"
+            )
             note = _UNREAD.format(_listed(unread)) if unread else note
             partly = bool(unread)
         elif one.style == DATA:

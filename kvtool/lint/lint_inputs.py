@@ -1,9 +1,9 @@
 """Sorting of the inputs of `kvtool lint`: traffic is run, templates are read.
 
 A workload (.yaml with `groups:`) is run by itself; logs, traces and prompts are run together. Jinja and Mustache files, XML,
-Python, TypeScript and JavaScript files, text files with Jinja in them, and files in which frameworks keep prompts (`lint.formats.prompt_formats`) are
-templates. A text file (.txt, .md) that is alone is a template where it has `{name}` or `$name` placeholders; of several,
-such files are prompts that were sent, as braces and dollars are common in those.
+Python, TypeScript and JavaScript files, text files with Jinja in them, and files in which frameworks keep prompts
+(`lint.formats.prompt_formats`) are templates. A text file (.txt, .md) that is alone is a template where it has `{name}` or `$name`
+placeholders; of several, such files are prompts that were sent, as braces and dollars are common in those.
 """
 
 from __future__ import annotations
@@ -47,6 +47,20 @@ _MANY_NAMES = 3
 _TEX_WIDTH = 90
 TYPESCRIPT_SUFFIXES = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
 CODE_SUFFIXES = (".py", *TYPESCRIPT_SUFFIXES)
+OTHER_CODE = {
+    ".go": "Go",
+    ".rs": "Rust",
+    ".java": "Java",
+    ".kt": "Kotlin",
+    ".cs": "C#",
+    ".rb": "Ruby",
+    ".php": "PHP",
+    ".swift": "Swift",
+    ".scala": "Scala",
+    ".ex": "Elixir",
+    ".dart": "Dart",
+}
+"""Languages whose code is named as not read, by the suffix of their files."""
 CODE_BYTES = 4 * 1024 * 1024
 TEMPLATE_BYTES = 16 * 1024 * 1024
 
@@ -120,6 +134,8 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
                 result.problems.append(error)
                 continue
             (plain if one.kind == "text" and path not in alone else result.texts).append(one)
+        elif suffix in OTHER_CODE:
+            result.problems.append(_other_code(path, OTHER_CODE[suffix]))
         else:
             together.append(path)
     if len(plain) == 1 and not together:
@@ -130,6 +146,11 @@ def sort_inputs(paths: Sequence[str], alone: Collection[str] = ()) -> Inputs:
     if together:
         result.runs.append([path for path in dict.fromkeys(paths) if path in together])
     return result
+
+
+def _other_code(path: str, language: str) -> KvtoolError:
+    hint = "it reads Python, TypeScript and JavaScript; for others, lint the files of their prompts or a log"
+    return KvtoolError(f"kvtool lint does not read {language} code", hint=hint, place=Place(path))
 
 
 def _data(path: str, suffix: str, *, named: bool) -> TextInput | None:

@@ -31,9 +31,9 @@ class Hole:
     """Something that varies. `what` names the code that says so (a variable, a call), never a prompt.
 
     `certain`: a call that cannot give the same twice, not only a name. `clock`: a clock or a random id. `order`: its parts are the
-    same, their order is not; with `clock` it is another each time, else in each process. `minor`: information, whatever follows it. `leads`: the whole conversation follows it. `capped`: a
-    warning at most. `elsewhere`: the prompt that it is put into is not seen. `made`: the place where its value is made, if
-    it is reported elsewhere. `hidden`: not reported, as it costs nothing more.
+    same, their order is not; with `clock` it is another each time, else in each process. `minor`: information, whatever follows it.
+    `leads`: the whole conversation follows it. `capped`: a warning at most. `elsewhere`: the prompt that it is put into is not
+    seen. `made`: the place where its value is made, if it is reported elsewhere. `hidden`: not reported, as it costs nothing more.
     `given`: callers of the function that puts it in give it. `unseen`: it varies less than what is before it, but its text is
     elsewhere: a conversation, a file, instructions; this names it.
     """
@@ -80,7 +80,7 @@ class Repeat:
 
 Node = str | Hole | Choice | Repeat
 CONVERSATION = "the conversation"
-MARKED = "the block marked with `cache_control`"
+MARKED_BLOCK = "the block marked with `cache_control`"
 
 
 def leaves(nodes: Iterable[Node]) -> Iterator[str | Hole]:

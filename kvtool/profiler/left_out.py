@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.config.command_line import flag
 from kvtool.profiler.run.run_result import RunResult, UnservedRequests
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.provider_cache import ProviderCache
 
 _MOST = 5
 """Items that a sentence names; the rest is counted."""

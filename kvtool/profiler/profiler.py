@@ -405,6 +405,7 @@ class Profiler:
                 capacity=capacity,
                 lookahead=lookahead,
                 compares=hosted,
+                richer=self._advised.get((ALL_TIERS, *asked[1:])),
             )
             self._advised[asked] = advisor.advise()
         return self._advised[asked]

@@ -8,7 +8,7 @@ from functools import cache
 from kvtool.config.asked_run import RunOptions
 from kvtool.lint.file_findings import Finder
 from kvtool.lint.findings.template_findings import find_losses
-from kvtool.lint.lint_inputs import TextInput
+from kvtool.lint.lint_inputs import InputKind, TextInput
 from kvtool.lint.skeleton import Node
 from kvtool.lint.template_files import traced_template
 from kvtool.results.finding import Finding
@@ -23,9 +23,10 @@ def static_findings(
     return find_losses(path, text, prompts, count, **limits)
 
 
-def made_findings(text: str) -> list[Finding]:
-    """What a whole run says of a Python file `made.py` with this text."""
-    return Finder(RunOptions(inputs=["made.py"]), _tokenizers())(TextInput("made.py", text, "python"))
+def made_findings(text: str, name: str = "made.py") -> list[Finding]:
+    """What a whole run says of a file of code with this text: of Python, or of TypeScript by its name."""
+    kind: InputKind = "python" if name.endswith(".py") else "typescript"
+    return Finder(RunOptions(inputs=[name]), _tokenizers())(TextInput(name, text, kind))
 
 
 @cache

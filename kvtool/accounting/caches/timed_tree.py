@@ -77,16 +77,23 @@ class Use:
         self.settings = settings
 
 
+_MOST_WALKED = 4
+"""Sequences whose edges are kept."""
+
+
 class TimedTree:
     """All token sequences of one namespace, each edge with the time of its last use."""
 
     def __init__(self) -> None:
         self.root = TimedNode(np.empty(0, dtype=np.int32), 0, 0.0)
+        self._walked: list[tuple[Ids, list[TimedNode]]] = []
+        """The latest sequences with their edges, the last one first: most requests go on with one of them."""
 
     def path(self, ids: Ids) -> list[TimedNode]:
         """Return the edges that a sequence runs through; the one in which it leaves the tree is split there."""
-        found: list[TimedNode] = []
-        node, at = self.root, 0
+        found = self._walked_before(ids)
+        node = found[-1] if found else self.root
+        at = node.stop
         while at < len(ids):
             child = node.children.get(int(ids[at]))
             if child is None:
@@ -97,7 +104,25 @@ class TimedTree:
             found.append(child)
             at += shared
             node = child
+        others = [each for each in self._walked if each[1] and each[1] != found[: len(each[1])]]
+        self._walked = [(ids, list(found)), *others[: _MOST_WALKED - 1]]
         return found
+
+    def _walked_before(self, ids: Ids) -> list[TimedNode]:
+        """Return the first edges of a sequence, as far as it begins like one of the latest ones."""
+        best: list[TimedNode] = []
+        for other, nodes in self._walked:
+            shared = common_prefix(other, ids)
+            kept, at = 0, 0
+            for node in nodes:
+                if node.start != at or node.stop > shared:  # another sequence split it, or it goes on otherwise
+                    break
+                kept, at = kept + 1, node.stop
+            if kept > len(best):
+                best = nodes[:kept]
+            if shared == len(other):
+                break
+        return best
 
     def insert(
         self, ids: Ids, stops: Mapping[int, float | None], use: Use, kept: tuple[float | None] | None = None
@@ -105,8 +130,9 @@ class TimedTree:
         """Add a sequence as used now, and store its prefixes of these lengths, each for its own time; `kept`: or all of them."""
         wanted = sorted({0, *(stop for stop in stops if stop > 0), len(ids)})
         node = self.root
+        known = {each.start: each for each in self._walked_before(ids)}
         for start, stop in pairwise(wanted):
-            node = self._extend(node, ids[start:stop], start, use, kept)
+            node = self._extend(node, ids[start:stop], start, use, kept, known)
             if stop in stops:
                 node.store(use, stops[stop])
 
@@ -118,16 +144,29 @@ class TimedTree:
             stack.extend(node.children.values())
             yield node
 
-    def _extend(self, node: TimedNode, ids: Ids, start: int, use: Use, kept: tuple[float | None] | None) -> TimedNode:
-        """Go on from a node along these tokens, to a node that ends with them; `kept`: the edges themselves are, for so long."""
+    def _extend(
+        self,
+        node: TimedNode,
+        ids: Ids,
+        start: int,
+        use: Use,
+        kept: tuple[float | None] | None,
+        known: Mapping[int, TimedNode],
+    ) -> TimedNode:
+        """Go on from a node along these tokens, to a node that ends with them; `kept`: the edges themselves are, for so long.
+
+        `known` are edges of the sequence, by where they start.
+        """
         at = 0
         while at < len(ids):
-            child = node.children.get(int(ids[at]))
+            child = known.get(start + at)
+            is_known = child is not None and child.start == start + at and child.stop <= start + len(ids)
+            child = child if is_known else node.children.get(int(ids[at]))
             new = child is None
             if child is None:
                 child = TimedNode(ids[at:].copy(), start + at, use.now)
                 node.children[int(ids[at])] = child
-            shared = common_prefix(child.ids, ids[at:])
+            shared = len(child.ids) if is_known or new else common_prefix(child.ids, ids[at:])
             if shared < len(child.ids):
                 child = _split(node, child, shared)
             if kept is not None:

@@ -30,19 +30,20 @@ if TYPE_CHECKING:
 class LintCommand(Command):
     """Find what costs prefix-cache hits, without traffic.
 
-    Workloads, logs and prompts (two or more .txt/.md files) run through the engine. A single template, a Python file or a file in
+    Workloads, logs and prompts (two or more .txt/.md files) run through the engine. A single template, a file of code or a file in
     which a framework keeps prompts is only read: names, uses and calls show what changes. Nothing in it is executed or imported.
 
     Only --probe executes code. It runs a prompt builder with one circumstance changed at a time (clock, hash seed, locale, folder,
     user…) and names each that reaches the prompt.
 
     Without INPUT, kvtool lint reads what kvtool.toml names (`workloads`, and `inputs` of [lint]), else the working folder. In a
-    folder it reads workloads, templates, Python, prompts in YAML and JSON, and texts that are prompts by name or content. It skips
-    what git ignores.
+    folder it reads workloads, templates, Python, TypeScript, JavaScript, prompts in YAML and JSON, and texts that are prompts by
+    name or content. It skips what git ignores.
     """
 
     inputs: Annotated[
-        tuple[str, ...], Argument("workload.yaml, logs, templates, prompts, .py files, folders or -", "INPUT")
+        tuple[str, ...],
+        Argument("workload.yaml, logs, templates, prompts, code (.py, .ts, .js), folders or -", "INPUT"),
     ] = ()
     templates: Annotated[bool, Option("Read only those text files that are Jinja templates.", panel=Panel.ADVANCED)] = (
         False
@@ -93,7 +94,7 @@ class LintCommand(Command):
         )
         result = lint(options, selecting, self.showing, self.probing, cached=not self.no_cache)
         result.problems[:0] = walked.problems
-        result.outside = walked.outside
+        result.outside, result.unread = walked.outside, walked.unread
         if result.problems and not result.inputs:
             raise join_errors(result.problems)
         if result.problems and (self.fix or self.diff):
@@ -145,7 +146,7 @@ class LintCommand(Command):
 
     def _walked(self, inputs: Sequence[str], file: ConfigFile | None) -> tuple[list[str], Project]:
         """Return the inputs with the files of folders in their place, and all that the folders brought together."""
-        from kvtool.lint.folders.folder_files import Project, project_files, walk_rules
+        from kvtool.lint.folders.folder_files import Project, not_read, project_files, walk_rules
 
         found: dict[str, None] = {}
         walked = Project()
@@ -157,6 +158,7 @@ class LintCommand(Command):
             found |= dict.fromkeys(project.paths)
             walked.paths += project.paths
             walked.outside += project.outside
+            walked.unread += project.unread
             walked.problems += project.problems
             if self.reading.verbose:
                 from kvtool.text.terminal.console import sanitize
@@ -165,7 +167,9 @@ class LintCommand(Command):
                     print(f"left out: {sanitize(name)} ({reason})", file=sys.stderr)
             if not project.paths and not project.problems:
                 where = "the working folder" if path == "." else f"`{path}`"
-                hint = "it reads workloads, templates, Python and texts named prompt; name logs one by one"
+                hint = "it reads workloads, templates, Python, TypeScript and texts named prompt; name logs one by one"
+                if project.unread:
+                    hint = f"it does not read {not_read(project.unread)}; lint the files of their prompts or a log"
                 if project.outside:
                     hint = f"it does not follow links out of the repository, such as `{project.outside[0]}`"
                 walked.problems.append(KvtoolError(f"kvtool lint found nothing to read in {where}", hint=hint))
@@ -235,9 +239,9 @@ class LintCommand(Command):
         if files:
             write_edits(fixes.files, self.undo)
             probe, probed = result.probe, [finding for finding in result.findings if finding.group == PROBE]
-            outside = result.outside
+            outside, unread = result.outside, result.unread
             result = lint(options, selecting, self.showing)  # without the probe: nothing is executed twice for it
-            result.probe, result.outside = probe, outside
+            result.probe, result.outside, result.unread = probe, outside, unread
             result.findings += probed if probe is not None else []
         result.problems += fixes.refused
         undo = self.undo if files else None

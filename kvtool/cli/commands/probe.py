@@ -69,10 +69,17 @@ class ProbeCommand(Command):
         return verdict_of(checks).exit_code
 
     def _probe(self, agent: str) -> AgentProbe:
+        from kvtool.profiler.agents.own_script import LONG_CALLS, USUAL_CALLS, StubScript, load_script
         from kvtool.profiler.agents.prefix_stability import AgentProbeOptions, probe_agent
         from kvtool.text.tokens.tokenizer import load_tokenizer
 
         asked = self.probed
+        if asked.script is not None and asked.long:
+            raise KvtoolError(
+                f"{flag('script')} and {flag('long')} exclude each other", hint="use a script with as many calls"
+            )
+        replies = () if asked.script is None else load_script(asked.script)
+        script = StubScript(replies, LONG_CALLS if asked.long else USUAL_CALLS, asked.fill)
         with self.showing.progress("runs") as progress:
             options = AgentProbeOptions(
                 agent,
@@ -84,6 +91,8 @@ class ProbeCommand(Command):
                 other=asked.other,
                 latency=asked.latency,
                 keep=asked.keep,
+                script=script,
+                price_model=asked.price_model,
                 on_run=lambda name: progress.stage(f"run {name}", None),
             )
             return probe_agent(options, lambda: load_tokenizer(self.rendering.tokenizer, offline=self.showing.offline))

@@ -48,6 +48,24 @@ class ProbedAgent:
         ),
     ] = None
     keep: Annotated[str | None, Option("Folder to keep the requests in; they contain prompts.", "FOLDER")] = None
+    price_model: Annotated[
+        str | None,
+        Option("Model that sets the price of losses; without it, the model that the agent asks for.", "MODEL"),
+    ] = None
+    script: Annotated[
+        str | None,
+        Option("Own answers of the stub: a JSON list of calls and texts.", "FILE", panel=Panel.ADVANCED),
+    ] = None
+    long: Annotated[bool, Option("Answer with 20 calls of tools in each turn.", panel=Panel.ADVANCED)] = False
+    fill: Annotated[
+        int,
+        Option(
+            "Prompt tokens that the stub reports at least, so that the agent compacts its history.",
+            "TOKENS",
+            check=bounds.not_negative,
+            panel=Panel.ADVANCED,
+        ),
+    ] = 0
     latency: Annotated[
         float, Option("Time until the stub answers.", "SECONDS", check=bounds.seconds, panel=Panel.ADVANCED)
     ] = 0.0

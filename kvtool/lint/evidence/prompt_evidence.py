@@ -54,7 +54,7 @@ _ASKS_A_PERSON = re.compile(
 )
 _TEMPLATE = re.compile(r"(?:^|_)(?:templates?|tmpl|tpl)(?:_(?:text|str|string|zh|en|v?\d{1,3}))?$")
 _NO_MODEL = re.compile(
-    r"(?:^|_)(?:html|sql|css|js|page|mail|email|svg|xml|yaml|toml|latex|tex|readme|docker\w*|report|log|path|url|file\w*)(?:_|$)"
+    r"(?:^|_)(?:html|sql|css|js|page|mail|email|svg|xml|yaml|toml|md|latex|tex|readme|docker\w*|report|log|path|url|file\w*)(?:_|$)"
 )
 """What a template is filled for that no model reads."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -249,6 +249,8 @@ _STATEMENT = re.compile(
     r"|WITH\s+\w{1,100}\s+AS\s{0,8}\()"
 )
 """How a statement for a database begins, whoever gets it: `client.query(…)` asks no model then."""
+_FRONT_MATTER = re.compile(r"\s{0,8}---[ \t]*\n(?:[A-Za-z][\w-]{0,40}:[^\n]{0,4000}\n){1,20}---[ \t]*\n")
+"""How a text begins that becomes a file: one that is sent needs no front matter."""
 _DEFINES = re.compile(r"^(?:import \w|from [\w.]+ import |(?:async )?def \w+\(|class \w*[(:]|@\w)", re.MULTILINE)
 _LEAST_DEFINES = 4
 """Lines that import or define something, from which on a text without fences is the source of a module."""
@@ -326,7 +328,7 @@ def reads_as(text: str) -> int:
 
 def belief(evidence: Evidence, text: str) -> Belief:
     """Decide whether a text is a prompt, by the evidence in the code and by its wording."""
-    if _STATEMENT.match(text):
+    if _STATEMENT.match(text) or (evidence < Evidence.ASKED and _FRONT_MATTER.match(text)):
         return Belief.NO
     reads = reads_as(text)
     if evidence >= Evidence.SENT:

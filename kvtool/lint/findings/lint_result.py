@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.folders.folder_files import OUTSIDE
+from kvtool.lint.folders.folder_files import OTHER_LANGUAGE, OUTSIDE
 from kvtool.results.choices import Severity
 from kvtool.results.documents.lint import Counts, Fixed, InputProblem, LintDocument, LintFinding, LintInput
 from kvtool.results.finding import Finding
@@ -32,6 +32,8 @@ class LintResult:
     """YAML and JSON files that hold nothing that lint reads."""
     outside: list[str] = field(default_factory=list)
     """Links in folders that lead out of their repositories, and so were not read."""
+    unread: list[str] = field(default_factory=list)
+    """Files of code that speak of models, in languages that are not read."""
 
     def count(self, severity: Severity) -> int:
         return sum(finding.severity == severity for finding in self.findings)
@@ -45,7 +47,11 @@ class LintResult:
             schema="kvtool.lint/1",
             partial=self.partial,
             problems=[_problem(error) for error in self.problems],
-            inputs=[*self.inputs, *(LintInput(path=path, kind="text", note=OUTSIDE) for path in self.outside)],
+            inputs=[
+                *self.inputs,
+                *(LintInput(path=path, kind="text", note=OUTSIDE) for path in self.outside),
+                *(LintInput(path=path, kind="text", note=OTHER_LANGUAGE) for path in self.unread),
+            ],
             findings=[self._told(finding) for finding in self.findings],
             counts=Counts(error=self.count("error"), warning=self.count("warning"), info=self.count("info")),
             ignored=self.ignored,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +24,7 @@ from kvtool.lint.lint_inputs import (
     CODE_SUFFIXES,
     MARKUP_SUFFIX,
     MOST_DATA_BYTES,
+    OTHER_CODE,
     TEMPLATE_BYTES,
     TEMPLATE_SUFFIXES,
     TYPESCRIPT_SUFFIXES,
@@ -30,14 +32,17 @@ from kvtool.lint.lint_inputs import (
 )
 from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rules
 from kvtool.text.files.root_folder import RootFolder, git_root
+from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 
 OUTSIDE = "not read: this link leads out of the repository"
+OTHER_LANGUAGE = "not read: kvtool lint reads Python, TypeScript and JavaScript"
 _WORKLOAD = re.compile(rb"^groups[ \t]*:", re.MULTILINE)
 _VERSION = re.compile(rb"^version[ \t]*:", re.MULTILINE)
 _START = 8192
 _READ = {"data": MOST_DATA_BYTES, "typescript": CODE_BYTES}
 """Bytes that are looked at of files of a kind, where it is more than their beginning."""
+_OTHER_CODE = tuple(OTHER_CODE)
 _LONGEST_LINE = 2_000
 """Characters of a line on average, above which nobody wrote a file by hand: it was made from others."""
 _OTHER_TEMPLATES = re.compile(
@@ -79,6 +84,8 @@ class Project:
     paths: list[str] = field(default_factory=list)
     left_out: list[tuple[str, str]] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+    """Files of code that speak of models, in languages that lint does not read."""
     problems: list[KvtoolError] = field(default_factory=list)
 
 
@@ -91,6 +98,9 @@ def project_files(folder: str, rules: WalkRules = WalkRules()) -> Project:
     root = RootFolder(git_root(real) or real)
     for path, name in _walk(start, git_rules(start), (defaults, *rules.exclude), project):
         shown = os.path.normpath(os.path.join(folder, os.path.relpath(path, start)))  # noqa: PTH118
+        if name.lower().endswith(_OTHER_CODE):
+            project.unread += [shown] if not os.path.islink(path) and _speaks_of_models(path) else []  # noqa: PTH114
+            continue
         kind = _kind(path, name, shown, rules)
         if kind is None:
             continue
@@ -104,6 +114,12 @@ def project_files(folder: str, rules: WalkRules = WalkRules()) -> Project:
         elif reason:
             project.left_out.append((shown, reason))
     return project
+
+
+def not_read(paths: Sequence[str]) -> str:
+    """Say how many files of code there are in each language: `3 Go files and 1 Rust file`."""
+    counts = Counter(OTHER_CODE[os.path.splitext(path.lower())[1]] for path in paths)  # noqa: PTH122 - a name, not a path
+    return " and ".join(plural(count, f"{language} file") for language, count in counts.most_common())
 
 
 def _walk(
@@ -152,7 +168,7 @@ def _is_file(entry: os.DirEntry[str]) -> bool:
 
 
 def _may_be_read(name: str) -> bool:
-    return name.lower().endswith((*FORMAT_SUFFIXES, *TEMPLATE_SUFFIXES, *PLAIN_SUFFIXES, *CODE_SUFFIXES))
+    return name.lower().endswith((*FORMAT_SUFFIXES, *TEMPLATE_SUFFIXES, *PLAIN_SUFFIXES, *CODE_SUFFIXES, *_OTHER_CODE))
 
 
 def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
@@ -174,6 +190,15 @@ def _kind(path: str, name: str, shown: str, rules: WalkRules) -> str | None:
     if is_named_prompt(shown):
         return "text"
     return "unnamed" if suffix in UNNAMED_SUFFIXES else None
+
+
+def _speaks_of_models(path: str) -> bool:
+    """Return whether a file in another language speaks of models, as far as its beginning says."""
+    try:
+        with Path(path).open("rb") as file:
+            return _asks_models(file.read(8 * _START).decode("utf-8", "replace"))
+    except OSError:
+        return False
 
 
 def _asks_models(code: str) -> bool:

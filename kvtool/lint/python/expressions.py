@@ -30,9 +30,9 @@ from kvtool.lint.python.text_values import (
 )
 from kvtool.lint.python.varying_texts import held
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import MARKED, Hole, TemplatePlace
+from kvtool.lint.skeleton import MARKED_BLOCK, Hole, TemplatePlace
 
-_ROLES = frozenset(
+ROLES = frozenset(
     ["system", "developer", "human", "user", "ai", "assistant", "tool", "function", "model", "placeholder"]
 )
 MOST_ELEMENTS = 200
@@ -82,9 +82,10 @@ class Expressions(Calls):
         return value
 
     def _of_constant(self, node: ast.Constant) -> Value:
-        if isinstance(node.value, str):
-            return (Literal(node.value, *self.source.span(node), self.source),) if node.value else ()
-        return ()
+        if not isinstance(node.value, str) or not node.value:
+            return ()
+        shown = self.in_function and not self.source.fills_strings
+        return (Literal(node.value, *self.source.span(node), self.source, shown),)
 
     def _of_joinedstr(self, node: ast.JoinedStr) -> Value:
         return cut(self._joined_string(node))
@@ -165,8 +166,7 @@ class Expressions(Calls):
             >= _LEAST
         ):
             values = [self.text_beside_value(term, value) for term, value in zip(terms, values, strict=True)]
-        behind = values[-1]
-        return self.added([self.goes_on(term, value, behind) for term, value in zip(terms, values, strict=True)])
+        return self.added([self.goes_on(term, value, *values) for term, value in zip(terms, values, strict=True)])
 
     @staticmethod
     def _repeated_text(node: ast.BinOp, left: Value) -> Value:
@@ -210,7 +210,7 @@ class Expressions(Calls):
         return (Items(tuple(values)),)
 
     def _of_tuple(self, node: ast.Tuple) -> Value:
-        if len(node.elts) == 2 and isinstance(first := node.elts[0], ast.Constant) and first.value in _ROLES:
+        if len(node.elts) == 2 and isinstance(first := node.elts[0], ast.Constant) and first.value in ROLES:
             return (Message(str(first.value), self.value_of(node.elts[1])),)
         return (Items(tuple(self._element(element) for element in node.elts[:MOST_ELEMENTS])),)
 
@@ -244,7 +244,7 @@ class Expressions(Calls):
         """The parts of a block; of one with `cache_control` all of its text is to be read from the cache."""
         if not any(key == "cache_control" for key, _ in pairs):
             return tuple(pairs)
-        mark = Hole(self.source.spot_of(node), OTHER, "`cache_control`", doubt="open", hidden=True, unseen=MARKED)
+        mark = Hole(self.source.spot_of(node), OTHER, "`cache_control`", doubt="open", hidden=True, unseen=MARKED_BLOCK)
         return tuple((key, (*one, mark) if one and key in MESSAGE_KEYS else one) for key, one in pairs)
 
     def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:

@@ -172,6 +172,9 @@ class KnownCalls(Objects):
             return (Items((), hole),)
         if hole := from_git(name, node, spot):
             return (hole,)
+        if name == "shuffled" and node.args:
+            items = [one for piece in self.value_of(node.args[0]) for one in _elements(piece)]
+            return (Items(tuple(items), shuffled(self._words(node.args[0]), spot, as_written(node.func))),)
         if name in ("locals", "vars") and not node.args:
             return (Mapped(tuple((key, value) for key, value in self.values.items() if "." not in key)),)
         if name == "re.sub" and len(node.args) >= 3:
@@ -185,9 +188,6 @@ class KnownCalls(Objects):
             return self._dumps(node, name, spot)
         if name == "sorted" and node.args:
             return in_order(self.value_of(node.args[0]))
-        if name == "shuffled" and node.args:
-            items = [one for piece in self.value_of(node.args[0]) for one in _elements(piece)]
-            return (Items(tuple(items), shuffled(self._words(node.args[0]), spot, as_written(node.func))),)
         if name in _SAME_CALLS and node.args:
             value = self.value_of(node.args[0] if name != "typing.cast" else node.args[-1])
             if name == "format" and len(node.args) > 1:

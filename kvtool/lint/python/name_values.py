@@ -296,8 +296,11 @@ class Names(ABC):
     def tools(self, value: Value, node: ast.expr) -> None:
         """Tools are before all else: their order decides over the whole prompt."""
         for piece in value:
-            if isinstance(piece, Items) and piece.order is not None:
-                hole = order_hole(piece.order, "tools", self.source.spot_of(node))
+            order = (
+                piece.order if isinstance(piece, Items) else piece if isinstance(piece, Hole) and piece.order else None
+            )
+            if order is not None:
+                hole = order_hole(order, "tools", self.source.spot_of(node))
                 hole = replace(hole, leads=True, minor=hole.minor and not hole.capped)
                 self.program.emit_holes([hole])
 

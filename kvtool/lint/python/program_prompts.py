@@ -19,7 +19,7 @@ from kvtool.lint.python.name_values import Names
 from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
 from kvtool.lint.python.varying_texts import judged, key_of
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import CONVERSATION, MARKED, Hole, Node, before_values, leaves
+from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, before_values, leaves
 
 _LEAST = 40
 """Characters of constant text, below which nothing is a prompt."""
@@ -46,7 +46,7 @@ class ModulePrompts:
         ):
             return
         text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
-        goes_on = any(isinstance(leaf, Hole) and leaf.unseen in (CONVERSATION, MARKED) for leaf in leaves(nodes))
+        goes_on = any(isinstance(leaf, Hole) and leaf.unseen in (CONVERSATION, MARKED_BLOCK) for leaf in leaves(nodes))
         if len(text) < _LEAST and not goes_on:
             return
         spend(min(len(text), _READ))

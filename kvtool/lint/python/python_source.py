@@ -136,6 +136,8 @@ def with_line_feeds(text: str) -> str:
 class PythonSource:
     """A Python file: its tree, and where things are in it. KvtoolError, with the place, where it does not parse."""
 
+    fills_strings = True
+    """Whether its language can fill the `{name}` of any string later."""
     formatted = "an f-string"
     """What its language calls a string with values in it."""
 

@@ -16,25 +16,45 @@ from kvtool.diagnose.codes.structure.kv141 import WINDOW
 from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT
 from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends
 from kvtool.lint.evidence.volatile_calls import order_kind
+from kvtool.lint.python.history_cuts import (
+    first_argument,
+    is_all_but_latest,
+    is_distance,
+    is_front,
+    is_limit,
+    kept_of,
+    makes_message,
+    number_of_message,
+    slides,
+)
 from kvtool.lint.python.python_source import PythonSource
 from kvtool.lint.python.syntax import dotted
 from kvtool.lint.python.value_origins import TURNS, holds_turns
 from kvtool.lint.skeleton import Hole
 
-_MAY = re.compile(
-    r"\[\s*-\s*\w|\.pop(?:left)?\(|maxlen|\.shift\(\)|\.splice\(|slice\(\s*-|\btrim_?[mM]essages|enumerate\(|\.length\s*-|\bdel\s"
-    r"|gather\(|Promise\.all"
+_CUTS = (".pop(0)", ".pop(1)", "popleft(", "maxlen=", ".shift()", ".splice(", "trim_messages", "trimMessages", " del ")
+_DISTANCES = ("[-", "[:-", "slice(-", "[len(", ".length -", ") - ")
+_OF_TURNS = re.compile(
+    r"(?:istory|ontext|onversation|hat|ranscript|ialogue|emory|hread|urns|essages)\s?"
+    r"(?:\[\s?:?\s?-|\[len\(|\.slice\(\s?-|\.length -|\) - )"
 )
-"""What a file has somewhere that does any of this."""
-_OF_TURNS = re.compile(r"[Mm]essages|[Hh]istory|contents|conversation")
+"""A distance from the end of what is named as a conversation."""
+
+
+def _may_rewrite(text: str) -> bool:
+    """Return whether a file has the words of any of this: most have none, and are read no further."""
+    if "essages" not in text and "istory" not in text:
+        return False
+    if any(mark in text for mark in _DISTANCES) and _OF_TURNS.search(text):
+        return True
+    beside = ("gather(" in text or "Promise.all" in text) and "ools." in text
+    return beside or any(mark in text for mark in _CUTS)
+
+
 _TOOLS = frozenset(("tools", "functions"))
 _ADDS = frozenset(("append", "extend", "insert", "appendleft"))
 _DROPS = frozenset(("popleft", "shift"))
 _TRIMS = frozenset(("trim_messages", "trimMessages"))
-_LEAST_KEPT = 3
-"""Messages, below which the latest ones alone are meant: no conversation goes on with them."""
-_STRIDE = 2
-"""Messages that are cut at once, up to which nearly each turn cuts."""
 _LONGEST = 60
 _MOST = 4_000
 """Expressions that are followed."""
@@ -80,8 +100,7 @@ class RewrittenHistory:
 
     def holes(self) -> list[Hole]:
         """Return what was found, by place; nothing where the file has none of the words that it takes."""
-        text = self._source.text
-        if not _OF_TURNS.search(text) or not _MAY.search(text):
+        if not _may_rewrite(self._source.text):
             return []
         self._read(self._source.tree, self._source.tree.body)
         messages = self._follow(TURNS, self._judge)
@@ -152,7 +171,7 @@ class RewrittenHistory:
             code.returned.append((statement.value, guard))
         elif isinstance(statement, ast.Delete):
             for target in statement.targets:
-                if isinstance(target, ast.Subscript) and _is_front(target.slice) and _slides(guard, None):
+                if isinstance(target, ast.Subscript) and is_front(target.slice) and is_limit(guard):
                     code.drops.append((dotted(target.value), statement))
 
     def _make(self, code: _Code, name: str, value: _Guarded) -> None:
@@ -174,21 +193,21 @@ class RewrittenHistory:
         if method in _ADDS and node.args and base:
             self._make(code, base, (node.args[-1], guard))
         first = node.args[0] if node.args else None
-        front = method in _DROPS or (method in ("pop", "splice") and first is not None and _is_front(first))
-        if front and base and _slides(guard, None) and not (method == "splice" and len(node.args) != 2):
+        front = method in _DROPS or (method in ("pop", "splice") and first is not None and is_front(first))
+        if front and base and is_limit(guard) and not (method == "splice" and len(node.args) != 2):
             code.drops.append((base, node))
 
     def _loop(self, code: _Code, loop: ast.For | ast.AsyncFor) -> None:
         """A loop that makes other messages of those far from the end, by their number."""
-        number = _number_of(loop.target, loop.iter)
+        number = number_of_message(loop.target, loop.iter)
         over = loop.iter.args[0] if isinstance(loop.iter, ast.Call) and loop.iter.args else loop.iter
-        if isinstance(over, ast.Subscript) and _is_all_but_latest(over) and _makes_message(loop.body):
+        if isinstance(over, ast.Subscript) and is_all_but_latest(over) and makes_message(loop.body):
             code.of_old.add(id(over))
             self._make(code, dotted(over.value), (over, None))
         if not number:
             return
         for one in ast.walk(loop):
-            if isinstance(one, ast.If) and self._is_old(code, one.test, number) and _makes_message(one.body):
+            if isinstance(one, ast.If) and self._is_old(code, one.test, number) and makes_message(one.body):
                 code.of_old.add(id(one.test))
                 for name in _filled(loop):
                     self._make(code, name, (one.test, None))
@@ -203,7 +222,7 @@ class RewrittenHistory:
                 continue
             for side in (one.left, *one.comparators):
                 values = [side, *(value for value, _ in code.made.get(dotted(side), ()))]
-                if any(_is_distance(value) for value in values):
+                if any(is_distance(value) for value in values):
                     return True
         return False
 
@@ -230,8 +249,8 @@ class RewrittenHistory:
         if id(part) in code.of_old:
             self._add(part, CUT_SHORT)
         elif isinstance(part, ast.Subscript) and holds_turns(dotted(part.value)):
-            kept = _kept(part.slice)
-            if kept is not None and _slides(guard, kept):
+            kept = kept_of(part.slice)
+            if kept is not None and slides(guard, kept):
                 self._add(part, WINDOW)
         elif isinstance(part, ast.Call):
             last = dotted(part.func).rpartition(".")[2]
@@ -240,7 +259,7 @@ class RewrittenHistory:
             elif last == "deque" and any(word.arg == "maxlen" for word in part.keywords):
                 self._add(part, WINDOW)
         elif isinstance(part, ast.ListComp | ast.GeneratorExp):
-            number = _number_of(part.generators[0].target, part.generators[0].iter)
+            number = number_of_message(part.generators[0].target, part.generators[0].iter)
             choice = part.elt if isinstance(part.elt, ast.IfExp) else None
             if number and choice is not None and self._is_old(code, choice.test, number):
                 self._add(choice.test, CUT_SHORT)
@@ -356,95 +375,6 @@ def _assigned(code: _Code) -> set[str]:
     }
 
 
-def _number(node: ast.expr | None) -> int | None:
-    """Return a written whole number."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inside = _number(node.operand)
-        return None if inside is None else -inside
-    return node.value if isinstance(node, ast.Constant) and type(node.value) is int else None
-
-
-def _kept(cut: ast.expr) -> ast.expr | None:
-    """Return how many of the last elements a slice keeps; None where it keeps others, or only the latest."""
-    if not isinstance(cut, ast.Slice) or cut.upper is not None or cut.lower is None or cut.step is not None:
-        return None
-    if isinstance(cut.lower, ast.UnaryOp) and isinstance(cut.lower.op, ast.USub):
-        number = _number(cut.lower.operand)
-        return cut.lower.operand if number is None or number >= _LEAST_KEPT else None
-    return cut.lower.right if isinstance(cut.lower, ast.BinOp) and _is_distance(cut.lower) else None
-
-
-def _is_front(index: ast.expr) -> bool:
-    """Return whether an index, or a slice, means the first elements of a list, or those after its system message."""
-    if isinstance(index, ast.Slice):
-        return index.upper is not None and _is_front(index.lower or ast.Constant(0)) and (_number(index.upper) or 1) > 0
-    return _number(index) in (0, 1)
-
-
-def _slides(guard: ast.expr | None, kept: ast.expr | None) -> bool:
-    """Return whether a cut under a condition cuts a little in nearly each turn.
-
-    Many at once, as in `if len(messages) > 40: messages = messages[-20:]`, is the right way to do it.
-    """
-    lengths = [one for one in ast.walk(guard) if isinstance(one, ast.Compare)] if guard is not None else []
-    for compare in lengths:
-        sides = [compare.left, *compare.comparators]
-        if not any(_is_length(side) for side in sides):
-            continue
-        limit = next((side for side in sides if not _is_length(side)), None)
-        if kept is None or limit is None:
-            return True  # one at a time
-        most, left = _number(limit), _number(kept)
-        if most is not None and left is not None:
-            return most - left <= _STRIDE
-        return ast.dump(limit) == ast.dump(kept)
-    return guard is None or kept is None
-
-
-def _is_all_but_latest(node: ast.Subscript) -> bool:
-    """Return whether it is a conversation without its latest messages: `messages[:-4]`."""
-    upper = node.slice.upper if isinstance(node.slice, ast.Slice) else None
-    cut = upper is not None and ((_number(upper) or 0) < 0 or _is_distance(upper))
-    return cut and holds_turns(dotted(node.value))
-
-
-def _is_length(node: ast.expr) -> bool:
-    """Return whether it is the number of messages."""
-    return isinstance(node, ast.Call) and dotted(node.func) in ("len", "@.len") and holds_turns(_argument(node))
-
-
-def _argument(node: ast.Call) -> str:
-    return dotted(node.args[0]) if node.args else ""
-
-
-def _is_distance(node: ast.expr) -> bool:
-    """Return whether it is a place at a distance from the end: `len(messages) - 6`."""
-    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and _is_length(node.left)
-
-
-def _number_of(target: ast.expr, over: ast.expr) -> str:
-    """The name of the number of a message in a loop over them: `i` of `for i, m in enumerate(messages)`."""
-    call = over if isinstance(over, ast.Call) else None
-    if call is None or dotted(call.func) not in ("enumerate", "@.enumerate", "range") or not call.args:
-        return ""
-    if dotted(call.func) == "range":
-        return dotted(target) if any(_is_length(one) for one in call.args) else ""
-    first = target.elts[0] if isinstance(target, ast.Tuple) and target.elts else None
-    return dotted(first) if first is not None and holds_turns(_argument(call)) else ""
-
-
-def _makes_message(body: list[ast.stmt]) -> bool:
-    """Return whether statements make another message of one, or another content."""
-    for statement in body:
-        for one in ast.walk(statement):
-            if isinstance(one, ast.Assign) and any(dotted(target).endswith(".content") for target in one.targets):
-                return True
-            keys = one.keys if isinstance(one, ast.Dict) else ()
-            if any(isinstance(key, ast.Constant) and key.value == "content" for key in keys):
-                return True
-    return False
-
-
 def _filled(loop: ast.For | ast.AsyncFor) -> set[str]:
     """The lists that a loop adds to, and what it goes over: what of them is sent was changed."""
     names = {
@@ -452,4 +382,4 @@ def _filled(loop: ast.For | ast.AsyncFor) -> set[str]:
         for call in _own_calls(loop)
         if isinstance(call.func, ast.Attribute) and call.func.attr in _ADDS
     }
-    return names | ({_argument(loop.iter)} if isinstance(loop.iter, ast.Call) else set())
+    return names | ({first_argument(loop.iter)} if isinstance(loop.iter, ast.Call) else set())

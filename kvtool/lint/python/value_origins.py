@@ -16,7 +16,7 @@ from kvtool.lint.evidence.value_precision import keeps
 from kvtool.lint.python.changed_values import is_given, with_hole
 from kvtool.lint.python.name_values import Names
 from kvtool.lint.python.syntax import dotted, is_number, names_in
-from kvtool.lint.python.text_values import Items, Literal, Many, Message, Param, Value, pieces_of, varies, ways
+from kvtool.lint.python.text_values import Items, Literal, Many, Message, Param, Piece, Value, pieces_of, varies, ways
 from kvtool.lint.skeleton import CONVERSATION, Hole, TemplatePlace
 
 _ASKED_OF_OBJECTS = frozenset(
@@ -104,7 +104,7 @@ class ValueOrigins(Names):
         return (*value, Items(((self.conversation(node, name),),)))
 
     def conversation(self, node: ast.expr, name: str) -> Hole:
-        """Return the hole of earlier messages: text after them is new in each request anyway, and text before them is before all."""
+        """Return the hole of earlier messages: text after them is new in each request anyway, text before them is before all."""
         return Hole(self.source.spot_of(node), OTHER, f"`{name}`", doubt="use", hidden=True, unseen=CONVERSATION)
 
     def sent_turns(self, node: ast.Call) -> Value:
@@ -129,7 +129,7 @@ class ValueOrigins(Names):
         """The name of what callers give, or of what is another in each call, that an expression is made of."""
         root = _root(node)
         if isinstance(root, ast.Name):
-            given = root.id in self.given or any(isinstance(one, Param) for one in ways(self.values.get(root.id, ())))
+            given = root.id in self.given or any(map(self._is_given_now, ways(self.values.get(root.id, ()))))
             given = given or (root.id == "self" and self._changes(dotted(node).removeprefix("self.")))
             read = f".{node.attr}" if isinstance(node, ast.Attribute) else ""
             return (dotted(node) or f"{root.id}{read}") if given else ""  # `messages[-1].role` is a role
@@ -141,6 +141,12 @@ class ValueOrigins(Names):
             name = self._given_name(root.func.value, deep - 1)
             return f"{name}.{key}" if name else ""
         return next((name for part in _parts(root) if (name := self._given_name(part, deep - 1))), "")
+
+    def _is_given_now(self, piece: Piece) -> bool:
+        """Return whether callers give it to the function that is read, not once to the object that it belongs to."""
+        if not isinstance(piece, Param):
+            return False
+        return not piece.name.startswith("self.") or self._changes(piece.name.removeprefix("self."))
 
     def _local_name(self, node: ast.expr, deep: int) -> str:
         """The name of a variable, or of a function that is called, of which nothing is known."""

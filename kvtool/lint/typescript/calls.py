@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tree_sitter import Node
 
 from kvtool.lint.python.syntax import dotted
-from kvtool.lint.typescript.syntax import (
+from kvtool.lint.typescript.translated_nodes import (
     at,
     call,
     constant,

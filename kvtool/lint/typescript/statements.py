@@ -7,8 +7,17 @@ from collections.abc import Callable, Iterable
 
 from tree_sitter import Node
 
-from kvtool.lint.typescript.expressions import Expressions
-from kvtool.lint.typescript.syntax import (
+from kvtool.lint.typescript.declarations import (
+    SELF,
+    bases_of,
+    functions_taking_objects,
+    kept_parameters,
+    module_name,
+    parts_of_parameter,
+    required_module,
+)
+from kvtool.lint.typescript.javascript_expressions import JavaScriptExpressions
+from kvtool.lint.typescript.translated_nodes import (
     FUNCTIONS,
     at,
     bare,
@@ -25,10 +34,9 @@ from kvtool.lint.typescript.syntax import (
 
 _TYPES = {"number": "int", "string": "str", "boolean": "bool"}
 _ENDS = (ast.Break,)
-_SELF = "self"
 
 
-class Statements(Expressions):
+class Statements(JavaScriptExpressions):
     """Makes Python statements of tree-sitter's nodes."""
 
     def __init__(self) -> None:
@@ -67,7 +75,7 @@ class Statements(Expressions):
 
     def program(self, root: Node) -> list[ast.stmt]:
         """Return the statements of a file."""
-        self.taking_objects = _taking_objects(root)
+        self.taking_objects = functions_taking_objects(root)
         return self._all(named(root))
 
     def _all(self, nodes: Iterable[Node]) -> list[ast.stmt]:
@@ -116,7 +124,7 @@ class Statements(Expressions):
             return [self._defined(value, text(target))]
         if target.type == "identifier" and value.type == "class":
             return self._class(value, text(target))
-        if (module := _required(value)) is not None:
+        if (module := required_module(value)) is not None:
             return self._imported(target, module, node)
         return self._assigned(target, self.expression(value), node)
 
@@ -200,7 +208,7 @@ class Statements(Expressions):
         return arguments, body
 
     def _add_parameter(self, arguments: ast.arguments, body: list[ast.stmt], node: Node, number: int) -> None:
-        pattern, default, declared = _parameter(node)
+        pattern, default, declared = parts_of_parameter(node)
         if pattern.type == "object_pattern":
             for key, local, value in self._pattern(pattern):
                 arguments.kwonlyargs.append(at(ast.arg(key), local))
@@ -235,7 +243,7 @@ class Statements(Expressions):
         inside: list[ast.stmt] = []
         for one in named(body) if body is not None else ():
             inside += self._member_of_class(one)
-        bases = [self.expression(base) for base in _bases(node)]
+        bases = [self.expression(base) for base in bases_of(node)]
         made = ast.ClassDef(
             label or text(field(node, "name")) or "Default", bases, [], inside or [at(ast.Pass(), node)], []
         )
@@ -246,9 +254,9 @@ class Statements(Expressions):
         kinds = {child.type for child in node.children}
         if node.type == "method_definition" and field(node, "body") is not None:
             is_static = "static" in kinds
-            function = self._defined(node, "__init__" if label == "constructor" else label, "" if is_static else _SELF)
+            function = self._defined(node, "__init__" if label == "constructor" else label, "" if is_static else SELF)
             if label == "constructor":
-                function.body = [*_kept_parameters(node), *function.body]
+                function.body = [*kept_parameters(node), *function.body]
             if is_static or "get" in kinds:
                 function.decorator_list = [name("staticmethod" if is_static else "property", node)]
             return [function]
@@ -256,7 +264,7 @@ class Statements(Expressions):
         if node.type not in ("public_field_definition", "field_definition") or value is None or not label:
             return []
         if value.type in FUNCTIONS:
-            return [self._defined(value, label, _SELF)]
+            return [self._defined(value, label, SELF)]
         return [at(ast.Assign([at(ast.Name(label, ast.Store()), node)], self.expression(value)), node)]
 
     def _enum(self, node: Node) -> list[ast.stmt]:
@@ -275,7 +283,7 @@ class Statements(Expressions):
         clause = next((one for one in named(node) if one.type == "import_clause"), None)
         if source is None or clause is None:
             return []
-        module = _module(string_text(source))
+        module = module_name(string_text(source))
         result: list[ast.stmt] = []
         for one in named(clause):
             if one.type == "named_imports":
@@ -293,9 +301,9 @@ class Statements(Expressions):
     def _imported(self, target: Node, module: str, node: Node) -> list[ast.stmt]:
         """`const { a, b: c } = require("module")`."""
         if target.type == "identifier":
-            return [at(ast.Import([ast.alias(_module(module), text(target))]), node)]
+            return [at(ast.Import([ast.alias(module_name(module), text(target))]), node)]
         aliases = [ast.alias(key, text(local)) for key, local, _ in self._pattern(target)]
-        return [at(ast.ImportFrom(_module(module), aliases, 0), node)] if aliases else []
+        return [at(ast.ImportFrom(module_name(module), aliases, 0), node)] if aliases else []
 
     def _export(self, node: Node) -> list[ast.stmt]:
         declared = node.child_by_field_name("declaration")
@@ -398,77 +406,3 @@ class Statements(Expressions):
                 test = at(ast.Compare(subject, [ast.Eq()], [self.expression(field(case, "value"))]), case)
                 rest = [at(ast.If(test, inside, rest), case)]
         return rest
-
-
-def _parameter(node: Node) -> tuple[Node, Node | None, str]:
-    """Return the pattern of a parameter, its default, and the name of its type."""
-    if node.type in ("required_parameter", "optional_parameter"):
-        pattern = field(node, "pattern")
-        kind = node.child_by_field_name("type")
-        declared = first_named(kind) if kind is not None else None
-        plain = declared is not None and declared.type in ("predefined_type", "type_identifier")
-        return pattern if pattern is not None else node, field(node, "value"), text(declared) if plain else ""
-    if node.type == "assignment_pattern":
-        left = field(node, "left")
-        return left if left is not None else node, field(node, "right"), ""
-    return node, None, ""
-
-
-def _bases(node: Node) -> list[Node]:
-    """Return the classes that a class extends."""
-    heritage = next((one for one in node.children if one.type == "class_heritage"), None)
-    if heritage is None:
-        return []
-    clause = first_named(heritage)
-    if clause is not None and clause.type == "extends_clause":
-        clause = field(clause, "value")
-    return [clause] if clause is not None and clause.type in ("identifier", "member_expression") else []
-
-
-def _kept_parameters(node: Node) -> list[ast.stmt]:
-    """`constructor(private store: Store)`: the parameter is an attribute at once."""
-    given = node.child_by_field_name("parameters")
-    result: list[ast.stmt] = []
-    for one in named(given) if given is not None else ():
-        if not any(child.type in ("accessibility_modifier", "readonly") for child in one.children):
-            continue
-        label = text(field(one, "pattern"))
-        target = at(ast.Attribute(name(_SELF, one), label, ast.Store()), one)
-        result.append(at(ast.Assign([target], name(label, one)), one))
-    return result
-
-
-def _required(value: Node) -> str | None:
-    """Return the module of `require("module")`; None for anything else."""
-    if value.type != "call_expression" or text(field(value, "function")) != "require":
-        return None
-    given = value.child_by_field_name("arguments")
-    one = first_named(given) if given is not None else None
-    return string_text(one) if one is not None and one.type == "string" else None
-
-
-def _module(source: str) -> str:
-    """A module's name, without what a dotted name cannot hold: `@ai-sdk/openai` is `ai-sdk/openai`."""
-    return source.removeprefix("node:").lstrip("@./").replace(".", "_") or "_"
-
-
-def _taking_objects(root: Node) -> set[str]:
-    """Return the names of functions that take an object as one parameter; those that take its parts are called by keyword."""
-    found: set[str] = set()
-    parts: set[str] = set()
-    waiting = [root]
-    while waiting:
-        node = waiting.pop()
-        waiting += node.named_children
-        label = ""
-        function = node
-        if node.type in ("function_declaration", "method_definition", "generator_function_declaration"):
-            label = text(field(node, "name"))
-        elif node.type == "variable_declarator" and (value := field(node, "value")) is not None:
-            label, function = (text(field(node, "name")), value) if value.type in FUNCTIONS else ("", node)
-        if not label:
-            continue
-        given = function.child_by_field_name("parameters")
-        patterns = [_parameter(one)[0].type for one in named(given)] if given is not None else []
-        (parts if "object_pattern" in patterns else found).add(label)
-    return found - parts

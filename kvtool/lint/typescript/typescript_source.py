@@ -26,6 +26,7 @@ def _parser(*, tags: bool) -> Parser:
 class TypeScriptSource(PythonSource):
     """The tree of a file; what does not parse in it is left out, as the parser goes on after it."""
 
+    fills_strings = False
     formatted = "a template literal"
 
     def _parsed(self) -> ast.Module:

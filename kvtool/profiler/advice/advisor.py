@@ -130,6 +130,7 @@ class Advisor:
         capacity: int | None = None,
         lookahead: Lookahead | None = None,
         compares: bool = False,
+        richer: Advice | None = None,
     ) -> None:
         """`without` are keys of fixes, `silent` groups of which nothing is advised.
 
@@ -137,7 +138,7 @@ class Advisor:
         runs of a large workload.
 
         `compares`: all fixes of a cause are tried, as a change that lets prompts share text need not win where a provider's marks
-        decide what is stored.
+        decide what is stored. `richer` is advice with more tiers: what these tiers allow of it wins no less here.
         """
         self._result = tried.result
         self._groups = {group.name: group for group in tried.result.ledger.totals() if group.name not in silent}
@@ -149,10 +150,11 @@ class Advisor:
         self._pile = Pile(self._groups, self._proven)
         self._lookahead = lookahead
         self._compares = compares
+        self._richer = richer
 
     def advise(self) -> Advice:
         """Advise by trials. Raise TrialInterruptedError where Ctrl-C came in between."""
-        piled = self._piled()
+        piled = self._with_richer(self._piled())
         if self._compares:
             piled = self._with_better(self._all_of_one_kind(piled))
         kept = {name: self._worth_keeping(name, chain) for name, chain in piled.items()}
@@ -183,6 +185,23 @@ class Advisor:
                 tried.setdefault(name, []).append(chain)
         return {name: self._best_of(name, chain, tried[name]) for name, chain in chains.items()}
 
+    def _with_richer(self, piled: dict[str, Chain]) -> dict[str, Chain]:
+        """Return the chains, or what is allowed of those of the richer advice, where that wins more: a fix that is not allowed may
+        have led to it.
+        """
+        known = {} if self._richer is None else self._richer.kept
+        allowed = {
+            name: chain
+            for name, steps in known.items()
+            if name in self._groups and (chain := tuple(step.fix for step in steps if self._is_allowed(step.fix)))
+        }
+        worths = self._trials.weigh(allowed)
+        return piled | {
+            name: chain
+            for name, chain in allowed.items()
+            if worths[name] > (self._rate_of(name, piled[name]) if name in piled else 0.0) + _MORE
+        }
+
     def _best_of(self, name: str, chain: Chain, tried: Sequence[Chain]) -> Chain:
         """Return the chain, or one of those before it that won more: another fix in place of its last one may have won less."""
         best = max(tried, key=lambda each: self._rate_of(name, each))
@@ -200,7 +219,10 @@ class Advisor:
     def _proven(self, cause: SlotCause) -> list[Fix]:
         """Return the fixes of a cause that are allowed."""
         fixes = self._tried.fixes_of(cause)
-        return [fix for fix in fixes if fix.tier in self._tiers and fix.key not in self._without]
+        return list(filter(self._is_allowed, fixes))
+
+    def _is_allowed(self, fix: Fix) -> bool:
+        return fix.tier in self._tiers and fix.key not in self._without
 
     def _worth_keeping(self, name: str, chain: Chain) -> Chain:
         """Return the fewest fixes from the front that come close to the best that any number of them gave."""

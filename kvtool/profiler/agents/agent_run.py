@@ -22,6 +22,8 @@ from kvtool.profiler.agents.circumstances import BASE, Circumstance
 from kvtool.profiler.agents.private_network import PrivateNetwork
 from kvtool.profiler.agents.stub_script import FILE
 
+PROCESSES = Path("/proc")
+"""Where Linux says which programs run, with the environment of each."""
 SILENCE = 20.0
 """Seconds after which an agent without any request is taken for one that talks to somebody else."""
 _MARK = "KVTOOL_PROBE_RUN"
@@ -178,7 +180,7 @@ class AgentFolder:
                 code = process.wait()
                 _end_marked(self._mark)
                 for path in _shared_clocks() - shared:
-                    if not Path("/proc", path.name.rpartition("_")[2]).exists():  # named by its process
+                    if not (PROCESSES / path.name.rpartition("_")[2]).exists():  # named by its process
                         path.unlink(missing_ok=True)
             seconds = time.monotonic() - started
             return Ended(None if stopped else code, seconds, _end_of(output))
@@ -263,7 +265,7 @@ def _end_group(number: int) -> None:
 def _end_marked(mark: str) -> None:
     """End what left the group of a run: on Linux it still has the mark of the probe in its environment."""
     wanted = f"{_MARK}={mark}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
+    for folder in PROCESSES.glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError):
             if wanted in (folder / "environ").read_bytes().split(b"\0"):
                 os.kill(int(folder.name), signal.SIGKILL)

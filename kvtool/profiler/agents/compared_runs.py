@@ -128,9 +128,11 @@ def _row(run: AgentRequests, chance: Chance, before: Steps, now: Steps) -> Varie
         return row
     at, kind = found
     kind = run.how.kind if kind is OTHER else kind
+    kept = first.prompt.token_at(at)
     return row.model_copy(
         update={
-            "kept_tokens": first.prompt.token_at(at),
+            "kept_tokens": kept,
+            "lost_tokens": row.lost_tokens + row.tokens - kept,
             "place": place_of_character(first.turn, first.prompt.text, at),
             "code": kind.code,
             "what": kind.name,
@@ -152,6 +154,7 @@ def _session_row(how: Circumstance, run: AgentRequests, steps: int, breaks: Sequ
         broken=len(breaks),
         breaks=sorted(breaks, key=lambda each: -each.lost_tokens)[:_MOST_BREAKS],
         judged=how.judged,
+        lost_tokens=sum(each.lost_tokens for each in breaks),
     )
 
 

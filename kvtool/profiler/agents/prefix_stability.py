@@ -6,7 +6,7 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from kvtool.config.command_line import flag
 from kvtool.config.options.agent_options import ProbedAgent
 from kvtool.errors import KvtoolError
 from kvtool.profiler.agents.agent_commands import AgentCommand, command_of, is_tested, recipes, version_of
-from kvtool.profiler.agents.agent_run import SILENCE, AgentFolder, Ended, faketime_library, url_variables
+from kvtool.profiler.agents.agent_run import PROCESSES, SILENCE, AgentFolder, Ended, faketime_library, url_variables
 from kvtool.profiler.agents.circumstances import AGAIN, BASE, Circumstance, chosen
 from kvtool.profiler.agents.compared_runs import (
     AgentRequests,
@@ -24,6 +24,8 @@ from kvtool.profiler.agents.compared_runs import (
     read_runs,
     steps_of,
 )
+from kvtool.profiler.agents.own_script import StubScript
+from kvtool.profiler.agents.priced_losses import check_model, priced
 from kvtool.profiler.agents.private_network import LOOPBACK, open_network
 from kvtool.profiler.agents.stub_server import StubServer, StubTraffic
 from kvtool.profiler.pair_command import PairCommand
@@ -39,6 +41,7 @@ _PROMPTS = (
 )
 """What the user says, turn by turn; later turns say the last one again, with its number."""
 _OPEN_NETWORK = "The agent's proxies lead to a closed port; a program that ignores them can reach other hosts."
+_NO_PROCESSES = "This system has no /proc, so a program that left the agent's process group may still run."
 _MOST_OF_TURN = 100
 """Requests of a command after which it is stopped: the script of the stub needs three."""
 
@@ -48,7 +51,8 @@ class AgentProbeOptions:
     """Options of a probe.
 
     `agent` is a recipe's name, or the command of the first turn; `resume` is that of later turns, `other` another version's. Their
-    paths count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in.
+    paths count from `folder`. `timeout` and `latency` are in seconds; `keep` is the folder that the requests are kept in. Losses
+    have the price of `price_model`, else of the model that the agent asks for.
     """
 
     agent: str
@@ -62,10 +66,13 @@ class AgentProbeOptions:
     keep: str | None = None
     folder: Path = Path()
     on_run: Callable[[str], None] | None = None
+    script: StubScript = field(default_factory=StubScript)
+    price_model: str | None = None
 
 
 def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> AgentProbe:
     """Run an agent and compare its requests. KvtoolError where it cannot be run, or sends nothing that can be read."""
+    check_model(options.price_model)
     agent = command_of(options.agent, options.resume, options.other, options.folder)
     asked = chosen(options.vary, fast=options.fast)
     if options.vary is None and agent.other is None:
@@ -78,6 +85,7 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
         if network is not None:
             stack.callback(network.close)
         stub = stack.enter_context(StubServer(None if network is None else network.port))
+        stub.script = options.script
         folder = stack.enter_context(AgentFolder(f"http://{LOOPBACK}:{stub.port}", agent, network))
         folder.prepare(BASE)
         known = agent.name in recipes()  # whatever another program does with --version is not asked for
@@ -97,8 +105,11 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
     if traffic.unreadable:
         left_out["body that is no JSON"] = traffic.unreadable
     left_out |= {f"request to {sanitize(path)[:80]}": count for path, count in sorted(traffic.unknown.items())}
-    return judged(runs, left_out, None if keep is None else PairCommand()).model_copy(
+    found = judged(runs, left_out, None if keep is None else PairCommand())
+    model = options.price_model or runs[0].first.turn.call.model
+    return found.model_copy(
         update={
+            **priced(found.circumstances, model),
             "agent": sanitize(agent.name),
             "version": version,
             "skipped": skipped,
@@ -266,6 +277,8 @@ def _notes(runs: Sequence[AgentRequests], refused: int, agent: str, version: str
         notes.append(f"{plural(failed, 'command')} ended with an error.")
     if refused:
         notes.append(f"{plural(refused, 'request')} came after the limits of a probe.")
+    if not PROCESSES.is_dir():
+        notes.append(_NO_PROCESSES)
     recipe = recipes().get(agent)
     if recipe is not None and version is not None and not is_tested(version, recipe.tested):
         notes.append(f"The recipe was tried with versions {' to '.join(recipe.tested)}, not with {version}.")

@@ -48,18 +48,22 @@ def read_request(protocol: Protocol, body: Mapping[str, Any]) -> Asked:
     return Asked(tools, roles)
 
 
-def answer(asked: Asked, folder: str, final: str | None = None) -> Reply:
+def answer(asked: Asked, folder: str, final: str | None = None, *, calls: int = 2, own: Sequence[Reply] = ()) -> Reply:
     """Return the next line of the script: it depends only on what came after the last text of the user.
 
-    `final` is the shell command that ends a session, for an agent that does not end with a text.
+    `final` is the shell command that ends a session, for an agent that does not end with a text. `own` are answers that come first,
+    those of tools only to a request that has the tool; `calls` is how many calls of tools come without them.
     """
     results = 0
     for role in reversed(asked.roles):
         if role == "user":
             break
         results += role == "tool"
-    if results < len(_STEPS):
-        wanted = (_STEPS[results], *(each for each in _STEPS if each != _STEPS[results]))
+    if results < len(own) and (own[results].tool is None or own[results].tool in asked.tools):
+        return own[results]
+    if results < calls and not own:
+        first = _STEPS[results % len(_STEPS)]
+        wanted = (first, *(each for each in _STEPS if each != first))
         name = next(
             (name for kind in wanted for name in asked.tools if _is_called(name, word_set(__file__, kind))), None
         )

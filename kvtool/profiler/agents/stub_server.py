@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
+from kvtool.profiler.agents.own_script import StubScript
 from kvtool.profiler.agents.private_network import LOOPBACK
 from kvtool.profiler.agents.stub_answers import StubTokens, write_answer, write_events
 from kvtool.profiler.agents.stub_script import Protocol, answer, read_request
@@ -67,7 +68,7 @@ class StubServer:
     """Serves from a thread while it is used as a context, on the given port that listens, else on a port of loopback.
 
     `run` names the run that now sends, and `turn` is its turn; `folder` is where its files are, `final` the shell command that ends
-    its session, and `latency` the seconds until an answer. `on_request` gets each request that is kept.
+    its session, `latency` the seconds until an answer, and `script` what is answered. `on_request` gets each request that is kept.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class StubServer:
         self.run, self.turn, self.folder = "", 0, "."
         self.final: str | None = None
         self.latency = 0.0
+        self.script = StubScript()
         self._lock = threading.Lock()
         self._seen: list[str] = []
         handler = type("Handler", (_Handler,), {"stub": self})
@@ -133,7 +135,7 @@ class StubServer:
             shared = max((common_characters(text, each) for each in self._seen), default=0)
             self._seen.append(text)
             cached = shared // _CHARACTERS
-            counted = StubTokens(max(len(text) // _CHARACTERS, 1), cached if cached >= _LEAST else 0)
+            counted = StubTokens(max(len(text) // _CHARACTERS, 1, self.script.fill), cached if cached >= _LEAST else 0)
             return len(traffic.requests), counted
 
 
@@ -192,7 +194,9 @@ class _Handler(BaseHTTPRequestHandler):
         if stub.latency:
             time.sleep(stub.latency)
         model = body.get("model")
-        reply = answer(read_request(protocol, body), stub.folder, stub.final)
+        reply = answer(
+            read_request(protocol, body), stub.folder, stub.final, calls=stub.script.calls, own=stub.script.replies
+        )
         made = write_answer(protocol, model if isinstance(model, str) else "stub", reply, counted, number)
         if body.get("stream") is True or path.endswith(":streamGenerateContent"):
             self._stream(protocol, made)

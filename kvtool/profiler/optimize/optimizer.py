@@ -314,6 +314,10 @@ def optimize(
         tried.update(advice.tried)
         return advice.kept if choose is None else choose(of.source, result, advice)
 
+    if not given and set(tiers) < ALL_TIERS:
+        runs.first.advised(
+            ALL_TIERS
+        )  # asked for anyway, for what needs consent; it shows moves that win once these are made
     first = runs.with_files({realpath(file.path): file.after for file in given}) if given else runs.first
     originals = {realpath(file.path): (file.path, file.before) for file in given}
     found = Optimizer(runs, advise, originals).run(first, advise(first, frozenset()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtool.lint.findings.lint_result import LintResult
+from kvtool.lint.folders.folder_files import not_read
 from kvtool.lint.probe.probing import GROUP as PROBE
 from kvtool.report.terminal.findings import place_shown, put_finding_text
 from kvtool.report.terminal.lines import shown_path
@@ -76,6 +77,8 @@ def _summary(result: LintResult) -> str:
         text += f"; {plural(result.passed_over, 'file')} without prompts skipped"
     if result.outside:
         text += f"; {plural(len(result.outside), 'link')} to files outside the repository not read"
+    if result.unread:
+        text += f"; {not_read(result.unread)} not read"
     if result.ignored:
         text += f"; {result.ignored:,} ignored"
     fixable = [finding for finding in result.findings if result.can_fix(finding)]

@@ -40,6 +40,10 @@ class VariedRun(Model):
     breaks: list[BrokenStep]
     judged: bool
     """Whether its broken steps decide the verdict."""
+    lost_tokens: Count = 0
+    """What the first request loses, and the steps that break only in this run."""
+    cost: str | None = None
+    """What these cost more than if they were read from the cache; null where no price is known."""
 
     @property
     def kept(self) -> float:
@@ -71,6 +75,9 @@ class AgentProbe(Document):
     prefix: str
     """A hash of the prompt of the first request."""
     notes: list[str]
+    price_model: str | None = None
+    """The model by whose prices losses cost what they do; null where no price is known."""
+    currency: str = "USD"
     verdict: Literal["stable", "broken"]
 
     def broken_by_run(self) -> dict[str, int]:

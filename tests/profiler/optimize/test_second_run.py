@@ -129,3 +129,16 @@ def test_what_was_impossible_is_tried_again_in_edited_files(in_folder: Command) 
     assert first["after"] > first["before"]
     assert second["hit_rate"]["before"] == second["hit_rate"]["after"] == first["after"]
     assert not any(step["edited"] for step in second["steps"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_fewer_tiers_reach_what_is_in_them(in_folder: Command, seed: int) -> None:
+    write_workload(random.Random(seed), "\n")
+    found = {}
+    for flag in ("--allow=P2", "--unsafe-fixes"):
+        _, out, _ = in_folder("optimize", "w.yaml", "--json", flag)
+        found[flag] = json.loads(out)
+    made = {step["tier"] for step in found["--unsafe-fixes"]["steps"] if step["edited"]}
+    if "P3" not in made:
+        rates = [each["hit_rate"]["after"] for each in found.values()]
+        assert rates[0] >= rates[1] - 0.005

@@ -19,7 +19,7 @@ class InitCommand(InitOptions, Command):
 
     kvtool finds templates, prompts and logs in FOLDER by their names. Without a workload file it writes one, with made-up values
     for the variables of the templates. It names the line that loses most. The gate is today's hit rate, rounded down to whole
-    percent; check --tighten raises it later. Prompts in Python, YAML and TOML are copied into the workload file. No code is run.
+    percent; check --tighten raises it later. Prompts in code, YAML and TOML are copied into the workload file. No code is run.
     """
 
     def run(self) -> int:

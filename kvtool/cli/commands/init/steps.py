@@ -110,10 +110,15 @@ def _code(found: FoundPrompts) -> str:
     more = len(found.calls) - _MOST_CALLS
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
     first = shlex.quote(found.code[0])
+    probe = "`kvtool lint --probe MODULE:FUNCTION` runs a function. " if any(map(_is_python, found.code)) else ""
     return (
-        f"prompts in code: {which}. `kvtool lint {first}` reads this code. `kvtool lint --probe MODULE:FUNCTION`"
-        " runs a function. A log of your service shows which prompts are really sent."
+        f"prompts in code: {which}. `kvtool lint {first}` reads this code. {probe}"
+        "A log of your service shows which prompts are really sent."
     )
+
+
+def _is_python(name: str) -> bool:
+    return name.endswith(".py")
 
 
 def calls_in(folder: Path, names: Iterable[str]) -> dict[str, TemplateCalls]:

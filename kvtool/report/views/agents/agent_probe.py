@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
+from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.answer import steps_told
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
 from kvtool.results.documents.agent_probe import AgentProbe, VariedRun
@@ -51,7 +53,7 @@ def probe_section(document: AgentProbe) -> Section:
 
 def agent_tables(document: AgentProbe) -> list[Table]:
     """Return the circumstances, and the steps that break."""
-    tables = [_circumstances(document.circumstances)] if document.circumstances else []
+    tables = [_circumstances(document)] if document.circumstances else []
     breaks = [("base", each) for each in document.steps.breaks]
     breaks += [(row.name, each) for row in document.circumstances if row.name != "resume" for each in row.breaks]
     return [*tables, _breaks(breaks)] if breaks else tables
@@ -61,6 +63,8 @@ def probe_notes(document: AgentProbe) -> list[str]:
     """Return what was not tried, what went wrong, and what was left out."""
     left_out = ", ".join(f"{kind} {count:,}" for kind, count in document.left_out.items())
     skipped = [f"Not tried: {each.name}: {each.reason}." for each in document.skipped]
+    if document.price_model is not None:
+        skipped.append(f"Cost of the loss: by the prices of {document.price_model}, each time that it happens.")
     return [*skipped, *document.notes, *([f"Left out: {left_out}."] if left_out else [])]
 
 
@@ -76,11 +80,14 @@ def _chance(again: VariedRun) -> str:
     return f"two equal runs differ in {again.place} and share {percent(again.kept)}; the other rows leave that out"
 
 
-def _circumstances(rows: Sequence[VariedRun]) -> Table:
+def _circumstances(document: AgentProbe) -> Table:
+    rows = document.circumstances
+    has_price = document.price_model is not None
     columns = (
         TableColumn("circumstance", "word"),
         TableColumn("kept", "number"),
         TableColumn("tokens kept", "number", keep=0),
+        *((TableColumn("cost of the loss", "number", short="cost"),) if has_price else ()),
         *_PLACE,
         TableColumn("steps that break", "number", short="breaks"),
     )
@@ -88,6 +95,7 @@ def _circumstances(rows: Sequence[VariedRun]) -> Table:
         (
             row.name,
             *_kept(row),
+            *((_cost(row, document.currency),) if has_price else ()),
             row.place or "-",
             row.what or "-",
             row.code or "-",
@@ -96,6 +104,10 @@ def _circumstances(rows: Sequence[VariedRun]) -> Table:
         for row in rows
     ]
     return Table("What a circumstance keeps of the first request", columns, cells)
+
+
+def _cost(row: VariedRun, currency: str) -> str:
+    return "-" if row.cost is None or not row.lost_tokens else shown_money(Decimal(row.cost), currency)
 
 
 def _kept(row: VariedRun) -> tuple[Cell, Cell]:

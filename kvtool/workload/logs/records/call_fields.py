@@ -153,6 +153,11 @@ def call_of(
     )
 
 
+def usage_of_record(record: Record) -> Usage | None:
+    """Return the reported tokens of a record that holds a call, and nothing else of it."""
+    return _usage(record, *answer_object(record)) if _fields_of_call(record) else None
+
+
 def _has_reasoning(response: Mapping[str, Any]) -> bool:
     """Return whether an answer has reasoning beside its text, as a field of its message or as a block."""
     choices, blocks = response.get("choices"), response.get("content")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
@@ -41,29 +41,48 @@ class Retries:
 
     def __init__(self) -> None:
         self._unanswered: OrderedDict[tuple[str | None, int], None] = OrderedDict()
-        self._latest: dict[str, int] = {}
+        self._pending: Counter[str | None] = Counter()
+        """Unanswered prompts by session."""
+        self._latest: dict[str, int | None] = {}
+        """By session; None for an answered request, of which no later one is a copy."""
 
     def has(self, turn: Turn) -> bool:
         """Return whether this request is a copy of an earlier one; from now on it is an earlier one."""
         session = turn.session
         if turn.messages is None or (session is None and turn.call.retried is None):
             return False
+        if _is_answered(turn) and not self._pending[session]:  # the digest of a long history takes time
+            self._note_latest(session, None)
+            return False
         sent = _digest([turn.messages, turn.tools, turn.call.model])
         key = session, sent
         again = session is not None and self._latest.get(session) == sent and _goes_on(turn)
         retried = turn.call.retried
         copy = key in self._unanswered and (again if retried is None else retried)
-        if session is not None:
-            if len(self._latest) >= _MOST_KEPT and session not in self._latest:
-                del self._latest[next(iter(self._latest))]
-            self._latest[session] = sent
+        self._note_latest(session, sent)
         if _is_answered(turn):
-            self._unanswered.pop(key, None)
-        else:
+            if key in self._unanswered:
+                del self._unanswered[key]
+                self._forget(session)
+        elif key not in self._unanswered:
             self._unanswered[key] = None
+            self._pending[session] += 1
             if len(self._unanswered) > _MOST_KEPT:
-                self._unanswered.popitem(last=False)
+                (oldest, _), _ = self._unanswered.popitem(last=False)
+                self._forget(oldest)
         return copy
+
+    def _note_latest(self, session: str | None, sent: int | None) -> None:
+        if session is None:
+            return
+        if len(self._latest) >= _MOST_KEPT and session not in self._latest:
+            del self._latest[next(iter(self._latest))]
+        self._latest[session] = sent
+
+    def _forget(self, session: str | None) -> None:
+        self._pending[session] -= 1
+        if not self._pending[session]:
+            del self._pending[session]
 
 
 def _goes_on(turn: Turn) -> bool:

@@ -8,14 +8,14 @@ and the tools are in no line.
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.agents.projects import project_of
-from kvtool.workload.logs.records.call_fields import FAILED, PROMPTLESS, call_of, names_of
+from kvtool.workload.logs.records.call_fields import FAILED, PROMPTLESS, call_of, names_of, usage_of_record
 from kvtool.workload.logs.records.chat_records import content_of, message_at, without_anthropic_blocks
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, parts_not_counted
 from kvtool.workload.logs.records.record import Record, Where, kind, object_of, seconds, text_of
@@ -105,7 +105,7 @@ class ClaudeCodeSession:
         """By conversation, the answer that is being written and its id."""
         self._results: dict[str, Message] = {}
         """What a tool gave, by the id of its use."""
-        self._prompts: dict[str, tuple[_Node, list[Message], bool]] = {}
+        self._prompts: dict[str, tuple[_Node, list[Message], Counter[str], bool]] = {}
         """By conversation, where the last prompt ended, the prompt, and whether it is lost what was before, as the next one begins
         with it."""
         self._sessions: OrderedDict[str, _SessionEntries] = OrderedDict()
@@ -211,12 +211,12 @@ class ClaudeCodeSession:
                 answer.began = self._began.pop(str(record.fields.get("sessionId") or ""), None)
         inner = record.inner("message")
         assert inner is not None
-        told = call_of(inner)
+        usage = usage_of_record(inner)
         content = content_of(record, message.get("content"), ("message", "content"), "message (assistant)")
         for part in content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []:
             answer.add(part)
-        if told.usage is not None or answer.fields is None:
-            answer.usage, answer.fields = told.usage or answer.usage, inner
+        if usage is not None or answer.fields is None:
+            answer.usage, answer.fields = usage or answer.usage, inner
         answer.last_time = seconds(record.fields.get("timestamp"), "s")
         if (thread, name) not in self._answers:
             before = self._open.get(thread)
@@ -229,10 +229,9 @@ class ClaudeCodeSession:
 
     def _call(self, name: str, answer: _Answer) -> FoundCall | LeftOut:
         record, parent = answer.first, answer.parent
-        messages, lost = self._prompt(parent)
+        messages, uncounted, lost = self._prompt(parent)
         if not messages:
             return PROMPTLESS
-        uncounted = parts_not_counted(messages)
         assert answer.fields is not None
         reason = LOST if lost else NO_SYSTEM
         call = call_of(answer.fields, uncounted=uncounted, images=uncounted["image"], incomplete=reason)
@@ -264,11 +263,11 @@ class ClaudeCodeSession:
             turn.arrival = parent.time
         return FoundCall([turn], name or None, value=record.fields)
 
-    def _prompt(self, node: _Node) -> tuple[list[Message], bool]:
-        """Return all messages up to a node, and whether some before them are lost."""
+    def _prompt(self, node: _Node) -> tuple[list[Message], Counter[str], bool]:
+        """Return all messages up to a node, their parts that are no text, and whether some before them are lost."""
         chain: list[_Node] = []
         at: _Node | None = node
-        known, before, lost = self._prompts.get(node.thread, (None, [], False))
+        known, before, uncounted, lost = self._prompts.get(node.thread, (None, [], Counter[str](), False))
         while at is not None and at is not known:
             chain.append(at)
             at = at.parent
@@ -284,8 +283,10 @@ class ClaudeCodeSession:
                 messages += [self._results[tool] for tool in seen.tools if tool in self._results]
                 given.update(seen.tools)
             messages += [message for message in each.messages if _call_answered(message) not in given]
-        self._prompts[node.thread] = node, messages, lost
-        return list(messages), lost
+        new = parts_not_counted(messages[len(before) :]) if at is not None else parts_not_counted(messages)
+        uncounted = uncounted + new if at is not None else new
+        self._prompts[node.thread] = node, messages, uncounted, lost
+        return list(messages), uncounted, lost
 
 
 def _call_answered(message: Message) -> str | None:

@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 from tree_sitter import Node
 
+from kvtool.lint.python.expressions import ROLES
 from kvtool.lint.python.syntax import dotted
 from kvtool.lint.typescript.calls import DEDENTS, argument_nodes, day_of, known_call, known_method, made, tag_of
-from kvtool.lint.typescript.syntax import (
+from kvtool.lint.typescript.translated_nodes import (
     FUNCTIONS,
     at,
     bare,
@@ -42,7 +43,7 @@ _CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
 _OWN = {"this": "self", "super": "super"}
 
 
-class Expressions(ABC):
+class JavaScriptExpressions(ABC):
     """Makes Python expressions of tree-sitter's nodes; functions with a body become statements before them."""
 
     def __init__(self) -> None:
@@ -259,7 +260,10 @@ class Expressions(ABC):
         return at(ast.Dict(keys, values), node)
 
     def _array(self, node: Node) -> ast.expr:
-        return at(ast.List([self._argument(one) for one in named(node)], ast.Load()), node)
+        elements = [self._argument(one) for one in named(node)]
+        if len(elements) == 2 and isinstance(first := elements[0], ast.Constant) and first.value in ROLES:
+            return at(ast.Tuple(elements, ast.Load()), node)  # a message: `["system", text]`
+        return at(ast.List(elements, ast.Load()), node)
 
     def _ternary(self, node: Node) -> ast.expr:
         test = self.expression(field(node, "condition"))

@@ -1,0 +1,193 @@
+"""Code that changes what was sent before, in both languages; what cuts rarely, and other lists, are left alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.lint.found import made_findings
+
+_PYTHON = "from openai import OpenAI\nclient = OpenAI()\nLIMIT = 30\n"
+_SEND = "client.chat.completions.create(model='m', messages={messages})"
+_SEND_TS = "client.chat.completions.create({{ model: 'm', messages: {messages} }})"
+
+
+def codes(body: str) -> list[tuple[str, str]]:
+    """Return code and severity of what is found in a function of Python."""
+    text = (
+        _PYTHON
+        + "def ask(system, messages, tools, sessions):\n"
+        + "".join(f"    {line}\n" for line in body.split("\n"))
+    )
+    return [(one.code, one.severity) for one in made_findings(text)]
+
+
+def codes_of_typescript(body: str) -> list[tuple[str, str]]:
+    """Return the same of TypeScript."""
+    text = f"const client = new OpenAI();\nasync function ask(system, messages, tools, servers) {{\n{body}\n}}\n"
+    return [(one.code, one.severity) for one in made_findings(text, "made.ts")]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("return " + _SEND.format(messages="[{'role': 'system', 'content': system}] + messages[-20:]"), "KV141"),
+        ("return " + _SEND.format(messages="[{'role': 'system', 'content': system}, *messages[-LIMIT:]]"), "KV141"),
+        ("recent = messages[len(messages) - 8:]\nreturn " + _SEND.format(messages="recent"), "KV141"),
+        ("while len(messages) > 30:\n    messages.pop(0)\nreturn " + _SEND.format(messages="messages"), "KV141"),
+        ("if count(messages) >= 8000:\n    del messages[1:3]\nreturn " + _SEND.format(messages="messages"), "KV141"),
+        (
+            "if len(messages) > LIMIT:\n    messages = messages[-LIMIT:]\nreturn " + _SEND.format(messages="messages"),
+            "KV141",
+        ),
+        (
+            "for i, m in enumerate(messages):\n    if i < len(messages) - 6:\n        m['content'] = '[cleared]'\n"
+            "return " + _SEND.format(messages="messages"),
+            "KV143",
+        ),
+        (
+            "for m in messages[:-4]:\n    m['content'] = m['content'][:80]\nreturn "
+            + _SEND.format(messages="messages"),
+            "KV143",
+        ),
+    ],
+)
+def test_found(body: str, code: str) -> None:
+    """A history that loses its beginning, or whose old messages are made shorter, turn by turn."""
+    assert codes(body) == [(code, "warning")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return " + _SEND.format(messages="messages"),
+        "return " + _SEND.format(messages="messages[-1:]"),
+        "print(messages[-20:])\nreturn " + _SEND.format(messages="messages"),
+        "if len(messages) > 40:\n    messages = messages[-20:]\nreturn " + _SEND.format(messages="messages"),
+        "rows = [1, 2]\nrows.pop(0)\nreturn " + _SEND.format(messages="messages"),
+        "if messages[0]['role'] == 'system':\n    messages.pop(0)\nreturn " + _SEND.format(messages="messages"),
+        "system = messages.pop(0)\nreturn " + _SEND.format(messages="messages"),
+        "messages.pop()\nreturn " + _SEND.format(messages="messages"),
+        "text = str(messages[-20:])\nreturn " + _SEND.format(messages="[{'role': 'user', 'content': text}]"),
+        "for m in messages:\n    m['content'] = m['content'].strip()\nreturn " + _SEND.format(messages="messages"),
+    ],
+)
+def test_left_alone(body: str) -> None:
+    """The whole history, the latest message alone, a cut of many messages at once, lists that nobody sends."""
+    assert codes(body) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (
+            "return "
+            + _SEND_TS.format(messages="[{{ role: 'system', content: system }}, ...messages.slice(-20)]")
+            .replace("{{", "{")
+            .replace("}}", "}"),
+            ["KV141"],
+        ),
+        ("while (messages.length > 30) messages.shift();\nreturn " + _SEND_TS.format(messages="messages"), ["KV141"]),
+        (
+            "if (tokens(messages) > 8000) messages.splice(1, 2);\nreturn " + _SEND_TS.format(messages="messages"),
+            ["KV141"],
+        ),
+        (
+            "const kept = messages.map((m, i) => (i < messages.length - 6 ? { ...m, content: '' } : m));\nreturn "
+            + _SEND_TS.format(messages="kept"),
+            ["KV143"],
+        ),
+        (
+            "if (messages.length > 40) { messages = messages.slice(-20); }\nreturn "
+            + _SEND_TS.format(messages="messages"),
+            [],
+        ),
+        ("const last = rows.slice(-20);\nreturn " + _SEND_TS.format(messages="messages"), []),
+    ],
+)
+def test_typescript(body: str, found: list[str]) -> None:
+    """The same in the other language."""
+    assert codes_of_typescript(body) == [(code, "warning") for code in found]
+
+
+def test_through_attributes_and_functions() -> None:
+    """What is sent is followed through attributes, methods and functions of the file."""
+    code = (
+        _PYTHON + "class Chat:\n    def __init__(self):\n        self.history = []\n    def trim(self):\n"
+        "        self.history = self.history[-10:]\n    def ask(self, q):\n        self.history.append(turn(q))\n"
+        f"        return {_SEND.format(messages='recent(self.history)')}\n"
+        "def recent(history):\n    return [m for m in history[-12:]]\n"
+    )
+    assert [(one.line, one.code) for one in made_findings(code)] == [(8, "KV141"), (13, "KV141")]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "import random\nrandom.shuffle(tools)",
+        "tools = list(set(tools))",
+        "tools = []\nfor done in asyncio.as_completed([s.list_tools() for s in sessions]):\n    tools.extend(done)",
+        "tools = []\nasync def load(s):\n    tools.extend(await s.list_tools())\nasyncio.gather(*[load(s) for s in sessions])",
+    ],
+)
+def test_order_of_tools(body: str) -> None:
+    """Tools that are shuffled, in a set, or in the order in which servers answer; sorted ones are in order."""
+    send = "\nreturn client.chat.completions.create(model='m', tools=TOOLS, messages=messages)"
+    assert codes(body + send.replace("TOOLS", "tools")) == [("KV111", "warning")]
+    if "gather" not in body:
+        assert codes(body + send.replace("TOOLS", "sorted(tools, key=str)")) == []
+
+
+def test_order_of_tools_in_typescript() -> None:
+    """Tools that callbacks push when their server has answered; what else they push is no matter."""
+    load = "const NAME = [];\nawait Promise.all(servers.map(async (s) => { const t = await s.list(); NAME.push(...t); }));\n"
+    send = "return client.chat.completions.create({ model: 'm', tools, messages });"
+    assert codes_of_typescript(load.replace("NAME", "tools") + send) == [("KV111", "warning")]
+    assert codes_of_typescript(load.replace("NAME", "usedTools") + send) == []
+    assert codes_of_typescript(
+        "shuffle(tools);\nconst mixed = _.shuffle(tools);\n" + send.replace("tools", "tools: mixed")
+    ) == [("KV111", "warning")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("f'It is {datetime.now()}.'", [("KV101", "warning")]),
+        ("f'It is {datetime.now()}.\\n' + open('handbook.md').read()", [("KV101", "warning")]),
+        ("f'Notes:\\n{chr(10).join(h.text for h in store.search(question))}\\n' + RULES", [("KV201", "info")]),
+        ("f'It is {date.today()}.'", []),
+        ("f'You help {company}.'", []),
+    ],
+)
+def test_conversation_after_the_system_prompt(text: str, found: list[tuple[str, str]]) -> None:
+    """A clock before the history, however the call gets it; what changes once a day is left alone."""
+    head = "from datetime import date, datetime\nfrom .prompts import RULES\n" + _PYTHON
+    for call in (
+        "client.messages.create(model='m', max_tokens=9, system=system, messages=history)",
+        _SEND.format(messages="[{'role': 'system', 'content': system}] + history"),
+        _SEND.format(
+            messages="[{'role': 'system', 'content': system}, *history, {'role': 'user', 'content': question}]"
+        ),
+        "client.responses.create(model='m', instructions=system, input=history)",
+    ):
+        code = f"{head}def ask(store, history, question, company):\n    system = {text}\n    return {call}\n"
+        assert [(one.code, one.severity) for one in made_findings(code)] == found, call
+
+
+def test_marked_block() -> None:
+    """A block with `cache_control` and a clock in it is never read from the cache."""
+    block = "{'type': 'text', 'text': f'You help. It is {datetime.now()}.', 'cache_control': {'type': 'ephemeral'}}"
+    call = f"client.messages.create(model='m', max_tokens=9, system=[{block}], messages=[{{'role': 'user', 'content': q}}])"
+    (found,) = made_findings(f"from datetime import datetime\n{_PYTHON}def ask(q):\n    return {call}\n")
+    assert (found.code, found.severity) == ("KV101", "warning")
+    assert "the block marked with `cache_control`" in found.message
+
+
+@given(st.integers(3, 500), st.integers(1, 500))
+def test_strides(kept: int, more: int) -> None:
+    """A cut under a condition costs each turn only where it keeps nearly all that it allows."""
+    body = f"if len(messages) > {kept + more}:\n    messages = messages[-{kept}:]\nreturn " + _SEND.format(
+        messages="messages"
+    )
+    assert codes(body) == ([("KV141", "warning")] if more <= 2 else [])

@@ -1,0 +1,233 @@
+"""TypeScript and JavaScript: the same prompt has the same findings as in Python, at the place where it is written."""
+
+from __future__ import annotations
+
+import ast
+import re
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kvtool.cli.app import run
+from kvtool.lint.code_files import code_prompts, read_code
+from tests.lint.found import made_findings
+
+RULES = (
+    "You are the assistant of a harbour. Answer only with facts that the log holds. Never invent a name, a date or a number. "
+    "Keep each sentence short, and say which entry it is taken from. If nothing helps, say so in one sentence and stop. "
+    "You must refuse to speak about other ships. Use plain words that a new colleague understands without explanation. "
+) * 2
+_VALUES = {
+    "clock": ("datetime.now().isoformat()", "new Date().toISOString()", "KV101"),
+    "seconds": ("time.time()", "Date.now()", "KV101"),
+    "id": ("str(uuid.uuid4())", "crypto.randomUUID()", "KV102"),
+    "random": ("random.random()", "Math.random()", "KV102"),
+    "folder": ("os.getcwd()", "process.cwd()", "KV106"),
+}
+_PUT = {
+    "template": ('f"Note {{{value}}}.\\n{{RULES}}"', "`Note ${{{value}}}.\\n${{RULES}}`"),
+    "sum": ('"Note " + {value} + "\\n" + RULES', '"Note " + {value} + "\\n" + RULES'),
+    "join": ('"\\n".join(["Note", {value}, RULES])', '["Note", {value}, RULES].join("\\n")'),
+}
+_SENT = {
+    "direct": (
+        "def ask(question):\n    return {call}",
+        "export async function ask(question: string) {{ return {call}; }}",
+    ),
+    "by a function": (
+        "def build():\n    return {text}\ndef ask(question):\n    system = build()\n    return {call}",
+        "const build = () => {text};\nasync function ask(question) {{ const system = build(); return await {call}; }}",
+    ),
+    "by a method": (
+        """class Desk:
+    def build(self):
+        return {text}
+    def ask(self, question):
+        system = self.build()
+        return {call}""",
+        """class Desk {{
+  private build(): string {{ return {text}; }}
+  async ask(question: string) {{ const system = this.build(); return {call}; }}
+}}""",
+    ),
+}
+_CALLS = (
+    "client.chat.completions.create(messages=[{'role': 'system', 'content': SYSTEM}, {'role': 'user', 'content': question}])",
+    "client.chat.completions.create({ messages: [{ role: 'system', content: SYSTEM }, { role: 'user', content: question }] })",
+)
+_HEADS = (
+    "import os, random, time, uuid\nfrom datetime import datetime\nfrom openai import OpenAI\nclient = OpenAI()\n",
+    "import OpenAI from 'openai';\nconst client = new OpenAI();\n",
+)
+
+
+@pytest.mark.parametrize("sent", _SENT)
+@pytest.mark.parametrize("put", _PUT)
+@pytest.mark.parametrize("value", _VALUES)
+def test_both_languages_say_the_same(value: str, put: str, sent: str) -> None:
+    """A value before constant text: one code, one severity, one loss, whatever language it is written in."""
+    told = []
+    for language, name in enumerate(("made.py", "made.ts")):
+        written = str(_VALUES[value][language])
+        if language == 0 and put != "template":
+            written = f"str({written})"
+        text = _PUT[put][language].format(value=written)
+        call = _CALLS[language].replace("SYSTEM", text if sent == "direct" else "system")
+        constant = (f"RULES = {RULES!r}\n", f'const RULES = "{RULES}";\n')[language]
+        code = _HEADS[language] + constant + _SENT[sent][language].format(text=text, call=call)
+        told.append([(one.code, one.severity, one.tokens_lost) for one in made_findings(code, name)])
+    assert told[0] == told[1]
+    assert [one[0] for one in told[0]] == [_VALUES[value][2]]
+
+
+@pytest.mark.parametrize(
+    ("written", "is_day"),
+    [
+        ("new Date().toISOString()", False),
+        ("new Date().toLocaleString()", False),
+        ("moment().format('LLLL')", False),
+        ("dayjs().format('YYYY-MM-DD HH:mm')", False),
+        ("format(new Date(), 'HH:mm')", False),
+        ("new Date().toISOString().split('T')[0]", True),
+        ("new Date().toISOString().slice(0, 10)", True),
+        ("new Date().toDateString()", True),
+        ("new Date().toLocaleDateString('en-US', { weekday: 'long' })", True),
+        ("new Date().toLocaleDateString('en-US', { hour: 'numeric' })", False),
+        ("dayjs().format('dddd, MMMM D')", True),
+        ("DateTime.now().toISODate()", True),
+        ("format(new Date(), \"d 'of' MMMM\")", True),
+    ],
+)
+def test_precision_of_clocks(written: str, is_day: bool) -> None:
+    """A value that changes once a day is told apart from one that changes in each request."""
+    code = f"const prompt = `It is ${{{written}}}.\\n{RULES}`;\nawait generateText({{ model, system: prompt }});\n"
+    (found,) = made_findings(code, "made.ts")
+    assert ("changes daily" in found.message) is is_day
+    assert found.severity == ("warning" if is_day else "error")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "console.log(`It is ${new Date()}. RULES`);",
+        "throw new Error(`It is ${new Date()}. RULES`);",
+        "const system = `RULES It is ${new Date(message.createdAt).toISOString()}. RULES`;",
+        "export const Page = () => <p>{`It is ${new Date()}. RULES`}</p>;",
+        "const tools = [...new Set(names)].map((name) => registry[name]); generateText({ model, tools, prompt: question });",
+        "export type Prompt = `It is ${string}. RULES`;",
+        "function make() { return `Use the mark '{{HOLE}}' in the text. RULES`; }",
+    ],
+)
+def test_nothing_to_report(code: str) -> None:
+    """What is for people, what is the same each time, and sets, which JavaScript keeps in order."""
+    assert made_findings(code.replace("RULES", RULES), "made.tsx") == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "client.messages.create({ model, max_tokens: 9, system: TEXT, messages })",
+        "client.responses.create({ model, instructions: TEXT, input: messages })",
+        "streamText({ model, system: TEXT, messages })",
+        "generateText({ model, messages: [{ role: 'system', content: TEXT }, ...messages] })",
+        "llm.invoke([new SystemMessage(TEXT), ...history, new HumanMessage(question)])",
+        "chatModel.invoke([['system', TEXT], ...history])",
+        "client.messages.create({ model, system: [{ type: 'text', text: TEXT }], messages: [...history, turn] })",
+    ],
+)
+def test_conversation_after_a_clock(call: str) -> None:
+    """However short the system prompt is: the conversation after its clock is not reused."""
+    text = "`You help. It is ${new Date().toISOString()}.`"
+    (found,) = made_findings(
+        f"async function ask(messages, history, question) {{ return {call.replace('TEXT', text)}; }}", "made.js"
+    )
+    assert (found.code, found.severity) == ("KV101", "warning")
+    assert "so the conversation after it is not reused" in found.message
+
+
+def test_agents_and_templates() -> None:
+    """What frameworks get: instructions of an agent, a template with placeholders."""
+    agent = f"new Agent({{ name: 'a', instructions: `Session ${{randomUUID()}}. {RULES}` }});"
+    assert [one.code for one in made_findings(agent, "made.ts")] == ["KV102"]
+    template = f"const p = ChatPromptTemplate.fromMessages([['system', 'Question: {{question}}\\n{RULES}']]);"
+    (found,) = made_findings(template, "made.ts")
+    assert "`question`" in found.message
+
+
+def test_places() -> None:
+    """A finding is where the value is put into the text, counted in characters, also after other than ASCII."""
+    code = f"const a = 'ü→';\nconst prompt = `é ${{a}} ${{Date.now()}}\n{RULES}`;\r\nawait generateText({{ system: prompt }});\n"
+    (found,) = made_findings(code, "made.ts")
+    assert (found.line, found.column, found.width) == (2, code.split("\n")[1].index("${Date") + 1, len("${Date.now()}"))
+
+
+def test_ignore_comment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line comment silences the line that it is on."""
+    path = tmp_path / "made.ts"
+    line = f"const prompt = `It is ${{Date.now()}}. {RULES}`;"
+    path.write_text(f"{line} // kvtool: ignore[KV101] shown once\nawait generateText({{ system: prompt }});\n")
+    assert run(["lint", str(path)]) == 0
+    assert "1 ignored" in capsys.readouterr().out
+
+
+@given(st.text(alphabet="{}()[]`$\"'\\/*+-=<>!?.:;,\n abcé→\U0001f6a2=>", max_size=80))
+def test_any_text_is_read(text: str) -> None:
+    """Whatever stands in a file: it is read as far as it goes, and what was read can be written again."""
+    for name in ("made.ts", "made.jsx"):
+        ast.unparse(ast.fix_missing_locations(read_code(name, text).tree))
+        code_prompts(name, text)
+
+
+_NAMES = st.from_regex(re.compile(r"[a-z][a-zA-Z]{2,8}", re.ASCII), fullmatch=True)
+
+
+@given(st.lists(_NAMES, min_size=1, max_size=5, unique=True), st.integers(0, 3))
+def test_through_any_names(names: list[str], deep: int) -> None:
+    """A clock reaches the prompt through any number of functions, whatever they are called."""
+    own = [f"{name}Fn" for name in names]
+    lines = [f"const {own[0]} = () => new Date().toISOString();"]
+    lines += [f"function {new}(): string {{ return {old}(); }}" for old, new in pairwise(own)]
+    text = f"`At ${{{own[-1]}()}}\n{RULES}`"
+    for number in range(deep):
+        lines.append(f"const text{number} = {text};")
+        text = f"text{number}"
+    lines.append(f"export const reply = () => generateText({{ model, system: {text} }});")
+    found = made_findings("\n".join(lines), "made.ts")
+    assert [(one.code, one.severity) for one in found] == [("KV101", "error")]
+
+
+def test_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a repository: what speaks of models and somebody wrote; not tests, declarations, installed or minified files."""
+    prompt = f"export const reply = () => generateText({{ model, system: `It is ${{Date.now()}}. {RULES}` }});\n"
+    for name in ("src/agent.ts", "src/chat.mjs", "web/page.jsx"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(prompt.replace("generateText", "await openai.generateText"))
+    for name in ("src/agent.test.ts", "src/agent.d.ts", "node_modules/a/index.js", "dist/agent.js", "src/x.min.js"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(prompt)
+    (tmp_path / "src/plain.ts").write_text("export const sum = (a: number, b: number) => a + b;\n")
+    (tmp_path / "src/bundle.js").write_text("/* openai */" + prompt.replace("\n", ";") * 40)
+    assert run(["lint", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert sorted(re.findall(r"(?m)^\S+/(\w+\.\w+):\d+", said)) == ["agent.ts", "chat.mjs", "page.jsx"]
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"  \n", b"\xef\xbb\xbfconst a = 1;", b"const a = `${", b"import { a", b"{" * 3000]
+)
+def test_odd_files(tmp_path: Path, data: bytes) -> None:
+    """Empty, broken and deep files are no mistake of who runs lint."""
+    path = tmp_path / "made.ts"
+    path.write_bytes(data)
+    assert run(["lint", str(path)]) in (0, 2)
+
+
+def test_no_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file in another encoding is refused with its place."""
+    path = tmp_path / "made.ts"
+    path.write_bytes(b"const a = 1;\nconst b = '\xff';\n")
+    assert run(["lint", str(path)]) == 2
+    assert "made.ts:2" in capsys.readouterr().err
