@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,6 +36,7 @@ SaidBy = Literal["/version", "/v1/models", "/metrics", "/server_info", "assumed"
 _METRICS: Literal["/metrics"] = "/metrics"
 _INFO: Literal["/server_info"] = "/server_info"
 _INFO_PATH = "/server_info?config_format=json"
+_KEPT = ("cache_config", "scheduler_config", "kv_events_config", "parallel_config")
 MOST_JSON = 2_000_000  # bytes of a page: a bound for hostile servers
 _NO_PAGE = (200, 400, 403, 404, 405, 501)
 """What a server answers that has no such page; 200 is one that answers with no JSON."""
@@ -176,6 +178,17 @@ def ask_server(connection: ServerConnection, *, uncounted: bool = False) -> Serv
         date=date,
     )
     return replace(facts, notes=(*facts.notes, *notes))
+
+
+def kept_info(info: object) -> dict[str, object] | None:
+    """Return what a recording keeps of /server_info: the rest may hold paths, and secrets of the server's environment."""
+    config = value_at(info, "vllm_config")
+    if not config:
+        return None
+    kept = {name: config[name] for name in _KEPT if name in config}
+    if (drafts := drafts_at(info)) is not None:
+        kept["speculative_config"] = json.loads(drafts)
+    return {"vllm_config": kept}
 
 
 def recorded_facts(folder: Path) -> ServerFacts:

@@ -54,7 +54,7 @@ class EventTrace:
     """The first of what could not be read."""
     several: bool = False
     """Whether events are of several KV cache groups; tokens are read from those of one that stores every block."""
-    _followed: FollowedGroup = field(default_factory=FollowedGroup)
+    followed: FollowedGroup = field(default_factory=FollowedGroup)
     _chains: dict[ServedHash, tuple[ServedHash | None, tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
@@ -63,7 +63,7 @@ class EventTrace:
         trace = cls()
         for batch in before:
             for event in batch.events:
-                if isinstance(event, StoredBlocks) and trace._followed.takes(event):
+                if isinstance(event, StoredBlocks) and trace.followed.takes(event):
                     trace._chain(event)
         checks: dict[int, SequenceCheck] = {}
         for batch in batches:
@@ -106,7 +106,7 @@ class EventTrace:
         return parent
 
     def _store(self, event: StoredBlocks) -> None:
-        session, is_read = event.session_id, self._followed.takes(event)
+        session, is_read = event.session_id, self.followed.takes(event)
         if session is not None:
             self.admitted.setdefault(session, len(self.events))
         if not is_read:
@@ -152,7 +152,7 @@ class EventTrace:
     def first_stored(self) -> StoredBlocks | None:
         """Return the first prompt's first blocks, from which the seed of the hashes is told."""
         stored = (each for each in self.events if isinstance(each, StoredBlocks) and each.block_hashes)
-        return next((each for each in stored if each.parent_block_hash is None and self._followed.takes(each)), None)
+        return next((each for each in stored if each.parent_block_hash is None and self.followed.takes(each)), None)
 
     def by_hash(self) -> list[tuple[str, int, tuple[int, ...]]]:
         """Return each event by the server's hashes."""
