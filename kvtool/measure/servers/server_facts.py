@@ -277,6 +277,7 @@ def _facts(
     take("mamba_ssm_cache_dtype", *both(state_dtype_at, "mamba_ssm_cache_dtype"))
     take("disable_hybrid_kv_cache_manager", (truth_at(scheduler, "disable_hybrid_kv_cache_manager"), _INFO))
     take("speculative_config", (drafts_at(info), _INFO))
+    take("lmcache_chunk_size", (_connector_chunk(info), _INFO))
     take("drafts", (uses_drafts(info, exposition) or None, _METRICS))
     facts = {**labels, **{key: value for key, value in cache.items() if key not in labels}}
     several = next(several_groups(facts, info, exposition, length=found["max_model_len"].value), None)
@@ -288,6 +289,17 @@ def _facts(
         several=several if found["server"].value in (None, VLLM) else None,
         date=date,
     )
+
+
+def _connector_chunk(info: object) -> int | None:
+    """Return the chunk size in the configuration of a KV connector, as LMCache has it."""
+    extra = value_at(info, "vllm_config", "kv_transfer_config", "kv_connector_extra_config")
+    for key in ("lmcache.chunk_size", "chunk_size"):
+        if (size := number_at(extra, key)) is not None:
+            return size
+        if (text := text_at(extra, key)) is not None and text.isdecimal():
+            return int(text)
+    return None
 
 
 def _labels(scrape: Scrape | None) -> Mapping[str, object]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kvtool.measure.servers.causes.changes import change_of
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
 from kvtool.measure.servers.metrics import metric_names as names
-from kvtool.measure.servers.server_values import number_at, text_at, truth_at, value_at
+from kvtool.measure.servers.server_values import number_at, truth_at
 from kvtool.results.documents.server_cause import Basis, CauseName, ServerCause
 from kvtool.text.terminal.numbers import plural
 
@@ -171,14 +171,3 @@ def _evictions(server: AskedServer) -> Iterator[ServerCause]:
 def _drafts(server: AskedServer) -> str | None:
     refused = () if server.facts is None else server.facts.refused
     return next((f"The server reports: {each}." for each in refused if "speculative" in each), None)
-
-
-def connector_chunk(info: object) -> int | None:
-    """Return the chunk size in the configuration of a KV connector, as LMCache has it."""
-    extra = value_at(info, "vllm_config", "kv_transfer_config", "kv_connector_extra_config")
-    for key in ("lmcache.chunk_size", "chunk_size"):
-        if (size := number_at(extra, key)) is not None:
-            return size
-        if (text := text_at(extra, key)) is not None and text.isdecimal():
-            return int(text)
-    return None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("prometheus_client", reason="needs the extra `live`")
@@ -11,6 +15,7 @@ from kvtool.measure.servers.causes.counter_causes import counter_causes
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
 from kvtool.measure.servers.metrics.counters import scrape_of
 from kvtool.measure.servers.metrics.exposition import parse_exposition
+from kvtool.measure.servers.server_facts import recorded_facts
 from kvtool.results.documents.server_cause import ServerCause
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 
@@ -110,3 +115,18 @@ def test_a_model_with_several_kinds_of_layers_keeps_less(config: dict[str, str])
 
 def test_hidden_counters_give_no_cause() -> None:
     assert causes(AskedServer("http://h", trouble="hidden")) == {}
+
+
+@pytest.mark.parametrize(
+    ("extra", "bad"), [({"lmcache.chunk_size": 256}, False), ({"chunk_size": "100"}, True), ({"other": 100}, False)]
+)
+def test_the_chunk_of_a_connector_has_to_be_whole_blocks(extra: dict[str, object], bad: bool, tmp_path: Path) -> None:
+    info = {"vllm_config": {"kv_transfer_config": {"kv_connector_extra_config": extra}}}
+    for name, text in (
+        ("server_info.json", json.dumps(info)),
+        ("metrics_before.txt", vllm_metrics()),
+        ("models.json", "{}"),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    asked = replace(server(vllm_metrics()), facts=recorded_facts(tmp_path))
+    assert ("chunk size" in causes(asked)) is bad
