@@ -35,7 +35,7 @@ def run_notes(run: PlannedRun) -> list[str]:
         return notes if lack is None else [*notes, f"{lack}: kvtool assumes full attention in every layer"]
     if plan.cache is not None:
         how = rule_note(plan.cache)
-    elif plan.rules == "block-lru":
+    elif not plan.by_engine:
         how = "block-lru accounting, one request at a time"
     elif plan.use_arrivals:
         how = "requests at their arrival times" + (f", at most {plan.concurrency} at once" if plan.concurrency else "")
@@ -55,18 +55,18 @@ def run_notes(run: PlannedRun) -> list[str]:
         cache += f" in {plan.kv_cache_dtype}"
     if not engine.enable_prefix_caching:
         cache += ", prefix caching off"
-    if engine.async_scheduling and plan.rules == "vllm":
+    if engine.async_scheduling and plan.by_engine:
         how += ", asynchronous scheduling"
     change = " (change with --concurrency, --gpu-memory)" if (how, cache) == _DEFAULTS else ""
     notes = [f"{how}, {cache}{change}." if plan.cache is not None else f"Simulated: {how}, {cache}{change}."]
-    if run.limits_source is not None and plan.rules == "vllm":
+    if run.limits_source is not None and plan.by_engine:
         step = f"{engine.max_num_batched_tokens:,} tokens and {engine.max_num_seqs:,} requests"
         notes.append(f"Largest step: {step} (defaults of {run.limits_source}).")
-    if run.served is not None and run.served.plan is not None and plan.rules == "vllm":
+    if run.served is not None and run.served.plan is not None and plan.by_engine:
         notes += group_notes(run.served, engine.prefix_cache_retention_interval)
     notes += _plain_notes(run)
     notes += [] if plan.hosted else _model_notes(run)
-    if run.untimed and plan.use_arrivals and plan.rules == "vllm":
+    if run.untimed and plan.use_arrivals and plan.by_engine:
         notes.append(f"no arrival times, so all requests start at second 0: {', '.join(run.untimed)}")
     return notes
 
@@ -110,7 +110,7 @@ def run_config(
         "version": __version__,
         "input": name,
         "rules": run.plan.rules,
-        **({"vllm_release": engine.release} if run.plan.rules == "vllm" and run.plan.cache is None else {}),
+        **({"vllm_release": engine.release} if run.plan.by_engine and run.plan.cache is None else {}),
         "tokenizer": tokenizer.name if tokenizer is not None else None,
         "tokenizer_fingerprint": tokenizer.fingerprint if tokenizer is not None else None,
         "chat_template": renderer.chat_template.name if renderer.loaded("chat_template") else None,
