@@ -24,6 +24,7 @@ from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.recorded_prompts import SentPrompts, asked_of
 from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
 from kvtool.profiler.reported.server_run import as_server
+from kvtool.profiler.run_description import run_config
 from kvtool.results.documents.reconciliation import ComparedEvents, FirstTokens, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -168,7 +169,7 @@ _DECIDES = ("block_size", "num_gpu_blocks", "max_num_batched_tokens", "max_num_s
 
 def _config(asked: SentPrompts, facts: ServerFacts) -> dict[str, str | int | float | bool | None]:
     """Return what the prediction rests on, without what only times and reports of prompts need."""
-    told = asked.opened.planned.describe(asked.opened.name, asked.opened.renderer)
+    told = run_config(asked.opened.planned, asked.opened.name, asked.opened.renderer)
     kept = (
         *("tokenizer", "tokenizer_fingerprint", "chat_template", "block_size", "capacity_blocks", "hash_algo"),
         *("enable_prefix_caching", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "async_scheduling"),
