@@ -173,7 +173,7 @@ def _broken_pair(report: Report) -> str | None:
 def larger_cache(report: Report) -> str | None:
     """Name the cache that hits all that can be hit; None where it is the one that was run, or not the user's to change."""
     config = report.config
-    if config.get("rules_by_day") or config.get("provider") is not None:
+    if report.hosted:
         return None
     if config.get("kv_cache_groups"):
         return "an unlimited full-attention cache"
