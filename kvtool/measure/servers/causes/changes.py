@@ -34,7 +34,9 @@ _ANY: Mapping[CauseName, str] = {
 }
 _OF_SERVER: Mapping[str, Mapping[CauseName, str]] = {
     "vLLM": {
-        "caching off": "Remove --no-enable-prefix-caching.",
+        "caching off": (
+            "Remove --no-enable-prefix-caching, or set --enable-prefix-caching where it is off by default for the model."
+        ),
         "short prompts": "Set --block-size 16, where the model allows it. Hybrid models need long blocks.",
         "model groups": "Set --prefix-cache-retention-interval to a multiple of the block size.",
         "capacity": "Raise --gpu-memory-utilization, or set --kv-cache-dtype fp8 or --kv-offloading-size.",
