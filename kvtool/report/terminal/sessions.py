@@ -34,10 +34,13 @@ def print_folders(console: Console, folders: Sequence[tuple[str | None, str, int
         say(console, f"Reading {sanitize(path, ascii_only=plain)}: {plural(files, 'transcript')}{name}.", style="bold")
 
 
-def print_sessions(console: Console, document: SessionsDocument, by_event: Sequence[str], by_session: Sequence[str]) -> None:
+def print_sessions(
+    console: Console, document: SessionsDocument, by_event: Sequence[str], by_session: Sequence[str]
+) -> None:
     """Print the sums, the sessions and the subagents with the costliest misses, and what was not read.
 
-    `by_event` are the options of `kvtool profile` that list the misses one by one, `by_session` those for a log of several sessions.
+    `by_event` are the options of `kvtool profile` that list the misses one by one, `by_session` those that list the
+    sessions of a log.
     """
     plain, total = ascii_only(console), document.total
     put(console)
