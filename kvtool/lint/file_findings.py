@@ -113,11 +113,12 @@ class Finder:
 
     def _judged(self, one: TextInput) -> JudgedText:
         files: tuple[str, ...] = ()
+        imported: tuple[str, ...] = ()
         rendered: tuple[RenderedFile, ...] = ()
         prompts: list[list[Node]] = []
         note, partly = "", False
         if one.is_code:
-            prompts, unread, rendered = code_prompts(one.path, one.text)
+            prompts, unread, rendered, imported = code_prompts(one.path, one.text)
             note = (
                 "" if prompts or rendered else "nothing to report: no changing value was found in a prompt of this file"
             )
@@ -155,7 +156,7 @@ class Finder:
         findings = find_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
-        return JudgedText(findings, note=note, files=files, rendered=rendered, partly=partly)
+        return JudgedText(findings, note=note, files=files, rendered=rendered, imported=imported, partly=partly)
 
 
 def _least_blocks(one: TextInput) -> tuple[int, int, int]:

@@ -27,6 +27,7 @@ from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.changed_values import backwards, changed
 from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
+from kvtool.lint.python.imported_texts import ImportedTexts
 from kvtool.lint.python.module import FunctionCode, Module, imported
 from kvtool.lint.python.name_values import Summary
 from kvtool.lint.python.program import Program
@@ -64,11 +65,15 @@ def _holds_texts(value: Value) -> bool:
 
 
 class PythonPrompts(NamedTuple):
-    """Texts of a file that may be prompts, as nodes; functions that were too much work to be read; templates that it renders."""
+    """Texts of a file that may be prompts, as nodes; functions that were too much work to be read; templates that it renders.
+
+    `imported`: the files that decide what it imports, those that do not exist too.
+    """
 
     prompts: list[list[Node]]
     unread: tuple[str, ...]
     rendered: tuple[RenderedFile, ...]
+    imported: tuple[str, ...]
 
 
 def python_prompts(path: str, text: str) -> PythonPrompts:
@@ -85,9 +90,11 @@ def built_prompts(path: str, read: Callable[[], PythonSource]) -> PythonPrompts:
         with (
             uncollected()
         ):  # syntax trees are many small objects, none of them garbage yet: to look takes half of the time
-            program = Program(Module(path, read()), _Scope)
+            imports = ImportedTexts(path, lambda module, inside: Program(module, _Scope, inside).text_of)
+            program = Program(Module(path, read()), _Scope, imports)
             prompts = program.prompts()
-            return PythonPrompts(prompts, tuple(dict.fromkeys(program.unread)), tuple(program.rendered))
+            unread, rendered = dict.fromkeys(program.unread), program.rendered
+            return PythonPrompts(prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at))
     except RecursionError as error:
         raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error
 

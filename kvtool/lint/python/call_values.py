@@ -324,7 +324,7 @@ class Calls(KnownCalls):
     def _filled_in(self, node: ast.expr) -> Value:
         """Return the value for a placeholder: a hole where only is known that callers give it."""
         value = self.of_loop(self._argument(node), node)
-        hole = self.asked_of(node) if is_given(value) else None
+        hole = self.origin_of(node) if is_given(value) else None
         return with_hole(value, hole) if value or hole is None else (hole,)
 
     def _put_under(self, name: str, node: ast.expr) -> Value | None:

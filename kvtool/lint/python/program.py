@@ -10,6 +10,7 @@ from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.changed_values import changed, substituted, system_first
 from kvtool.lint.python.filled_templates import nodes_of
+from kvtool.lint.python.imported_texts import ImportedTexts
 from kvtool.lint.python.module import ClassCode, FunctionCode, Module
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
@@ -68,8 +69,9 @@ _OWN_BODY = "code outside of functions"
 class Program:
     """One module. `scope` makes the reader of one function, class body or module."""
 
-    def __init__(self, module: Module, scope: Callable[..., Names]) -> None:
+    def __init__(self, module: Module, scope: Callable[..., Names], imports: ImportedTexts) -> None:
         self._module = module
+        self.imports = imports
         self._scope = scope
         self._summaries: dict[FunctionCode, Summary] = {}
         self._partly: dict[FunctionCode, tuple[Summary, frozenset[FunctionCode]]] = {}
@@ -118,6 +120,10 @@ class Program:
         if name in self._module.classes:
             return (Instance(self._module.classes[name], CLASS),)
         return None if name in self._module.imports else self.values().get(name)
+
+    def text_of(self, name: str) -> Value | None:
+        """Return the value of a name or a chain of names of the module, for one that imports it."""
+        return self._scope(self, self._module, outer=(self.values(),)).text_of(name)
 
     def body(self, cls: ClassCode) -> dict[str, Value]:
         """Return the values of the names in the body of a class."""
