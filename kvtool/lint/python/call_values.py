@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -105,6 +105,14 @@ def _is_option(node: ast.expr) -> bool:
     return not isinstance(node.value, str) or (len(node.value) <= _LONGEST_OPTION and not re.search(r"\s", node.value))
 
 
+def _with_between(values: Sequence[Value], between: str) -> Iterator[Piece]:
+    """Texts that `join` puts together."""
+    for number, value in enumerate(values):
+        if number and between:
+            yield between
+        yield from value
+
+
 _SIGNS = "$<>[]{}()%@#*_ "
 """What is around the name in it."""
 
@@ -197,7 +205,7 @@ class Calls(KnownCalls):
         """Methods of texts, lists, mappings and paths; None for any other."""
         method = function.attr
         if method == "join" and node.args:
-            return self._join(node.args[0])
+            return self._join(node.args[0], self._written(function.value) or "")
         base = self.value_of(function.value)
         if not name and method not in _SET_METHODS and has_no_order(f"_.{method}"):
             order = unordered(f"_.{method}", self._words(node), spot)
@@ -335,9 +343,9 @@ class Calls(KnownCalls):
         hole = asked(name, self.source.spot_of(node))
         return None if hole is not None and hole.doubt == "use" else value
 
-    def _join(self, argument: ast.expr) -> Value:
+    def _join(self, argument: ast.expr, between: str) -> Value:
         if isinstance(argument, ast.List | ast.Tuple):
-            return cut(part for one in argument.elts for part in self.as_text(self.put(one), one))
+            return cut(_with_between([self.as_text(self.put(one), one) for one in argument.elts], between))
         value = self.value_of(argument)
         pieces: list[Piece] = []
         for piece in value:
@@ -346,9 +354,9 @@ class Calls(KnownCalls):
                 if order is not None:
                     inside = isinstance(argument, ast.Name | ast.Attribute)
                     pieces.append(order.at(self.source.spot_of(argument)) if inside else order)
-                pieces += [part for one in piece.values for part in one]
+                pieces += _with_between(piece.values, between)
             elif isinstance(piece, Mapped):
-                pieces += [key for key, _ in piece.pairs]
+                pieces += _with_between([(key,) for key, _ in piece.pairs], between)
             elif isinstance(piece, Either):
                 pieces.append(Either(tuple(self.as_text(one, argument) for one in piece.branches)))
             else:
