@@ -302,6 +302,8 @@ class Calls(KnownCalls):
                 named.add(word.arg)
         style = "format" if function.attr.startswith("format") else "jinja" if function.attr == "render" else "dollar"
         given = {key: self.as_text(value, node) for key, value in given.items()}
+        if any(isinstance(piece, Literal) and piece.imported for piece in base):
+            base = ()  # its own file reports it
         base = tuple(
             part for piece in base for part in (piece.template or (piece,) if isinstance(piece, Param) else (piece,))
         )
@@ -428,7 +430,8 @@ class Calls(KnownCalls):
         def change(piece: Piece) -> Value | None:
             if not isinstance(piece, Literal):
                 return None
-            return tuple(formatted((piece,), given, [], template_style(piece)))
+            text = tuple(formatted((piece,), given, [], template_style(piece)))
+            return tuple(replace(one, hidden=True) if isinstance(one, Hole) else one for one in text) if piece.imported else text
 
         return cut(changed(value, change))
 

@@ -151,7 +151,8 @@ class Names(ABC):
                 return (hole,)
             return value
         if texts := self._imported_texts(name):
-            return at_use(texts, lambda text: Literal(text, *self.source.span(node), self.source, shown=True))
+            span = self.source.span(node)
+            return at_use(texts, lambda text: Literal(text, *span, self.source, shown=True, imported=True))
         hole = process_variable(self.canonical(name), spot) or self.by_name(name, spot) or self._elsewhere(name, spot)
         return (hole,) if hole is not None else ()
 

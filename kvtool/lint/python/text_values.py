@@ -29,7 +29,8 @@ MESSAGE_KEYS = ("content", "text", "parts")
 class Literal:
     """A string constant: its text, and the source range it is written in, where placeholders are looked up.
 
-    `shown`: it is an example, whose placeholders a model is to see.
+    `shown`: it is an example, whose placeholders a model is to see. `imported`: it is written in another file, which is where
+    its placeholders are reported.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Literal:
     stop: int = 0
     source: PythonSource | None = None
     shown: bool = False
+    imported: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
