@@ -5,6 +5,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
+from kvtool.lint.passed_values import RenderedFile, value_kind
+from kvtool.lint.python.template_calls import ValueKind
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text
 
@@ -25,30 +28,50 @@ _RESERVED = frozenset(("loop", "self", "super", "caller", "range", "dict", "name
 
 @dataclass(frozen=True, slots=True)
 class CopiedPrompt:
-    """A copy of a prompt as a Jinja template, the file that it is from, and the places of its variables there."""
+    """A copy of a prompt as a Jinja template, the file that it is from, and the places and kinds of its variables there."""
 
     path: str
     text: str
     places: dict[str, str] = field(default_factory=dict)
+    unknown: tuple[str, ...] = ()
+    """Notes on constants whose text is not known."""
+    kinds: dict[str, ValueKind] = field(default_factory=dict)
 
 
-def copy_prompts(folder: Path, names: Iterable[str], notes: list[str]) -> list[CopiedPrompt]:
-    """Return the prompts in these files; `notes` get a line for each file that cannot be read."""
+def copy_prompts(
+    folder: Path, names: Iterable[str], notes: list[str], rendered: list[RenderedFile] | None = None
+) -> list[CopiedPrompt]:
+    """Return the prompts in these files; `rendered` gets the template files that they render.
+
+    `notes` get a line for each file that cannot be read, and for each text that is not known.
+    """
+    rendered = [] if rendered is None else rendered
     found: list[CopiedPrompt] = []
     for name in names:
         try:
-            found += list(_copies(folder, name))[:_MOST]
+            copies = list(_copies(folder, name, rendered))[:_MOST]
+            found += copies
+            notes += dict.fromkeys(note for copy in copies for note in copy.unknown)
         except (KvtoolError, RecursionError) as error:
             message = error.message if isinstance(error, KvtoolError) else "nested too deeply to read"
             notes.append(f"{name} was left out: {message}")
     return found
 
 
-def _copies(folder: Path, name: str) -> Iterator[CopiedPrompt]:
+def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
+    """Yield the template files that files of code render; a file that cannot be read yields none."""
+    for name in names:
+        with suppress(KvtoolError, RecursionError):
+            yield from code_prompts(str(folder / name), read_text(folder / name, shown=name)).rendered
+
+
+def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[CopiedPrompt]:
     text = read_text(folder / name, shown=name)
     if name.endswith(CODE_SUFFIXES):
         seen: set[str] = set()
-        for nodes in code_prompts(str(folder / name), text)[0]:
+        code = code_prompts(str(folder / name), text)
+        rendered += code.rendered
+        for nodes in code.prompts:
             constant = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
             if constant.strip() and constant not in seen:  # a template and where it is filled are one prompt
                 seen.add(constant)
@@ -65,11 +88,18 @@ def _copies(folder: Path, name: str) -> Iterator[CopiedPrompt]:
 def _from_nodes(name: str, nodes: Iterable[Node]) -> CopiedPrompt:
     nodes = list(nodes)
     places: dict[str, str] = {}
+    kinds: dict[str, ValueKind] = {}
+    unknown: list[str] = []
     for leaf in leaves(nodes):
         if isinstance(leaf, Hole):
-            spot = leaf.spot
-            places.setdefault(_variable(leaf), f"{name}:{spot.line}:{spot.column}")
-    return CopiedPrompt(name, "".join(_Writer().written(nodes)), places)
+            variable, place = _variable(leaf), f"{name}:{leaf.spot.line}:{leaf.spot.column}"
+            places.setdefault(variable, place)
+            kind = "constant" if leaf.constant else value_kind(leaf.kind)
+            if kind is not None:
+                kinds.setdefault(variable, kind)
+            if leaf.constant:
+                unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
+    return CopiedPrompt(name, "".join(_Writer().written(nodes)), places, tuple(unknown), kinds)
 
 
 class _Writer:
@@ -111,7 +141,8 @@ def _literal(text: str) -> str:
 
 def _variable(hole: Hole) -> str:
     """Return a name for a value: that of the code that says what it is."""
-    name = re.sub(r"\W+", "_", hole.what, flags=re.ASCII).strip("_")
+    what = hole.unseen if hole.constant else hole.what
+    name = re.sub(r"\W+", "_", what, flags=re.ASCII).strip("_")
     if not name or name[0].isdigit() or keyword.iskeyword(name) or name in _RESERVED:
         name = f"value_{name}".rstrip("_")
     return name

@@ -78,7 +78,7 @@ def _rendered(plain: Mapping[str, Any]) -> RenderedFile:
         PassedValue(one["variable"], DifferenceKind(**one["kind"]), one["clock"], TemplatePlace(**one["place"]))
         for one in plain["values"]
     )
-    return RenderedFile(plain["name"], tuple(values))
+    return RenderedFile(plain["name"], tuple(values), tuple(plain["settled"]))
 
 
 def _error(message: str, hint: str | None, place: Mapping[str, Any] | None, exit_code: int) -> KvtoolError:

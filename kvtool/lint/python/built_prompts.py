@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
+from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.engine.no_garbage_collection import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.evidence.prompt_evidence import (
@@ -116,7 +117,8 @@ class _Scope(Flow):
         if self._yields:
             value = (Items(tuple(self._yields[:_MOST_YIELDS])),)  # one behind the other
         attributes = {name: one for name, one in self.values.items() if name.startswith("self.")}
-        return Summary(value, tuple((without_holes(one), evidence) for one, evidence in self.sinks), attributes)
+        sinks = tuple((without_holes(one), evidence) for one, evidence in self.sinks)
+        return Summary(value, sinks, attributes, tuple(self.renders))
 
     def _parameters(self, function: FunctionCode) -> None:
         arguments = function.node.args
@@ -239,6 +241,9 @@ class _Scope(Flow):
     def _do_augassign(self, statement: ast.AugAssign) -> None:
         name = dotted(statement.target)
         value = self.value_of(statement.value)
+        if self._counts(name, statement):
+            self._set(name, (Hole(self.source.spot_of(statement.target), COUNTER, f"`{name}`", certain=True),))
+            return
         if isinstance(statement.op, ast.Add) and name:
             before = self.values.get(name)
             if before is None:
@@ -247,6 +252,15 @@ class _Scope(Flow):
                 value = self.text_beside_value(statement.value, value)
             value = self.goes_on(statement.value, value, before)
             self._set(name, self.added([before, value]))
+
+    def _counts(self, name: str, statement: ast.AugAssign) -> bool:
+        """Return whether it counts in a name that keeps its value from call to call: an attribute or a global name."""
+        kept = name.startswith("self.") or name in self.globals
+        number = isinstance(statement.value, ast.Constant) and type(statement.value.value) is int
+        return kept and number and isinstance(statement.op, ast.Add | ast.Sub)
+
+    def _do_global(self, statement: ast.Global) -> None:
+        self.globals |= set(statement.names)
 
     def _do_return(self, statement: ast.Return) -> None:
         if statement.value is None:

@@ -21,7 +21,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     message_role,
 )
 from kvtool.lint.evidence.value_precision import sure_kind
-from kvtool.lint.evidence.volatile_calls import has_no_order, unordered
+from kvtool.lint.evidence.volatile_calls import environment, has_no_order, unordered
 from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
 from kvtool.lint.python.filled_templates import any_of, filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python.known_calls import KnownCalls
@@ -41,6 +41,8 @@ from kvtool.lint.python.text_values import (
     Piece,
     Value,
     cut,
+    has_param,
+    text_of,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
@@ -218,8 +220,8 @@ class Calls(KnownCalls):
             return base
         if method in _FILLING:
             return self._fill(node, function, base)
-        if method in _LOADING and node.args and (asked_for := self._written(node.args[0])) is not None:
-            return (FilePath(name=asked_for),)
+        if method in _LOADING and node.args:
+            return self._template_file(node.args[0])
         if method == "partial" and base:
             given = {word.arg: self._factory(word.value) for word in node.keywords if word.arg is not None}
             self.told(filled := self._later(base, given), Evidence.SENT)
@@ -233,6 +235,13 @@ class Calls(KnownCalls):
         pattern = self._constant(node.args[0]) if node.args else None
         left = self.refine(base, method, pattern)
         return left if left and all(isinstance(piece, Hole | Either | Param) for piece in base) else None
+
+    def _template_file(self, node: ast.expr) -> Value | None:
+        """Return the template file of a name, or of one that callers give a part of; None for any other."""
+        if (name := self._written(node)) is not None:
+            return (FilePath(name=name),)
+        made = self.value_of(node)
+        return (FilePath(made=made),) if has_param(made) else None
 
     def _replaced(self, node: ast.Call, base: Value, spot: TemplatePlace) -> Value:
         """`text.replace("[QUESTION]", value)`: where nothing is known of the value, the mark says what it is."""
@@ -308,7 +317,11 @@ class Calls(KnownCalls):
             part for piece in base for part in (piece.template or (piece,) if isinstance(piece, Param) else (piece,))
         )
         if not filled_text(base):
-            self.program.rendered += rendered_files(base, given)
+            if any(word.arg is None and dotted(word.value) == self.keywords_name != "" for word in node.keywords):
+                self.renders += [
+                    piece.made or (piece.name,) for piece in base if isinstance(piece, FilePath) and not piece.given
+                ]
+            self.program.rendered += rendered_files(base, given, self._settled(node))
             template = dotted(function.value)
             imported = (
                 self.canonical(template) != template
@@ -326,6 +339,27 @@ class Calls(KnownCalls):
         if is_prompt_name(dotted(function.value)):
             self.told(text, Evidence.NAME)
         return text
+
+    def render_with(self, made: Value, node: ast.Call) -> None:
+        """A call hands its keywords on to the template whose name is `made`."""
+        if all(isinstance(piece, str | Literal) for piece in made):
+            name = "".join(text_of(piece) for piece in made if isinstance(piece, str | Literal))
+            given = {word.arg: self._filled_in(word.value) for word in node.keywords if word.arg is not None}
+            self.program.rendered += rendered_files((FilePath(name=name),), given, self._settled(node))
+
+    def _settled(self, node: ast.Call) -> list[str]:
+        """Return the keywords that get a constant of the module, or a setting of the process."""
+        return [
+            word.arg
+            for word in node.keywords
+            if word.arg is not None
+            and not isinstance(word.value, ast.Constant)
+            and (self.is_kept(word.value) or self._is_setting(word.value))
+        ]
+
+    def _is_setting(self, node: ast.expr) -> bool:
+        called = node.func if isinstance(node, ast.Call) else node
+        return environment(self.canonical(dotted(called)), self.source.spot_of(node)) is not None
 
     @staticmethod
     def _filled_with(base: Value, given: Mapping[str, Value], positional: list[Value], style: str) -> Value:

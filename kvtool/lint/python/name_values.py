@@ -56,6 +56,8 @@ class Summary:
     value: Value = ()
     sinks: tuple[tuple[Value, Evidence], ...] = ()
     attributes: dict[str, Value] | None = None
+    renders: tuple[Value, ...] = ()
+    """Names of template files that it fills with all keywords that it is given."""
 
 
 class ProgramReader(Protocol):
@@ -105,6 +107,8 @@ class Names(ABC):
         self.unknown: set[str] = set()
         """Names that were assigned something of which nothing is known: what they are called may say it."""
         self.imports: dict[str, Imported] = {}
+        self.renders: list[Value] = []
+        self.globals: set[str] = set()
         self.keywords_name = ""
         self.sinks: list[tuple[Value, Evidence]] = []
         self._label = label
@@ -254,6 +258,10 @@ class Names(ABC):
     @abstractmethod
     def value_of(self, node: ast.expr) -> Value:
         """Return the known text of an expression."""
+
+    @abstractmethod
+    def render_with(self, made: Value, node: ast.Call) -> None:
+        """A call hands its keywords on to the template whose name is `made`."""
 
     @abstractmethod
     def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:

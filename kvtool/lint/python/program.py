@@ -271,6 +271,8 @@ class Program:
         given = self._bound(target.function, target.bound, node, scope)
         summary = self.summary(target.function, scope.depth + 1)
         self._hand_on(summary, given, scope)
+        for made in summary.renders:
+            scope.render_with(substituted(made, filler(given, frozenset()), [_MOST_NODES]), node)
         unknown = self._unknown(given, target.function, node, scope)
         return substituted(summary.value, filler(given, unknown), [_MOST_NODES], scope.source.spot_of(node))
 

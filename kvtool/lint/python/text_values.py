@@ -107,11 +107,12 @@ class Instance:
 class FilePath:
     """A path, a file that was opened, or what is in it; `given`: callers give all of the path.
 
-    `name` is that of a template, as code asks its loader for it.
+    `name` is that of a template, as code asks its loader for it, `made` what it is made of where callers give a part of it.
     """
 
     given: bool = False
     name: str = ""
+    made: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

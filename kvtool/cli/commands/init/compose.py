@@ -8,13 +8,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kvtool.cli.commands.init.made_up import Passed, generator, names_line, variable_lines
+from kvtool.cli.commands.init.made_up import generator, names_line, variable_lines
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
 from kvtool.lint.prompt_copies import CopiedPrompt
-from kvtool.lint.python.template_calls import Constant, TemplateCalls
+from kvtool.lint.python.template_calls import Constant, TemplateCalls, ValueKind
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
@@ -62,8 +62,8 @@ class FoundTemplates:
     shared: VariableUses
 
     @property
-    def passed(self) -> Passed:
-        """Return the constants of the variables that the prompts share."""
+    def passed(self) -> TemplateCalls:
+        """Return what code passes to the variables that the prompts share."""
         return _passed(prompt for prompt in self.prompts if not prompt.own)
 
 
@@ -96,7 +96,8 @@ def read_prompts(
         if plain and error is None and not prompt.uses.variables and style_of(text) not in ("", "jinja"):
             notes.append(f"{name} has placeholders that are not Jinja. They are sent as written.")
     for copy in copies:
-        prompt = FoundPrompt(copy.path, _uses(folder, [(copy.path, copy.text)]), copied=copy)
+        uses = _uses(folder, [(copy.path, copy.text)])
+        prompt = FoundPrompt(copy.path, uses, copied=copy, calls=TemplateCalls(kinds=copy.kinds))
         if (error := _error(folder, prompt, prompt.uses)) is None:
             kept.append(prompt)
         else:
@@ -120,7 +121,7 @@ def read_prompts(
         replace(
             prompt,
             own=not prompt.raw
-            and (not differ.isdisjoint(prompt.calls.constants) or _error(folder, prompt, shared) is not None),
+            and (not differ.isdisjoint({**prompt.calls.constants, **prompt.calls.kinds}) or _error(folder, prompt, shared) is not None),
         )
         for prompt in kept
     ]
@@ -130,17 +131,21 @@ def read_prompts(
 
 
 def _differing(prompts: Iterable[FoundPrompt]) -> set[str]:
-    """Return the paths of values that are other constants in one prompt than in another."""
-    seen: dict[str, list[Sequence[Constant] | None]] = {}
+    """Return the paths of values that are other constants, or of another kind, in one prompt than in another."""
+    seen: dict[str, list[Sequence[Constant] | ValueKind | None]] = {}
     for prompt in prompts:
-        for path, constants in prompt.calls.constants.items():
-            if constants not in seen.setdefault(path, []):
-                seen[path].append(constants)
+        for path, passed in {**prompt.calls.constants, **prompt.calls.kinds}.items():
+            if passed not in seen.setdefault(path, []):
+                seen[path].append(passed)
     return {path for path, values in seen.items() if len(values) > 1}
 
 
-def _passed(prompts: Iterable[FoundPrompt]) -> Passed:
-    return {path: constants for prompt in prompts for path, constants in prompt.calls.constants.items()}
+def _passed(prompts: Iterable[FoundPrompt]) -> TemplateCalls:
+    together = TemplateCalls()
+    for prompt in prompts:
+        together.constants |= prompt.calls.constants
+        together.kinds |= prompt.calls.kinds
+    return together
 
 
 def left_out(name: str, error: KvtoolError) -> str:
