@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from kvtool.lint.code_files import code_prompts
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.passed_values import RenderedFile, value_kind
+from kvtool.lint.python.chats import ChatMessage
 from kvtool.lint.python.template_calls import ValueKind
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text
@@ -33,6 +34,8 @@ class CopiedPrompt:
     path: str
     text: str
     places: dict[str, str] = field(default_factory=dict)
+    messages: tuple[tuple[str, str], ...] = ()
+    """Role and text of each message of a chat; `text` is all of them. Without: it is one message, whose role is not known."""
     unknown: tuple[str, ...] = ()
     """Notes on constants whose text is not known."""
     kinds: dict[str, ValueKind] = field(default_factory=dict)
@@ -68,38 +71,64 @@ def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
 def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[CopiedPrompt]:
     text = read_text(folder / name, shown=name)
     if name.endswith(CODE_SUFFIXES):
-        seen: set[str] = set()
+        seen: set[object] = set()
         code = code_prompts(str(folder / name), text)
         rendered += code.rendered
+        for chat in code.chats:
+            copy = _from_chat(name, chat)
+            if copy.messages not in seen:
+                seen.add(copy.messages)
+                yield copy
+        sent = [_constant(nodes) for chat in code.chats for _, nodes in chat]
         for nodes in code.prompts:
-            constant = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
-            if constant.strip() and constant not in seen:  # a template and where it is filled are one prompt
-                seen.add(constant)
-                yield _from_nodes(name, nodes)
+            constant = _constant(nodes)
+            if constant.strip() and constant not in seen and not _is_sent(nodes, sent):
+                seen.add(constant)  # a template and where it is filled are one prompt
+                yield _from_chat(name, [("", nodes)])
         return
     read = read_prompts(str(folder / name), text)
     for prompt in read.prompts if read is not None else ():
         if any(part.style == "jinja" for part in prompt):
             yield CopiedPrompt(name, "\n\n".join(str.__str__(part.text) for part in prompt))
         elif (nodes := prompt_nodes(prompt)) and any(part.style for part in prompt):
-            yield _from_nodes(name, nodes)
+            yield _from_chat(name, [("", nodes)])
 
 
-def _from_nodes(name: str, nodes: Iterable[Node]) -> CopiedPrompt:
-    nodes = list(nodes)
+_ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "placeholder": "user"}
+_KNOWN_ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+def _constant(nodes: Iterable[Node]) -> str:
+    return "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
+
+
+def _is_sent(nodes: Iterable[Node], sent: Sequence[str]) -> bool:
+    """Return whether all constant texts of a prompt are in messages that are sent."""
+    texts = [leaf.strip() for leaf in leaves(nodes) if isinstance(leaf, str)]
+    return all(any(text in one for one in sent) for text in texts)
+
+
+def _from_chat(name: str, chat: Sequence[ChatMessage]) -> CopiedPrompt:
+    """Return the copy of a chat, or of a text without a role."""
+    nodes = [node for _, each in chat for node in each]
+    writer = _Writer()
+    texts = ["".join(writer.written(each)) for _, each in chat]
+    roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
+    messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
     places: dict[str, str] = {}
     kinds: dict[str, ValueKind] = {}
     unknown: list[str] = []
     for leaf in leaves(nodes):
         if isinstance(leaf, Hole):
             variable, place = _variable(leaf), f"{name}:{leaf.spot.line}:{leaf.spot.column}"
-            places.setdefault(variable, place)
+            if leaf.spot.line:
+                places.setdefault(variable, place)
             kind = "constant" if leaf.constant else value_kind(leaf.kind)
             if kind is not None:
                 kinds.setdefault(variable, kind)
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
-    return CopiedPrompt(name, "".join(_Writer().written(nodes)), places, tuple(unknown), kinds)
+    return CopiedPrompt(name, "\n\n".join(texts), places, messages, tuple(unknown), kinds)
 
 
 class _Writer:

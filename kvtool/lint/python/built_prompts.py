@@ -26,6 +26,7 @@ from kvtool.lint.evidence.prompt_evidence import (
 from kvtool.lint.evidence.volatile_calls import of_unknown, shuffled, unordered
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.changed_values import backwards, changed
+from kvtool.lint.python.chats import ChatMessage
 from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
 from kvtool.lint.python.imported_texts import ImportedTexts
@@ -68,13 +69,15 @@ def _holds_texts(value: Value) -> bool:
 class PythonPrompts(NamedTuple):
     """Texts of a file that may be prompts, as nodes; functions that were too much work to be read; templates that it renders.
 
-    `imported`: the files that decide what it imports, those that do not exist too.
+    `imported`: the files that decide what it imports, those that do not exist too. `chats`: the messages
+    that it sends together, of all or of some of the prompts.
     """
 
     prompts: list[list[Node]]
     unread: tuple[str, ...]
     rendered: tuple[RenderedFile, ...]
     imported: tuple[str, ...]
+    chats: list[list[ChatMessage]]
 
 
 def python_prompts(path: str, text: str) -> PythonPrompts:
@@ -95,7 +98,7 @@ def built_prompts(path: str, read: Callable[[], PythonSource]) -> PythonPrompts:
             program = Program(Module(path, read()), _Scope, imports)
             prompts = program.prompts()
             unread, rendered = dict.fromkeys(program.unread), program.rendered
-            return PythonPrompts(prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at))
+            return PythonPrompts(prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at), program.chats.all())
     except RecursionError as error:
         raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error
 

@@ -23,6 +23,7 @@ from kvtool.lint.evidence.prompt_evidence import (
 from kvtool.lint.evidence.value_precision import sure_kind
 from kvtool.lint.evidence.volatile_calls import environment, has_no_order, unordered
 from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
+from kvtool.lint.python.chats import has_messages, messages_in
 from kvtool.lint.python.filled_templates import any_of, filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python.known_calls import KnownCalls
 from kvtool.lint.python.rendered_files import rendered_files
@@ -44,6 +45,7 @@ from kvtool.lint.python.text_values import (
     has_param,
     text_of,
 )
+from kvtool.lint.python.value_origins import TURNS, holds_turns
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _TEXT_METHODS = frozenset(
@@ -438,12 +440,34 @@ class Calls(KnownCalls):
                 self.told(self._later(value, given) if later else value, evidence)
             if makes and word.arg in ("template", "messages", "prompt"):
                 passed[0] = value
+        self._add_chat(node, passed, sends, last)
         if makes and passed:
             return passed[0]
         if any(part in last.lower() for part in _PASSES):
             return self._passed_on(node, passed)
         hole = self.by_name(last, spot) if last[:1].islower() else None
         return (hole,) if hole is not None else ()
+
+    def _add_chat(self, node: ast.Call, values: Sequence[Value], sends: Evidence, last: str) -> None:
+        """Keep the messages that a call sends: those of the system are before all others, whatever their order is."""
+        if last == "from_template" and values:
+            self.program.chats.add([("user", self._later(values[0], {}))])
+        if sends is not Evidence.ASKED:
+            return
+        system: list[tuple[str, Value]] = []
+        others: list[tuple[str, Value]] = []
+        names = [*("" for _ in node.args), *(word.arg or "" for word in node.keywords)]
+        given = [*node.args, *(word.value for word in node.keywords)]
+        for name, one, value in zip(names, given, values, strict=True):
+            if name and is_system_name(name):
+                system.append(("system", self._parts(value)))
+            elif has_messages(value):
+                others += messages_in(value)
+            elif name in TURNS and (turns := holds_turns(dotted(one))):
+                others.append(("placeholder", (self.conversation(one, dotted(one)),) if turns else value))
+            elif name in _ASKED_WITH or (not name and filled_text(value)):
+                others.append(("user", value))
+        self.program.chats.add([*system, *others])
 
     @staticmethod
     def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:

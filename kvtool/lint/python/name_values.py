@@ -22,6 +22,7 @@ from kvtool.lint.evidence.volatile_calls import RANDOM, order_hole, process_vari
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.assignments import Assigned
 from kvtool.lint.python.changed_values import backwards
+from kvtool.lint.python.chats import Chats
 from kvtool.lint.python.imported_texts import ImportedTexts, at_use
 from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
 from kvtool.lint.python.syntax import KNOWN_ROOT, dotted
@@ -66,6 +67,7 @@ class ProgramReader(Protocol):
     declared: set[TemplatePlace]
     rendered: list[RenderedFile]
     imports: ImportedTexts
+    chats: Chats
 
     def value_in_module(self, name: str) -> Value | None: ...
     def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value: ...

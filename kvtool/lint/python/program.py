@@ -9,6 +9,7 @@ from dataclasses import replace
 from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.changed_values import changed, substituted, system_first
+from kvtool.lint.python.chats import Chats, messages_in
 from kvtool.lint.python.filled_templates import nodes_of
 from kvtool.lint.python.imported_texts import ImportedTexts
 from kvtool.lint.python.module import ClassCode, FunctionCode, Module
@@ -88,6 +89,7 @@ class Program:
         """Where parameters are declared whose names say what they are."""
         self._running: set[FunctionCode] = set()
         self._found = ModulePrompts(module)
+        self.chats = Chats(module.path)
 
     def prompts(self) -> list[list[Node]]:
         """Everything that the module builds that may be a prompt, with something in it that varies."""
@@ -344,6 +346,7 @@ class Program:
                 return
             evidence = Evidence.ASKED
             self._leading(value, roles)
+            self.chats.add(messages_in(value))
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):

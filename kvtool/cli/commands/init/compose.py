@@ -194,7 +194,7 @@ def compose_workload(found: FoundTemplates) -> str:
     pairs = _paired(found.prompts)
     shapes = dict(found.shared.variables)
     values = [line for name in sorted(shapes) for line in variable_lines(name, shapes[name], found.passed)]
-    if any(user is None for _, user in pairs) and _MESSAGE not in shapes:
+    if any(user is None and not _asks(system) for system, user in pairs) and _MESSAGE not in shapes:
         value, why = generator(_MESSAGE)
         values.append(f"  {_MESSAGE}: {value}  # {MADE_UP}: {why}")
     each = [found.shared, *(prompt.uses for prompt in found.prompts if prompt.own)]
@@ -224,10 +224,18 @@ def compose_workload(found: FoundTemplates) -> str:
         lines.append("    messages:")
         if system is not None:
             lines.append(_message("system", system))
-        lines.append(
-            f'      - {{role: user, text: "{{{{ {_MESSAGE} }}}}"}}' if user is None else _message("user", user)
-        )
+        if user is not None:
+            lines.append(_message("user", user))
+        elif not _asks(system):
+            lines.append(f'      - {{role: user, text: "{{{{ {_MESSAGE} }}}}"}}')
     return "\n".join(lines) + "\n"
+
+
+def _asks(prompt: FoundPrompt | None) -> bool:
+    """Return whether a copied chat has a message of the user."""
+    return (
+        prompt is not None and prompt.copied is not None and any(role == "user" for role, _ in prompt.copied.messages)
+    )
 
 
 def copied_places(prompts: Sequence[FoundPrompt]) -> dict[str, str]:
@@ -274,10 +282,10 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
 
 def _message(role: str, prompt: FoundPrompt) -> str:
     if prompt.copied is not None:
-        return (
-            f"      # Copied from {one_line(prompt.path)}. Copy it again after a change there.\n"
-            f"      - {{role: {role}, text: {_text(prompt.copied.text)}}}"
-        )
+        lines = [f"      # Copied from {one_line(prompt.path)}. Copy it again after a change there."]
+        for each, text in prompt.copied.messages or ((role, prompt.copied.text),):
+            lines.append(f"      - {{role: {each}, text: {_text(text)}}}")
+        return "\n".join(lines)
     raw = ", raw: true" if prompt.raw else ""
     return f"      - {{role: {role}, file: {_text(prompt.path)}{raw}}}"
 
