@@ -118,12 +118,13 @@ class Finder:
         prompts: list[list[Node]] = []
         note, partly = "", False
         if one.is_code:
-            prompts, unread, rendered, imported = code_prompts(one.path, one.text)
+            read_code = code_prompts(one.path, one.text)
+            prompts, rendered, imported = read_code.prompts, read_code.rendered, read_code.imported
             note = (
                 "" if prompts or rendered else "nothing to report: no changing value was found in a prompt of this file"
             )
-            note = _UNREAD.format(_listed(unread)) if unread else note
-            partly = bool(unread)
+            note = _UNREAD.format(_listed(read_code.unread)) if read_code.unread else note
+            partly = bool(read_code.unread)
         elif one.style == DATA:
             read = read_prompts(one.path, one.text)
             if read is None:

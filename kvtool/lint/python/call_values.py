@@ -168,6 +168,8 @@ class Calls(KnownCalls):
             known = self._known(node, name, spot)
             if known is not None:
                 return known
+        if name.rpartition(".")[2] == "MessagesPlaceholder":
+            return (self.conversation(node, self._placeholder_name(node)),)
         if is_quiet(name or (node.func.attr if isinstance(node.func, ast.Attribute) else "")):
             return ()
         if role := message_role(name) or self._role(node):
@@ -187,6 +189,11 @@ class Calls(KnownCalls):
         role = given["role"]
         written = str(role.value) if isinstance(role, ast.Constant) else dotted(role).lower()
         return next((one for one in ("system", "developer", "user", "assistant", "tool") if one in written), "other")
+
+    def _placeholder_name(self, node: ast.Call) -> str:
+        """Return the name of the messages that are put in, `history` where it is not written."""
+        names = [*node.args, *(word.value for word in node.keywords if word.arg == "variable_name")]
+        return next((name for one in names if (name := self._constant(one))), "history")
 
     def _message(self, node: ast.Call, role: str) -> Value:
         given = {word.arg: word.value for word in node.keywords if word.arg}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.python.filled_templates import nodes_of
 from kvtool.lint.python.text_values import Either, Items, Many, Message, Param, Piece, Value, pieces_of
-from kvtool.lint.skeleton import CONVERSATION, Hole, Node, TemplatePlace, leaves
+from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, TemplatePlace, leaves
 
 ChatMessage = tuple[str, list[Node]]
 """The role of a message, as code names it, and its text."""
@@ -40,7 +40,8 @@ class Chats:
         return sorted(kept, key=self._found.index)
 
     def _nodes(self, role: str, content: Value) -> list[Node]:
-        nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=False, most=[_MOST_NODES])
+        nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES])
+        nodes = [node for node in nodes if not (isinstance(node, Hole) and node.unseen == MARKED_BLOCK)]
         if any(True for _ in leaves(nodes)):
             return nodes
         return [self._hole(_NAMES.get(role, "user_message"))]

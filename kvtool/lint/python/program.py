@@ -346,7 +346,8 @@ class Program:
                 return
             evidence = Evidence.ASKED
             self._leading(value, roles)
-            self.chats.add(messages_in(value))
+            if not written:
+                self.chats.add(messages_in(value))
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):

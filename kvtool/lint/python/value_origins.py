@@ -102,7 +102,8 @@ class ValueOrigins(Names):
         `others` hold messages: the list that it is put into, or what is added to it.
         """
         messages = any(isinstance(one, Message) for other in others for one in pieces_of(other, _FIRST))
-        name = dotted(node) or _called(node)
+        root = node.value if isinstance(node, ast.Subscript) else node
+        name = dotted(root) or _called(root)
         if not messages or not is_given(value) or not holds_turns(name):
             return value
         return (*value, Items(((self.conversation(node, name),),)))
