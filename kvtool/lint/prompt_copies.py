@@ -36,6 +36,8 @@ class CopiedPrompt:
     places: dict[str, str] = field(default_factory=dict)
     messages: tuple[tuple[str, str], ...] = ()
     """Role and text of each message of a chat; `text` is all of them. Without: it is one message, whose role is not known."""
+    message_places: tuple[str, ...] = ()
+    """The file and the first known line of each message."""
     unknown: tuple[str, ...] = ()
     """Notes on constants whose text is not known."""
     kinds: dict[str, ValueKind] = field(default_factory=dict)
@@ -115,6 +117,8 @@ def _from_chat(name: str, chat: Sequence[ChatMessage]) -> CopiedPrompt:
     texts = ["".join(writer.written(each)) for _, each in chat]
     roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
     messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
+    spots = [next((_spot(leaf) for leaf in leaves(each) if _spot(leaf)), 0) for _, each in chat]
+    where = tuple(f"{name}:{line}" if line else name for line in spots)
     places: dict[str, str] = {}
     kinds: dict[str, ValueKind] = {}
     unknown: list[str] = []
@@ -128,7 +132,11 @@ def _from_chat(name: str, chat: Sequence[ChatMessage]) -> CopiedPrompt:
                 kinds.setdefault(variable, kind)
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
-    return CopiedPrompt(name, "\n\n".join(texts), places, messages, tuple(unknown), kinds)
+    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds)
+
+
+def _spot(leaf: str | Hole) -> int:
+    return leaf.spot.line if isinstance(leaf, Hole) else 0
 
 
 class _Writer:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from kvtool.text.templates.application import Find, IncludedSource, find_include
 from kvtool.text.templates.variable_uses import VariableUses
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.traced import Traced
-from kvtool.workload.yaml.made_up_values import MADE_UP
+from kvtool.workload.yaml.made_up_values import MADE_UP, copied_comment
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 WORKLOAD = "kvtool-workload.yaml"
@@ -30,6 +31,7 @@ _REQUESTS = 240
 """Requests of all groups together, where each gets a number between these:"""
 _FEWEST, _MOST = 12, 40
 _MESSAGE = "user_message"
+_VARIABLE = re.compile(r"\{\{ \w+ \}\}")
 _JINJA = (".j2", ".jinja", ".jinja2")
 
 
@@ -282,8 +284,12 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
 
 def _message(role: str, prompt: FoundPrompt) -> str:
     if prompt.copied is not None:
-        lines = [f"      # Copied from {one_line(prompt.path)}. Copy it again after a change there."]
-        for each, text in prompt.copied.messages or ((role, prompt.copied.text),):
+        copied = prompt.copied
+        lines: list[str] = []
+        for number, (each, text) in enumerate(copied.messages or ((role, copied.text),)):
+            if _VARIABLE.fullmatch(text) is None:  # else nothing of it is written there
+                place = copied.message_places[number] if copied.message_places else prompt.path
+                lines.append(f"      {copied_comment(one_line(place))}")
             lines.append(f"      - {{role: {each}, text: {_text(text)}}}")
         return "\n".join(lines)
     raw = ", raw: true" if prompt.raw else ""
