@@ -259,13 +259,18 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             memo=target.held,
         )
         fixes.insert(0, within)
-    end = partial(with_target_at_end, target=target)
+    ends = [partial(with_target_at_end, target=target, ended=ended) for ended in (True, False)]
     last = what + destination(cause.slot, within=True)
     fixes = [replace(fix, lines=moved.lines) for fix in fixes]
     if not cause.slot.logged:
-        fixes = [replace(fix, at_end=replace(fix, what=last, make=lambda: end)) for fix in fixes]
+        fixes = [replace(fix, at_end=_at_ends(fix, last, ends)) for fix in fixes]
     named = [] if moved.refusal is None else [_named_once(cause, target, moved.refusal, near)]
     return [*fixes, *(named or _layouts(cause, samples))]
+
+
+def _at_ends(fix: Fix, what: str, ends: Sequence[Transform]) -> tuple[Fix, ...]:
+    """Return the moves to the very end of the message under the key of a fix."""
+    return tuple(replace(fix, what=what, make=partial(lambda end: end, end)) for end in ends)
 
 
 def _own_message(cause: SlotCause, samples: Sequence[Turn], fixes: Sequence[Fix]) -> list[Fix]:

@@ -135,21 +135,20 @@ def units_last(text: Traced, found: SplitText, end: int) -> Traced:
     return concat([kept, newline * gap, rearranged(text, [*parts, (end, len(text))])])
 
 
-def with_target_at_end(turn: Turn, target: MoveTarget) -> Turn:
+def with_target_at_end(turn: Turn, target: MoveTarget, *, ended: bool) -> Turn:
     """Return the turn with what the target names after all of its text, on a new line; the very turn where it is there already.
 
-    The characters that come there depend on the file alone that writes it, so one edit of that file can give them to all who read it.
+    The new characters are the same in all turns, so that one edit of a file can give them to all who read it. `ended`: only in
+    texts that end with a newline, and with one.
     """
 
     def change(text: str, role: str) -> str:
         plain = str.__str__(text)
         found = parted(text, [target], role, len(plain))
         units = found.units
-        if not units or not plain[units[-1].stop :].strip():
+        if not units or not plain[units[-1].stop :].strip() or (ended and not plain.endswith("\n")):
             return text
         newline = "\r\n" if "\r\n" in plain else "\n"
-        last = [origin for _, origin, _ in marks_of(text)][-1:]
-        ended = plain.endswith("\n") and any(origin is not None and origin.path == target.slot.path for origin in last)
         moved: list[Span | str] = []
         for unit in units:
             span = unit.start, unit.stop

@@ -190,7 +190,7 @@ class Optimizer:
                 ways = _of_all_readers(step, [each for each in worth if not _has(steps, each)])
                 tried = [(alike, self._edited(state, overlay, [*steps, *alike])) for alike in ways]
                 made_so = [(alike, texts) for alike, texts in tried if not isinstance(texts, str)]
-                new, edited = min(made_so, key=lambda way: _changes(overlay, way[1]), default=(new, edited))
+                new, edited = min(made_so, key=lambda way: self._changes(overlay, way[1]), default=(new, edited))
             if isinstance(edited, str):
                 refused.append(Done(step, edited, step.before, step.after))
             else:
@@ -212,6 +212,12 @@ class Optimizer:
             return replace(made, done=[*made.done, *refused, *done])
         self._keep(changed)
         return _Made(changed, steps, [*made.done, *refused, *done])
+
+    def _changes(self, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[int, int]:
+        """Count the files that an edit changes, as few are the easiest to keep, and those whose last newline comes or goes."""
+        texts = [(before.get(path, self._originals[path][1]), text) for path, text in after.items()]
+        ends = sum(old.endswith("\n") != new.endswith("\n") for old, new in texts)
+        return sum(old != new for old, new in texts), ends
 
     def _texts(self, state: _State) -> dict[str, tuple[str, str]]:
         """Return texts of edited files, by path: as they are on disk, and as they are in `state`."""
@@ -285,11 +291,6 @@ def _is_impossible(done: Done) -> bool:
     return bool(done.reason) and is_left_to_people(done.reason)
 
 
-def _changes(before: Mapping[str, str], after: Mapping[str, str]) -> int:
-    """Count the files that an edit changes: the fewest are the easiest to keep."""
-    return sum(before.get(path) != text for path, text in after.items())
-
-
 def _of_all_readers(step: KeptFix, others: Sequence[KeptFix]) -> Iterator[list[KeptFix]]:
     """Yield what `step` and those of other groups may be as one change of a text that all of them read.
 
@@ -299,20 +300,16 @@ def _of_all_readers(step: KeptFix, others: Sequence[KeptFix]) -> Iterator[list[K
     alike = [each for each in others if _change_of(each) == _change_of(step)]
     if len(alike) > 1:
         yield alike
-    moves = [each for each in others if each.fix.at_end is not None and _place_of(each) == _place_of(step)]
-    first = {each.cause.group: each for each in reversed(moves)}
+    moves = [each for each in others if each.fix.at_end and _place_of(each) == _place_of(step)]
+    of_groups = {each.cause.group: each for each in reversed(moves)}
     if _has(moves, step):
-        first[step.cause.group] = step
-        yield [
-            replace(each, fix=each.fix.at_end)
-            for each in moves
-            if first[each.cause.group] is each and each.fix.at_end is not None
-        ]
+        for number in range(len(step.fix.at_end)):
+            yield [replace(each, fix=each.fix.at_end[number]) for each in (of_groups | {step.cause.group: step}).values()]
 
 
 def _change_of(step: KeptFix) -> tuple[object, ...]:
     """Return the same for steps of two groups that are one change of a text which both read."""
-    return "move" if step.fix.at_end is not None else step.fix.kind, *_place_of(step)
+    return "move" if step.fix.at_end else step.fix.kind, *_place_of(step)
 
 
 def _place_of(step: KeptFix) -> tuple[object, ...]:
