@@ -184,8 +184,8 @@ class Teller:
             is_value = (
                 varies(cause.kind.code) == "value" and cause.share >= THRESHOLDS.warning_share * group.prompt_tokens
             )
-            if cause.slot in handled or left.get(cause.slot, 0.0) >= cause.share / 2:
-                continue
+            if cause.slot in handled or is_paid_once(cause) or left.get(cause.slot, 0.0) >= cause.share / 2:
+                continue  # what only other groups' fixes change is no gain of this group's
             if is_value or is_worth_finding(cause.blocked, group):
                 told.append(cause)
             elif cause.blocked:
