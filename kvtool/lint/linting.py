@@ -28,6 +28,7 @@ from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
 from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.unused_texts import without_unused
+from kvtool.lint.formats.included_texts import included_texts
 from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.passed_values import PassedValue
 from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
@@ -181,7 +182,15 @@ def _judged_for_templates(
             for path in template_paths(one.path, file.name):
                 given[path] = (*given.get(path, ()), *file.values)
     passed = {realpath(path): values for path, values in given.items()}
-    others = [replace(one, passed=passed.get(realpath(one.path), ())) for one in texts if not one.is_code]
+    others = [
+        replace(
+            one,
+            passed=passed.get(realpath(one.path), ()),
+            included=included_texts(one.path, one.text) if one.style == "jinja" else (),
+        )
+        for one in texts
+        if not one.is_code
+    ]
     read, made = iter(of_code), iter(_judged(others, finder, options, cache))
     return [next(read if one.is_code else made) for one in texts]
 

@@ -304,7 +304,9 @@ def _of_all_readers(step: KeptFix, others: Sequence[KeptFix]) -> Iterator[list[K
     of_groups = {each.cause.group: each for each in reversed(moves)}
     if _has(moves, step):
         for number in range(len(step.fix.at_end)):
-            yield [replace(each, fix=each.fix.at_end[number]) for each in (of_groups | {step.cause.group: step}).values()]
+            yield [
+                replace(each, fix=each.fix.at_end[number]) for each in (of_groups | {step.cause.group: step}).values()
+            ]
 
 
 def _change_of(step: KeptFix) -> tuple[object, ...]:

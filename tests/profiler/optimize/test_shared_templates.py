@@ -10,7 +10,22 @@ import pytest
 from tests.files import write
 from tests.profiler.optimize.conftest import Optimize, document
 
-WORDS = "open claim water fire theft hail paragraph letter garage tariff amount date branch review".split()
+WORDS = [
+    "open",
+    "claim",
+    "water",
+    "fire",
+    "theft",
+    "hail",
+    "paragraph",
+    "letter",
+    "garage",
+    "tariff",
+    "amount",
+    "date",
+    "branch",
+    "review",
+]
 
 
 def rules(chance: random.Random, count: int) -> str:
