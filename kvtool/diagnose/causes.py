@@ -172,7 +172,7 @@ class SlotCause:
 
     @property
     def kind(self) -> DifferenceKind:
-        """Return what varies, by all that was seen of it; of a value that only prompts of other groups contain, nothing is known."""
+        """Return what varies, by all that was seen of it; of what only prompts of other groups contain, nothing is known."""
         if self.is_of_other_groups:
             return OTHER
         kind = self._resolve().kind

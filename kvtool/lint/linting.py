@@ -35,6 +35,7 @@ from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings,
 from kvtool.lint.python.rendered_files import template_paths
 from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
+from kvtool.results.finding import Finding
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -84,7 +85,7 @@ def lint(
     def checked(path: str, code: str) -> bool:
         return wanted(code) and (path not in static or code in STATIC_CODES)
 
-    selected = [finding for finding in result.findings if wanted(finding.code)]
+    selected = [finding for finding in _without_estimates(result.findings) if wanted(finding.code)]
     left, unused = apply_ignores(selected, ignores, checked=checked)
     result.ignored = len(selected) - len(left)
     kept = without_unused(left, inputs.texts)
@@ -95,6 +96,13 @@ def lint(
         kept, key=lambda one: (one.path, one.line, one.column, one.code, one.group, -one.tokens_lost)
     )
     return result
+
+
+def _without_estimates(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings without what was read of a place of which a run measured the same."""
+    given = list(findings)
+    measured = {(each.path, each.line, each.column, each.code) for each in given if each.group and each.line}
+    return [each for each in given if each.group or (each.path, each.line, each.column, each.code) not in measured]
 
 
 def _new_problems(told: Sequence[KvtoolError], problems: Iterable[KvtoolError]) -> list[KvtoolError]:

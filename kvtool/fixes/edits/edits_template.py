@@ -40,7 +40,7 @@ class Shape:
         for low, high in self.solid:
             if low < stop and start < high and not (start <= low and high <= stop):
                 raise NotEditableError(
-                    "the text is part of a Jinja block or a long expression, which the move would break"
+                    "the text is part of a Jinja block or a long expression, which the edit would break"
                 )
 
     def splits(self, place: int) -> bool:
