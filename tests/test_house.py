@@ -198,6 +198,7 @@ ASKS_FOR_RULES = (
     "kvtool/accounting/servers/choose.py",
     "kvtool/accounting/plan.py",
     "kvtool/profiler/planned_run.py",
+    "kvtool/profiler/run_description.py",
 )
 """Where a name of rules may be compared: everywhere else a server, its traits or a property of the plan say what differs."""
 OF_DOCUMENTS = ("kvtool/report/views/plans/what_if.py", "kvtool/profiler/engines/side_by_side.py")

@@ -25,7 +25,7 @@ from kvtool.workload.logs.formats.unread import unread_shapes
 from kvtool.workload.request_fields import REQUEST_FIELDS
 
 _ROOT = Path(__file__).resolve().parents[2]
-_CHANGES = {"prompt": "the prompt", "lookup": "the lookup", "requests": "the number of requests"}
+_CHANGES = {"prompt": "the prompt", "lookup": "the lookup", "requests": "the number of requests", "order": "the order"}
 _FENCES = {".yml": "yaml", ".yaml": "yaml", ".toml": "toml", ".py": "python", ".md": "markdown"}
 
 

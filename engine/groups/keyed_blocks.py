@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import cast
 
 from kvtool.engine.blocks.block_keys import BlockHash
@@ -23,8 +24,11 @@ class KeyedBlocks(HashedBlocks):
         super().__init__(num_blocks, block_size, hasher)
         self.more: dict[int, dict[BlockHash, None]] = {}
         self.tokens = [0] * num_blocks
-        self.lookup = cast("dict[bytes, int]", self.cached).get
-        """The block of a key."""
+
+    @property
+    def lookup(self) -> Callable[[bytes], int | None]:
+        """Return the function from a key to its block; kept nowhere, as a copy of this object would find the original's blocks."""
+        return cast("dict[bytes, int]", self.cached).get
 
     def grow(self, count: int) -> None:
         super().grow(count)

@@ -81,15 +81,27 @@ def sold_model(model: str, provider: str | None = None) -> SoldModel:
     found, variant, name = _parsed(model, provider)
     bare = _unreleased(name)
     deployed: list[str] = []
-    if found == "azure" and (of := _DEPLOYED.fullmatch(bare)) is not None:
-        deployed = _shortened(re.sub(r"^gpt(?=\d)", "gpt-", of[1]))
+    if found == "azure":
+        deployed = _shortened(_deployed_model(bare))
     return SoldModel(found, variant + name, variant + bare, tuple(variant + each for each in deployed))
 
 
 def maker_of(name: str) -> str:
     """Return the provider that gives models of its own API this name; "" for names of open weights."""
-    plain = re.sub(r"^(?:databricks|openai)-", "", name)
-    return next((ours for ours, names in _OWN_NAMES if names.match(plain)), "")
+    return next((ours for ours, names in _OWN_NAMES if names.match(name)), "")
+
+
+def makers_names(model: str, provider: str | None = None) -> tuple[str, ...]:
+    """Return the names that a model may have at its maker: without what a reseller or a deployment puts before it."""
+    name = hosted_model(model, provider).name
+    own = _deployed_model(name) if hosted_model(model, provider).provider == "azure" else name
+    return tuple(dict.fromkeys((name, re.sub(r"^(?:databricks|openai)-", "", name), own)))
+
+
+def _deployed_model(name: str) -> str:
+    """Return the part of a deployment's name that begins with a model's, as OpenAI writes it: `shop-gpt4o` is `gpt-4o`."""
+    found = _DEPLOYED.fullmatch(name)
+    return name if found is None else re.sub(r"^gpt(?=\d)", "gpt-", found[1])
 
 
 def _parsed(model: str, provider: str | None) -> tuple[str, str, str]:

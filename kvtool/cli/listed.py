@@ -132,6 +132,7 @@ COMMANDS = (
     Listed(
         "Plan", "prices", "List the prices of hosted models, by day.", "kvtool.cli.commands.prices", "PricesCommand"
     ),
+    Listed("Live", "why", "Say why a running server has its hit rate.", "kvtool.cli.commands.why", "WhyCommand"),
     Listed("Live", "watch", "Watch the prefix cache of a running server.", "kvtool.cli.commands.watch", "WatchCommand"),
     Listed(
         "Live",

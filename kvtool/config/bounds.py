@@ -24,6 +24,12 @@ def at_least_one(flag: str, value: int) -> None:
     _fits(flag, value)
 
 
+def port(flag: str, value: int) -> None:
+    """A port of TCP."""
+    if not 1 <= value < 1 << 16:
+        raise KvtoolError(f"{flag} must be a port from 1 to 65535, not {value}")
+
+
 def at_least_two(flag: str, value: int) -> None:
     if value < 2:
         raise KvtoolError(f"{flag} must be at least 2, not {value}", hint="one block holds nothing: vLLM's null block")

@@ -18,6 +18,7 @@ from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.profiler import Profiler, ReportOptions
+from kvtool.profiler.run_description import run_config, run_notes
 from kvtool.results.report import Report
 from kvtool.text.files.text_files import Overlay
 from kvtool.text.templates.chat import ChatTemplate
@@ -150,12 +151,14 @@ class Opened:
 
     def _described(self, profiler: Profiler, report: Report) -> Report:
         measured = report.ttft.measured
-        config = self.planned.describe(self.name, self.renderer, device=None if measured is None else measured.device)
+        config = run_config(
+            self.planned, self.name, self.renderer, device=None if measured is None else measured.device
+        )
         if report.kv_cache.bytes_per_block is None:  # unknown, or the requests name several models
             config |= {"model": None, "model_from": None}
         if report.ttft.predicted.on is None:
             config |= {"accelerator": None}
-        notes = [*self.options.notes, *self.planned.notes(), *self._read_notes(), *profiler.told]
+        notes = [*self.options.notes, *run_notes(self.planned), *self._read_notes(), *profiler.told]
         notes += [profiler.interrupted] if profiler.interrupted is not None else []
         files = list(self.options.inputs) if len(self.options.inputs) > 1 else []
         return report.model_copy(update={"config": config, "notes": notes, "files": files})

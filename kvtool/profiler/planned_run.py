@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kvtool.accounting.caches.cache_rules import CacheRules, traced_error
 from kvtool.accounting.plan import ModelSource, Plan
 from kvtool.config.asked_run import RunOptions, of_engine
-from kvtool.config.engine_rules import chosen_release, chosen_rule_set, chosen_rules, described_engine, engine_notes
-from kvtool.config.options.cache_options import chosen_cache_rules, described_rules, rule_note
+from kvtool.config.engine_rules import chosen_release, chosen_rule_set, chosen_rules
+from kvtool.config.options.cache_options import chosen_cache_rules
 from kvtool.config.options.served_options import ServedOptions
 from kvtool.engine.config import (
     DEFAULT_ACCELERATOR,
@@ -31,15 +31,11 @@ from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
 from kvtool.measure.measure_options import MeasureOptions
-from kvtool.profiler.engines.left_out_layers import left_out_of
-from kvtool.profiler.layer_group_notes import described_groups, group_notes, plain_note, single_group_notes
 from kvtool.profiler.run_model import RunModel
 from kvtool.results.choices import Rules
 from kvtool.text.quantities import Capacity, parse_bytes, parse_capacity
 from kvtool.text.terminal.numbers import size
-from kvtool.version import __version__
 from kvtool.workload.logs.logs import LogSource
-from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 
@@ -53,7 +49,6 @@ _NAME_A_MODEL = (
     "name a model with windows, linear attention or drafts: --model gpt-oss-20b, "
     "or `model` among the engine's options in a file"
 )
-_DEFAULTS = ("one request at a time", "unlimited cache")
 _MOST_BLOCKS = 10_000_000
 """Bound against mistakes: the cache's tables would take gigabytes of memory."""
 
@@ -395,82 +390,6 @@ class PlannedRun:
         file = self.options.fallback_file
         return file.place("engine", name) if file is not None else None
 
-    def notes(self) -> list[str]:
-        """Describe the order of requests and the cache, for the head of the report."""
-        plan, engine = self.plan, self.plan.engine
-        if plan.cache is not None and plan.cache.engine is not None:
-            choice = plan.cache.engine
-            windows = "sliding_window" in {each.name for each in fields(choice.options)}
-            lack = None if self.model is None else left_out_of(self.run_model.served(), windows=windows)
-            notes = [*engine_notes(choice), *self.run_model.notes(with_tokens=True)]
-            notes += [self.assumed_note] if self.rules == "llamacpp" and self.model is None else []
-            return notes if lack is None else [*notes, f"{lack}: kvtool assumes full attention in every layer"]
-        if plan.cache is not None:
-            how = rule_note(plan.cache)
-        elif plan.rules == "block-lru":
-            how = "block-lru accounting, one request at a time"
-        elif plan.use_arrivals:
-            how = "requests at their arrival times" + (
-                f", at most {plan.concurrency} at once" if plan.concurrency else ""
-            )
-        elif plan.concurrency is not None:
-            how = f"{plan.concurrency} requests at once"
-        else:
-            how = "one request at a time"
-        if engine.num_blocks is None:
-            cache = "unlimited cache"
-        else:
-            cache = f"cache of {engine.num_blocks - 1:,} blocks"
-            if plan.bytes_per_block is not None:
-                assumed = ", assumed" if plan.model_from == "assumed" else ""
-                held = size((engine.num_blocks - 1) * plan.bytes_per_block)
-                cache += f" ({held} for {plan.model_name}{assumed})"
-        if plan.kv_cache_dtype != find_kv_dtype(AUTO).name:
-            cache += f" in {plan.kv_cache_dtype}"
-        if not engine.enable_prefix_caching:
-            cache += ", prefix caching off"
-        if engine.async_scheduling and plan.rules == "vllm":
-            how += ", asynchronous scheduling"
-        change = " (change with --concurrency, --gpu-memory)" if (how, cache) == _DEFAULTS else ""
-        notes = [f"{how}, {cache}{change}." if plan.cache is not None else f"Simulated: {how}, {cache}{change}."]
-        if self.limits_source is not None and plan.rules == "vllm":
-            step = f"{engine.max_num_batched_tokens:,} tokens and {engine.max_num_seqs:,} requests"
-            notes.append(f"Largest step: {step} (defaults of {self.limits_source}).")
-        if self.served is not None and self.served.plan is not None and plan.rules == "vllm":
-            notes += group_notes(self.served, engine.prefix_cache_retention_interval)
-        notes += self._plain_notes()
-        notes += [] if plan.hosted else self._model_notes()
-        if self.untimed and plan.use_arrivals and plan.rules == "vllm":
-            notes.append(f"no arrival times, so all requests start at second 0: {', '.join(self.untimed)}")
-        return notes
-
-    def _model_notes(self) -> list[str]:
-        """Say what is known of the log's model, and whose times a clock assumes where it is unknown."""
-        plan, notes = self.plan, self.run_model.notes(with_tokens=not self.plan.traced)
-        if plan.sized or plan.one_at_a_time:
-            return notes
-        latency = plan.latency
-        return [*notes, f"the clock assumes step times of {latency.geometry.name} on {latency.accelerator.name}"]
-
-    def _plain_notes(self) -> list[str]:
-        """Explain that one group with full attention replaces a model's several groups."""
-        plan = self.plan
-        if self.served is not None:
-            return single_group_notes(self.served)
-        if self.model is None or plan.hosted:
-            return []
-        from kvtool.accounting.served_cache import ServedCache
-        from kvtool.engine.groups.model_plan import ServeOptions
-
-        try:
-            served = ServedCache.of(self.run_model.served(), ServeOptions())
-        except (EngineError, KvtoolError):  # vLLM would not start with this, so it is not checked here
-            return []
-        if served.plan is None:
-            return []
-        what = "kvtool simulates whole requests"
-        return [plain_note(served, "kvtool simulates a trace of block hashes" if plan.traced else what)]
-
     def native_engine(self) -> EngineConfig | None:
         """Return the engine with a KV cache in the model's own dtype in the same memory; None if that is the same or impossible."""
         if self.plan.engine.num_blocks is None:
@@ -517,55 +436,6 @@ class PlannedRun:
         if given is None or self.options.measuring.load_format == "dummy":
             return given is not None
         return model_path(given).is_dir() and (self.options.measuring.asked or is_runnable(given))
-
-    def describe(
-        self, name: str, renderer: Renderer, *, device: str | None = None
-    ) -> dict[str, str | int | float | bool | None]:
-        """Return everything on which the numbers depend; `device` computed the measured ones."""
-        engine, calibration = self.plan.engine, self.calibration
-        tokenizer = renderer.tokenizer if renderer.loaded("tokenizer") else None
-        return {
-            "version": __version__,
-            "input": name,
-            "rules": self.plan.rules,
-            **({"vllm_release": engine.release} if self.plan.rules == "vllm" and self.plan.cache is None else {}),
-            "tokenizer": tokenizer.name if tokenizer is not None else None,
-            "tokenizer_fingerprint": tokenizer.fingerprint if tokenizer is not None else None,
-            "chat_template": renderer.chat_template.name if renderer.loaded("chat_template") else None,
-            "block_size": engine.block_size,
-            "capacity_blocks": None if engine.num_blocks is None else engine.num_blocks - 1,
-            "enable_prefix_caching": engine.enable_prefix_caching,
-            "max_model_len": engine.max_model_len if engine.max_model_len < UNLIMITED_LEN else None,
-            "max_num_batched_tokens": engine.max_num_batched_tokens,
-            "max_num_seqs": engine.max_num_seqs,
-            **({"batch_limits_of": self.limits_source} if self.limits_source is not None else {}),
-            "concurrency": self.plan.concurrency,
-            "use_arrivals": self.plan.use_arrivals,
-            **described_rules(self.plan.cache),
-            **described_engine(self.plan.cache),
-            "seed": self.plan.seed,
-            "model": self.plan.model_name,
-            "model_from": self.plan.model_from if self.plan.sized else None,
-            "accelerator": self.plan.latency.accelerator.name,
-            "calibration": self.options.predicting.calibration,
-            "calibration_model": None if calibration is None else calibration.geometry.name,
-            "calibration_dtype": None if calibration is None else calibration.dtype,
-            "predicted_dtype": find_kv_dtype(AUTO).torch_name,
-            "kv_cache_dtype": self.plan.kv_cache_dtype,
-            "tensor_parallel": self.plan.latency.tensor_parallel,
-            **described_groups(self.served, engine.prefix_cache_retention_interval),
-            "async_scheduling": engine.async_scheduling,
-            "hash_algo": engine.hash_algo,
-            "hash_seed": engine.hash_seed if engine.hash_algo != "native" else None,
-            "measured_model": self.measured_model,
-            "load_format": self.options.measuring.load_format,
-            "dtype": self.options.measuring.dtype,
-            "device": device,
-            "decode_attention": self.plan.decode_attention,
-            "decode_batch": self.plan.decode_batch,
-            "measure_budget": self.options.measuring.seconds,
-            **({} if self.options.group_by is None else {"group_by": self.options.group_by}),
-        }
 
 
 def _trace_block_size(source: YamlSource | LogSource) -> int | None:

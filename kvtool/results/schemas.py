@@ -64,6 +64,7 @@ SCHEMAS = {
         Schema("what-if", "kvtool what-if --json", "kvtool.results.documents.what_if", "WhatIfDocument"),
         Schema("trace", "kvtool trace --json", "kvtool.results.documents.traced_logs", "TraceDocument"),
         Schema("size", "kvtool size --json", "kvtool.results.documents.size", "SizeDocument"),
+        Schema("why", "kvtool why --json", "kvtool.results.documents.why_document", "WhyDocument"),
         Schema("watch", "a line of kvtool watch --json", "kvtool.results.documents.watched", "WatchDocument"),
         Schema(
             "server-bench",

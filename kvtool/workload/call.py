@@ -101,6 +101,13 @@ class ReportedMiss(NamedTuple):
     tokens: int | None
 
 
+class SummedRequests(NamedTuple):
+    """How many requests the row of a bill sums, where it says it, and about how many prompt tokens one of them has."""
+
+    requests: int | None
+    prompt: int
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A call of a model as its log reports it. Times are seconds since 1970; `cost` is what the log says it cost, in US dollars."""
@@ -138,6 +145,8 @@ class Call:
     """The key of its record that looks like the answer and that no reader knows."""
     stored: tuple[StoredContent, ...] = ()
     """What its record says of explicit caches."""
+    summed: SummedRequests | None = None
+    """The requests whose usage its record sums; None: it is one request."""
     streamed: bool = False
     """Whether the answer was asked for as a stream."""
     system_blocks: bool = False

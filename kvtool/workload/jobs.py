@@ -17,7 +17,7 @@ from kvtool.errors import MessageRefusedError
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.call import CUT_OFF
 from kvtool.workload.render import Renderer
-from kvtool.workload.request_fields import reads_cache
+from kvtool.workload.request_fields import priority, reads_cache
 from kvtool.workload.turn import HashedPrompt, Ids, Output, Turn
 
 _EMPTY: Ids = np.empty(0, dtype=np.int32)
@@ -157,6 +157,7 @@ class JobMaker:
             output_ids=made.output,
             cache_salt=turn.salt,
             skip_reading_cache=not reads_cache(turn.fields, chat=turn.messages is not None),
+            priority=priority(turn.fields),
         )
         return Job(turn, prompt, request, prompt.ids, 1, made.answer)
 

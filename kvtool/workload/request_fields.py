@@ -16,7 +16,7 @@ from kvtool.workload.turn import Sampled, Turn
 MOST_ANSWERS = 128
 """Answers that one request may ask for (OpenAI's limit)."""
 
-Changes = Literal["prompt", "lookup", "requests"]
+Changes = Literal["prompt", "lookup", "requests", "order"]
 Fields = Mapping[str, Any]
 """Fields of one request by their names, as its client sent them."""
 _TEMPLATE_VARIABLES = ("documents", "reasoning_effort")
@@ -33,6 +33,10 @@ class RequestField:
     takes: Callable[[Any], bool]
     does: str
     tokenized: bool = False
+
+    def is_own(self, value: Any) -> bool:
+        """Return whether a value can be of this field: other programs write other things under `priority`."""
+        return self.changes != "order" or self.takes(value)
 
     @property
     def followed(self) -> bool:
@@ -71,6 +75,9 @@ REQUEST_FIELDS: Mapping[str, RequestField] = {
         RequestField("continue_final_message", "prompt", _is_truth, "the last message stays open", tokenized=True),
         RequestField("documents", "prompt", lambda value: isinstance(value, list), "a variable of the chat template"),
         RequestField("reasoning_effort", "prompt", lambda value: isinstance(value, str), "a variable of the template"),
+        RequestField(
+            "priority", "order", _is_whole(-(1 << 31)), "lower ones go first, if the server schedules by priority"
+        ),
         RequestField("chat_template", "prompt", _is_default, "replaces the template for one request"),
         RequestField("prompt_embeds", "prompt", _is_default, "a prompt without tokens"),
     )
@@ -78,8 +85,13 @@ REQUEST_FIELDS: Mapping[str, RequestField] = {
 
 
 def request_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return these fields of a request's body; one that is null is not set."""
-    return {name: body[name] for name in REQUEST_FIELDS.keys() & body.keys() if body[name] is not None}
+    """Return these fields of a request's body; one that is null is not set, and a word is no priority of vLLM's."""
+    found = {name: body[name] for name in REQUEST_FIELDS.keys() & body.keys() if body[name] is not None}
+    return {name: value for name, value in found.items() if REQUEST_FIELDS[name].is_own(value)}
+
+
+CLIENT_FIELDS = frozenset(each.name for each in REQUEST_FIELDS.values() if each.changes != "order")
+"""Fields that only a client sets."""
 
 
 def not_followed(fields: Fields) -> list[str]:
@@ -100,6 +112,11 @@ def reads_cache(fields: Fields, *, chat: bool) -> bool:
     if logprobs is None and _followed(fields, "echo", default=False):
         logprobs = _followed(fields, "top_logprobs" if chat else "logprobs", None)
     return logprobs is None
+
+
+def priority(fields: Fields) -> int:
+    """Return the priority of a request in the queue of a server that schedules by it; the lowest number goes first."""
+    return int(_followed(fields, "priority", 0))
 
 
 def is_streamed(fields: Fields) -> bool:

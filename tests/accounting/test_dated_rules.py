@@ -16,6 +16,7 @@ from kvtool.accounting.caches.providers import Provider, find_provider
 from kvtool.accounting.hosted_models import hosted_model
 from kvtool.accounting.plan import Plan
 from kvtool.engine.config import EngineConfig
+from kvtool.profiler.left_out import notes_on_rules
 from kvtool.profiler.run.purposes import explained_run
 from kvtool.profiler.run.run_books import RowBook
 from kvtool.profiler.run.run_result import RunResult
@@ -317,3 +318,41 @@ def find_rule_of(model: str) -> Provider:
     row = find_rule(model, None, None)
     assert row is not None
     return row.rules
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "name", "minimum", "keeps"),
+    [
+        ("qwen3-max", None, "qwen", 256, "prefix"),
+        ("MiniMax-M2", None, "minimax", 512, "prefix"),
+        ("glm-4.6", None, "zai", 1, "prefix"),
+        ("kimi-k2.6", None, "moonshot", 1, "prefix"),
+        ("gemini-2.5-pro", "vertex_ai", "vertex", 2048, "prefix"),
+        ("claude-haiku-4-5@20251001", "vertex_ai", "vertex", 4096, "breakpoints"),
+        ("claude-opus-5", "azure_ai", "azure", 512, "breakpoints"),
+        ("us.anthropic.claude-3-7-sonnet-20250219-v1:0", None, "bedrock", 1024, "breakpoints"),
+        ("databricks-claude-sonnet-4-5", "databricks", "databricks", 1024, "breakpoints"),
+        ("openai/gpt-5.2", "perplexity", "perplexity", 1024, "prefix"),
+        ("ft:gpt-4o-2024-08-06:acme::id", None, "openai", 1024, "prefix"),
+        ("support-gpt-4o", "azure", "azure", 1024, "prefix"),
+    ],
+)
+def test_a_closed_model_keeps_its_maker_s_rules_everywhere(
+    model: str, provider: str | None, name: str, minimum: int, keeps: str
+) -> None:
+    row = find_rule(model, provider, date(2026, 11, 29))
+    assert row is not None
+    assert (row.rules.name, row.rules.minimum, row.rules.keeps, row.documented) == (name, minimum, keeps, True)
+
+
+def test_a_price_of_cached_tokens_alone_is_a_rule_that_says_so(byte_tokenizer: Tokenizer) -> None:
+    model = "deepinfra/zai-org/GLM-4.7"
+    row = find_rule(model, None, date(2026, 11, 29))
+    assert row is not None
+    assert not row.documented
+    assert "not documented" in row.rules.note
+    result = accounted(byte_tokenizer, [asked(chat(n, system=SYSTEM), float(n), model) for n in range(2)])
+    assert notes_on_rules(result) == [
+        f"No cache rules are documented for {model}: any earlier prefix is predicted as cached"
+    ]
+    assert find_rule("zai-org/GLM-4.7", None, date(2026, 11, 29)) is None

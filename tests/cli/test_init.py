@@ -221,6 +221,24 @@ def test_values_and_roles_are_those_of_the_code_that_renders(init: Command) -> N
     assert groups["mail"]["vars"]["tone"] == {"text": "short"}
 
 
+def test_a_typescript_repository_has_its_prompt_measured_and_linted(init: Command, in_folder: Command) -> None:
+    rules = "You are the support agent of Acme. Quote the order, never promise a refund, and answer briefly. " * 9
+    write(
+        "src/agent.ts",
+        f"const RULES = `{rules}`;\n"
+        "export const ask = (question: string) =>\n"
+        "  generateText({ model, system: `Now: ${new Date().toISOString()}\\n${RULES}`, prompt: question });\n",
+    )
+    code, out, err = init()
+    assert (code, err) == (0, "")
+    assert "KV101 src/agent.ts:3:" in out
+    [group] = yaml.safe_load(Path("kvtool-workload.yaml").read_text(encoding="utf-8"))["groups"]
+    assert rules in group["messages"][0]["text"]
+    code, out, _ = in_folder("lint")
+    assert "src/agent.ts:3:" in out
+    assert in_folder("check")[0] == 0
+
+
 def test_force_says_which_limits_it_lowers(init: Command) -> None:
     write("w.yaml", WORKLOAD)
     assert init()[0] == 0

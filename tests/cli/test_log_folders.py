@@ -60,6 +60,7 @@ def profile(bytes_json: str, capsys: pytest.CaptureFixture[str]) -> Profile:
 
 
 PLACES = (
+    "files",
     "config",
     "notes",
     "workload",

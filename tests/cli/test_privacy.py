@@ -95,6 +95,7 @@ WITHOUT_PROMPTS = {
     *("config", "schema", "explain", "doctor", "size", "prices", "bench", "watch"),  # they read no prompts
     *("compare", "report"),  # they read results, which contain no prompts unless these were asked for
     *("demo", "replay"),  # they are `profile` of an example, and of a server
+    "why",  # it prints tokens by cause; test_why looks for prompts in its output
     "sessions",  # it lists names and figures of transcripts
     *("probe", "init"),  # they print what a command of the user makes, and names of variables
 }

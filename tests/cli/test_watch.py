@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -336,3 +337,52 @@ def test_a_file_cannot_say_where_events_are(tmp_path: Path, capsys: pytest.Captu
     (tmp_path / "m.prom").write_text(_growing("", 0)[2].decode())
     assert run(["watch", str(tmp_path / "m.prom"), "--kv-events", "server"]) == 2
     assert "pass the endpoint" in " ".join(capsys.readouterr().err.split())
+
+
+def test_the_causes_of_the_window_are_named_and_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the cache lost before kvtool attached counts for nothing; what was evicted then and is computed again counts."""
+    pytest.importorskip("zmq")
+    pytest.importorskip("msgspec")
+    from kvtool.measure.servers.metrics.exposition import parse_exposition
+    from tests.measure.servers.published import payload, removed, stored
+    from tests.measure.servers.test_event_subscriber import FakePublisher
+
+    block = [*range(32)]
+    publisher = FakePublisher(tmp_path)
+    history = ([stored([1], block)], [removed(1)], [stored([1], block)], [removed(1)])
+    for seq, events in enumerate(history):
+        publisher.keep(seq, payload(events, rank=None))
+    said = {"0": {"endpoint": publisher.source.endpoint, "replay_endpoint": publisher.source.replay, "topic": ""}}
+    port = _free_port()
+    exported: list[str] = []
+
+    def answer(path: str, before: int) -> Page:
+        if path == "/kv_event_sources":
+            return ok(json.dumps(said))
+        if before == 1:
+            publisher.publish(len(history), payload([stored([1], block)], rank=None))
+        if before == 4:
+            exported.append(httpx.get(f"http://127.0.0.1:{port}/metrics").text)
+        return _growing(path, before)
+
+    import httpx
+
+    try:
+        seen = _lines(answer, capsys, "--count", "6", "--kv-events", "server", "--metrics-port", str(port))
+    finally:
+        publisher.close()
+    assert [(each.cause, each.tokens, each.source) for each in seen[-1].causes] == [("capacity", 32, "KV events")]
+    counters = parse_exposition(exported[0], shown="f").of("kvtool_lost_tokens_total")
+    assert {each.labels["cause"]: each.value for each in counters if each.value} == {"capacity": 32}
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+@pytest.mark.parametrize("port", ["0", "65536"])
+def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["watch", "http://h", "--metrics-port", port]) == 2
+    assert "a port from 1 to 65535" in capsys.readouterr().err

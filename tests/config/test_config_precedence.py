@@ -15,6 +15,7 @@ from kvtool.cli.app import run
 from kvtool.cli.commands.profile import ProfileCommand
 from kvtool.config.option import PREFIX, Argument, Option, walk
 from kvtool.profiler.opening import open_workload
+from kvtool.profiler.run_description import run_config
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.yaml.schema import EngineOptions
 from tests.files import write
@@ -190,7 +191,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bytes_json: str) -> di
         opened = open_workload(options, Tokenizers(offline=True))
         _ = opened.renderer.tokenizer, opened.renderer.chat_template
         found.clear()
-        found.update(opened.planned.describe(opened.name, opened.renderer))
+        found.update(run_config(opened.planned, opened.name, opened.renderer))
         return 0
 
     monkeypatch.setattr(ProfileCommand, "run", instead)

@@ -193,7 +193,7 @@ def with_output(rng: random.Random, command: tuple[str, ...]) -> tuple[str, ...]
         return command
     formats = _FORMATS
     beside_server = name == "compare" and "m.txt" in command
-    if beside_server or name in ("trace", "prices", "watch", "logs", "replay"):
+    if beside_server or name in ("trace", "prices", "watch", "why", "logs", "replay"):
         return (*command, *rng.choice(((), (), ("--json",), ("--plain",), ("--width", "20"))))
     if name in ("what-if", "compare-engines"):
         formats = tuple(each for each in _FORMATS if not _ONLY_FINDINGS & set(each))

@@ -72,11 +72,13 @@ _SAMPLES = (
 _METRICS = (
     ("watch", "m.txt", "--count", "1"),
     ("watch", "m.txt", "--count", "1", "--json"),
+    ("why", "m.txt", "--router-block-size", "64", "--json"),
     ("compare", "m.txt", "r.json", "--exit-code"),
     ("compare", "m.txt", "r.json", "--before", "rec/metrics_before.txt", "--json"),
 )
 _PAYLOADS = (
     ("replay", "--recorded", "rec", *TOKENS, *ON),
+    ("why", "--recorded", "rec", *TOKENS, "--json"),
     ("profile", "rec/requests.jsonl.gz", *RUN, "--no-advice", "--kv-events", "rec"),
 )
 _COLUMNS = (
@@ -257,6 +259,7 @@ _INPUTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("compare", ("r.json", "r.json")),
     ("report", ("r.json",)),
     ("watch", ("m.txt",)),
+    ("why", ("m.txt", "l.jsonl", *TOKENS)),
     ("size", ("llama-3.1-8b",)),
     ("prices", ()),
     ("config", ("w.yaml",)),

@@ -45,6 +45,7 @@ _SCHEMAS = {
     "kvtool.trace/1": "trace",
     "kvtool.replay/1": "replay",
     "kvtool.watch/1": "watch",
+    "kvtool.why/1": "why",
     "kvtool.prices/1": "prices",
 }
 

@@ -76,10 +76,14 @@ SESSION = (
     ("replay", "--recorded", "rec", *TOKENS, *ON, "--on-bad-line", "skip"),
     ("profile", "rec/requests.jsonl.gz", *RUN, "--no-advice", "--kv-events", "rec"),
     ("watch", "rec/metrics_after.txt", "--count", "1"),
+    ("why", "--recorded", "rec", *TOKENS, "-q"),
+    ("why", "--recorded", "rec", *TOKENS, "--json"),
 )
 METRICS = (
     ("watch", "m.txt"),
     ("watch", "m.txt", "--count", "1", "--json"),
+    ("why", "m.txt", "m.txt", "--json"),
+    ("why", "m.txt", "-q"),
 )
 EVENTS = (
     ("profile", "w.yaml", *RUN, "--no-advice", "--kv-events", "k.jsonl"),

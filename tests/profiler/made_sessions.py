@@ -6,17 +6,21 @@ import base64
 import gzip
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kvtool.accounting.event_writer import event_fields
+from kvtool.accounting.served_cache import ServedCache
 from kvtool.config.asked_run import RunOptions
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
+from kvtool.engine.groups.capacity import PlannedPool
+from kvtool.engine.groups.model_plan import ServeOptions
+from kvtool.engine.model.configs.find_served import find_served
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.runner import DryRunner
 from kvtool.profiler.opening import open_workload
@@ -27,6 +31,7 @@ from kvtool.workload.prompts_in_memory import MemorySource
 
 BLOCK = 16
 BLOCKS = 200
+LENGTH = 2048
 SECRET = "the-vault-opens-at-nine"
 ANSWER = [4, 5, 6, 7]
 _WORDS = ["ledger", "harbour", "copper", "violet", "meadow", "signal", "lantern", "orchard", "timber", "pebble"]
@@ -53,6 +58,9 @@ class MadeSession:
     dropped: set[int] = field(default_factory=set)
     """Numbers of batches that nobody received."""
     blocks: int = BLOCKS
+    served: ServedCache | None = None
+    """The cache of a model that has more than one group of full attention."""
+    root: str = "nowhere"
 
     def write(self, folder: Path) -> Path:
         """The folder of a recording."""
@@ -64,6 +72,11 @@ class MadeSession:
             if seq not in self.dropped
         ]
         (folder / "kv_events.jsonl.gz").write_bytes(gzip.compress(_lines(messages)))
+        if self.served is not None:
+            row = {"id": "m", "root": self.root, "parent": None, "max_model_len": LENGTH}
+            (folder / "models.json").write_text(json.dumps({"data": [row]}))
+            steps = {"max_num_batched_tokens": 8192, "async_scheduling": False}
+            (folder / "server_info.json").write_text(json.dumps({"vllm_config": {"scheduler_config": steps}}))
         (folder / "metrics_before.txt").write_text(self.metrics(0, 0, self.created[0]))
         (folder / "metrics_after.txt").write_text(self.metrics(self.queries, self.hits, self.created[1]))
         return folder
@@ -83,6 +96,9 @@ class MadeSession:
             f'block_size="{BLOCK}",cache_dtype="auto",enable_prefix_caching="True",engine="0",num_gpu_blocks="{self.blocks}",'
             'num_gpu_blocks_override="None",prefix_caching_hash_algo="sha256",sliding_window="None"'
         )
+        if self.served is not None:
+            tokens = PlannedPool(self.served.planned.plan, self.blocks).tokens(LENGTH)
+            config += f',kv_cache_size_tokens="{tokens}"'
         lines += ["# TYPE vllm:cache_config_info gauge", f"vllm:cache_config_info{{{config}}} 1.0", ""]
         return "\n".join(lines)
 
@@ -106,8 +122,12 @@ def made_session(
     blocks: int = BLOCKS,
     order: list[int] | None = None,
     body_of: Callable[[str], dict[str, Any]] = chat_body,
+    model: str | None = None,
 ) -> MadeSession:
-    """Every prompt as a request, one at a time; `order` is that of admission, where it is not that of sending."""
+    """Every prompt as a request, one at a time; `order` is that of admission, where it is not that of sending.
+
+    `model` is the folder of a model with several groups.
+    """
     texts = prompts() if texts is None else texts
     bodies = [body_of(text) for text in texts]
     source = MemorySource(bodies, LogOptions(by_time=False))
@@ -115,6 +135,12 @@ def made_session(
     maker = JobMaker(opened.renderer, seed=0)
     jobs = [maker.make(turn) for each in source.conversations() if (turn := each.next_turn(None)) is not None]
     config = EngineConfig(block_size=BLOCK, num_blocks=blocks, hash_algo="sha256", max_num_batched_tokens=8192)
+    served = None
+    if model is not None:
+        serving = ServeOptions(block_size=BLOCK, max_model_len=LENGTH, max_num_batched_tokens=8192)
+        served = ServedCache.of(find_served(model), serving)
+        config = replace(config, plan=served.plan, block_size=served.block_size, max_model_len=LENGTH)
+    groups = config.plan.groups if config.plan is not None else ()
     latency: LatencyModel = opened.planned.plan.latency
     engine = Engine(config, DryRunner(), VirtualClock(latency), record_events=True)
     rows: list[dict[str, Any]] = [{} for _ in bodies]
@@ -126,7 +152,7 @@ def made_session(
         engine.add(request)
         while engine.busy:
             engine.step()
-            events = [event_fields(event, BLOCK) for event in engine.cache.take_events()]
+            events = [event_fields(event, BLOCK, groups=groups) for event in engine.cache.take_events()]
             named = [{**each, "session_id": f"s{number}"} if each["type"] == "BlockStored" else each for each in events]
             if named:
                 batches.append(named)
@@ -152,4 +178,4 @@ def made_session(
             },
         }
     batches[0].insert(0, {"type": "AllBlocksCleared"})
-    return MadeSession(rows, batches, queries, hits, blocks=blocks)
+    return MadeSession(rows, batches, queries, hits, blocks=blocks, served=served, root=model or "nowhere")

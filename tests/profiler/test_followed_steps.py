@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,10 @@ from kvtool.accounting.event_writer import event_fields
 from kvtool.engine.clock import VirtualClock
 from kvtool.engine.config import DEFAULT_ACCELERATOR, DEFAULT_MODEL, EngineConfig
 from kvtool.engine.engine import Engine
+from kvtool.engine.groups.kv_group import CachePlan
+from kvtool.engine.groups.layer_spec import AttentionLayer
+from kvtool.engine.groups.planner import PlanOptions, plan_cache
+from kvtool.engine.kv_dtype import find_kv_dtype
 from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.engine.request import Request
@@ -29,8 +34,24 @@ SIZE = 4
 LATENCY = LatencyModel(find_geometry(DEFAULT_MODEL), find_accelerator(DEFAULT_ACCELERATOR), kv_token_bytes=1.0)
 
 
-def config_of(*, asynchronous: bool, blocks: int) -> EngineConfig:
+def _layer(window: int | None) -> AttentionLayer:
+    return AttentionLayer(
+        block_size=SIZE,
+        kind="full" if window is None else "sliding",
+        kv_heads=1,
+        head_size=8,
+        value_size=8,
+        dtype=find_kv_dtype("bf16"),
+        window=window,
+    )
+
+
+WINDOWS = plan_cache([_layer(20), _layer(20), _layer(None)], PlanOptions(block_size=SIZE, max_num_batched_tokens=128))
+
+
+def config_of(*, asynchronous: bool, blocks: int, plan: CachePlan | None = None) -> EngineConfig:
     return EngineConfig(
+        plan=plan,
         block_size=SIZE,
         num_blocks=blocks,
         max_num_batched_tokens=128,
@@ -65,8 +86,9 @@ class Served:
         self.done: dict[int, float] = {}
         self.batches = [read_payload(payload([CLEARED], at=0.0), 0)]
         self._owners: list[str] = []
-        self._plain_register = engine.cache.register
-        engine.cache.register = self._register  # type: ignore[method-assign] # to know for whom each block is stored
+        register = "register" if config.plan is None else "store_full"
+        self._plain_register = getattr(engine.cache, register)
+        setattr(engine.cache, register, self._register)  # to know for whom each block is stored
         waiting = list(self.asks)
         due: list[tuple[int, int]] = [(rng.randint(0, 3), waiting.pop(0)) for _ in range(4)]
         step = 0
@@ -88,16 +110,17 @@ class Served:
                     self._publish(step)
             step += 1
 
-    def _register(self, request: Request, num_tokens: int) -> None:
+    def _register(self, request: Request, *more: Any) -> None:
         """As the cache does it; notes for whom."""
         events = self.engine.cache.events
         assert events is not None
         before = len(events)
-        self._plain_register(request, num_tokens)
+        self._plain_register(request, *more)
         self._owners += [request.id] * (len(events) - before)
 
     def _publish(self, step: int) -> None:
-        rows = [event_fields(event, SIZE) for event in self.engine.cache.take_events()]
+        groups = self.config.plan.groups if self.config.plan is not None else ()
+        rows = [event_fields(event, SIZE, groups=groups) for event in self.engine.cache.take_events()]
         owners = iter(self._owners)
         events = [{**row, "session_id": next(owners)} if row["type"] == "BlockStored" else row for row in rows]
         self._owners.clear()
@@ -125,10 +148,11 @@ class Served:
         return StepFollower(replace(self.config, hash_algo="native"), steps, self.requests(timed=timed)).follow()
 
 
+@pytest.mark.parametrize("plan", [None, WINDOWS])
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize("seed", range(5))
-def test_the_events_lead_to_the_arrivals(seed: int, asynchronous: bool) -> None:
-    served = Served(seed, config_of(asynchronous=asynchronous, blocks=40))
+def test_the_events_lead_to_the_arrivals(seed: int, asynchronous: bool, plan: CachePlan | None) -> None:
+    served = Served(seed, config_of(asynchronous=asynchronous, blocks=40 if plan is None else 110, plan=plan))
     found = served.follow()
     assert found is not None
     run = found.run(served.config, LATENCY, served.asks, events=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import Prediction
@@ -362,3 +362,51 @@ def test_without_advice_nothing_is_said_to_be_saved(in_folder: Command) -> None:
     money = _bill(in_folder, sent, "--no-advice")
     assert money["with_fixes"] is None
     assert money["marks"] == []
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["gpt-4o", "gpt-4-turbo", "house-1"]), st.booleans()), min_size=2, max_size=12)
+)
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_one_hit_rate_whatever_part_is_priced_or_predicted(in_folder: Command, sent: list[tuple[str, bool]]) -> None:
+    """Models with rules and a price, with a price alone, and with neither."""
+    sent = [*sent, ("gpt-4o", False)]  # else no provider's rules are followed
+    requests = [Sent(model=model, at=10.0 * n, cached=1024 * hit) for n, (model, hit) in enumerate(sent)]
+    found = profiled(in_folder, requests)
+    cached = sum(1024 for _, hit in sent if hit)
+    reported, misses, money = found["reported"], found["misses"], found["money"]
+    assert (reported["requests"], reported["cached_tokens"]) == (len(sent), cached)
+    assert (misses["prompt_tokens"], misses["read"]) == (reported["prompt_tokens"], cached)
+    assert money["requests"] == len(sent)
+    assert money["priced_requests"] == sum(model != "house-1" for model, _ in sent)
+    assert sum(money["unpriced"].values()) == len(sent) - money["priced_requests"]
+    predicted = found["predicted"]
+    assert (0 if predicted is None else predicted["requests"]) in (0, sum(model == "gpt-4o" for model, _ in sent))
+
+
+def test_the_first_screen_says_for_how_many_requests_the_cost_is(in_folder: Command) -> None:
+    requests = [Sent(model=model, at=10.0 * n) for n, model in enumerate(["gpt-4o", "house-1", "house-1"])]
+    _, out, _ = in_folder("profile", written(requests), "--dry-run")
+    assert "for 1 of 3 requests" in " ".join(out.split())
+    assert "Priced 1 of 3 requests. No price is known for house-1 (2)." in " ".join(out.split())
+
+
+def test_what_is_no_whole_prompt_is_not_predicted_beside_other_logs(in_folder: Command) -> None:
+    """A transcript has no system prompt and no tools: its reads are reported, and not predicted as 0."""
+    session = [
+        {"type": "user", "sessionId": "s", "uuid": "u0", "parentUuid": None, "timestamp": START.isoformat(),
+         "message": {"role": "user", "content": "look"}},
+        {"type": "assistant", "sessionId": "s", "uuid": "a0", "parentUuid": "u0", "timestamp": START.isoformat(),
+         "message": {"id": "m", "role": "assistant", "model": "claude-sonnet-4-5", "content": [{"type": "text", "text": "ok"}],
+                     "usage": {"input_tokens": 3, "cache_read_input_tokens": 40_000, "cache_creation_input_tokens": 0,
+                               "output_tokens": 5}}},
+    ]  # fmt: skip
+    Path("session.jsonl").write_text("".join(json.dumps(each) + "\n" for each in session))
+    requests = [Sent(at=10.0 * n, cached=2048 * (n > 0)) for n in range(4)]
+    code, out, err = in_folder("profile", "session.jsonl", written(requests), "--dry-run", "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["reported"]["cached_tokens"] == 40_000 + 3 * 2048
+    assert found["predicted"]["requests"] == 4
+    assert found["predicted"]["cached_tokens"] == found["predicted"]["reported_tokens"] == 3 * 2048
+    assert "text_not_in_the_log" not in found["difference"]

@@ -6,12 +6,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
+from kvtool.config.asked_run import RunOptions
+from kvtool.engine.config import EngineConfig
+from kvtool.profiler.opening import open_workload
+from kvtool.profiler.reconcile.twin import Ask, Twin
+from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.logs.logs import LogOptions
+from kvtool.workload.prompts_in_memory import MemorySource
+from tests.measure.servers.made_models import config_folder
 from tests.measure.servers.recordings import recording
 from tests.profiler.made_sessions import BLOCK, SECRET, MadeSession, made_session, prompts
 from tests.results.documents import redumped
@@ -51,6 +60,80 @@ def test_a_session_as_it_was_agrees(blocks: int, tmp_path: Path, capsys: pytest.
     assert events["by"] == "hash"
     assert document["disagree"] == document["causes"] == []
     assert (document["config"]["block_size"], document["config"]["capacity_blocks"]) == (BLOCK, blocks - 1)
+
+
+@pytest.mark.parametrize("window", [32, 100, 1000])
+def test_a_model_with_windows_is_followed_where_its_config_is_here(
+    window: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = config_folder(tmp_path / "windows", sliding_window=window)
+    session = made_session(blocks=900, model=model)
+    assert session.hits < made_session().hits or window > 32  # a sibling's beginning is kept by no window
+    document, code = of(session, tmp_path, capsys)
+    assert (code, document["agree"], document["reported_cached_tokens"]) == (0, 12, session.hits)
+    assert document["config"]["kv_cache_groups"].count("sliding 16") == 5
+    assert (document["config"]["model_from"], document["config"]["model"]) == ("server", "windows")
+    assert document["events"]["agree"] == document["events"]["recorded"] > 0
+
+    session.root = "/nowhere/windows"
+    folder = session.write(tmp_path / "elsewhere")
+    assert run(["replay", "--recorded", str(folder)]) == 2
+    message = " ".join(capsys.readouterr().err.split())
+    assert "the server's model is unknown" in message
+    assert "--model" in message
+    assert run(["replay", "--recorded", str(folder), "--model", "llama-3.1-8b"]) == 2
+    assert "llama-3.1-8b does not have as much KV cache" in " ".join(capsys.readouterr().err.split())
+    assert run(["replay", "--recorded", str(folder), "--model", model, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["agree"] == 12
+
+
+def test_a_real_server_with_windows_agrees_with_its_config(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = recording("gemma-rec")
+    assert run(["replay", "--recorded", str(folder)]) == 2
+    assert "400 blocks of 32 hold 2,105 tokens" in " ".join(capsys.readouterr().err.split())
+    config = folder.parent / "gemma3-config.json"
+    assert run(["replay", "--recorded", str(folder), "--model", str(config), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["agree"], document["reported_cached_tokens"], document["prompt_tokens"]) == (40, 4128, 21_911)
+
+
+def test_eight_at_once_agree_where_events_and_answers_show_who_came_when(capsys: pytest.CaptureFixture[str]) -> None:
+    folder = recording("conc8-rec")
+    tokenizer = folder.parents[2] / "tokenizers/TinyLlama_v1.1.tokenizer.json"
+    assert run(["replay", "--recorded", str(folder), "-t", str(tokenizer), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["agree"], document["causes"]) == (100, [])
+    events = document["events"]
+    assert (events["agree"], events["recorded"], events["in_order"], events["by"]) == (254, 254, True, "hash")
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "priority"])
+def test_priorities_order_the_queue_of_a_server_that_schedules_by_them(policy: Any) -> None:
+    planned = open_workload(
+        RunOptions(inputs=["made"]), Tokenizers(offline=True), source=MemorySource(["x"], LogOptions())
+    )
+    config = EngineConfig(block_size=BLOCK, max_num_seqs=1, policy=policy)
+    asks = [
+        Ask(number, np.arange(start, start + 64, dtype=np.int32), priority=priority)
+        for number, start, priority in ((0, 900, -5), (1, 0, 5), (2, 0, -1))
+    ]
+    cached = Twin(config, planned.planned.plan.latency, at_once=3).run(asks).cached
+    assert (cached[1] > cached[2]) is (policy == "priority")
+
+
+def test_a_server_with_drafts_fills_blocks_in_other_steps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = made_session()
+    session.rows[4]["response"]["usage"]["prompt_tokens_details"]["cached_tokens"] -= BLOCK
+    session.hits -= BLOCK
+    folder = session.write(tmp_path / "session")
+    assert set(named(replayed(folder, capsys)[0]).values()) == {"unexplained"}
+    drafts = {"method": "ngram", "num_speculative_tokens": 2}
+    (folder / "server_info.json").write_text(json.dumps({"vllm_config": {"speculative_config": drafts}}))
+    model = config_folder(tmp_path / "windows", layer_types=["full_attention"] * 6)
+    assert run(["replay", "--recorded", str(folder), "--model", model, "--json"]) == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (named(document), document["config"]["speculative_method"]) == ({"s4": "steps"}, "ngram")
+    assert "accepts drafts" in document["disagree"][0]["why"]
 
 
 def test_what_is_not_reported_stands_in_the_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

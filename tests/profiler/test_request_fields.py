@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.workload.request_fields import REQUEST_FIELDS
+from kvtool.workload.request_fields import REQUEST_FIELDS, request_fields
 from tests.files import write
 
 _LIVE = Path(__file__).resolve().parents[3] / "shared/data/truth/live"
@@ -138,6 +138,13 @@ def test_fields_that_nothing_follows_are_named_with_their_requests(
     ]
     assert found["totals"]["requests"] == 2
     assert all(name in REQUEST_FIELDS for name in odd)
+
+
+def test_a_priority_is_kept_and_a_word_is_none(bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert request_fields({"priority": -3, "n": "many"}) == {"priority": -3, "n": "many"}
+    assert request_fields({"priority": "high"}) == request_fields({"priority": True}) == {}
+    records = [{"prompt": "some text", "priority": "high"}, {"prompt": "some text", "priority": 2}]
+    assert not [note for note in _profiled(capsys, records, tokenizer=bytes_json)["notes"] if "priority" in note]
 
 
 def test_several_answers_are_one_request_of_a_provider(bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:

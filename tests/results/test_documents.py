@@ -45,7 +45,7 @@ COMMANDS = {
     "sessions": ["sessions"],
 }
 """Of each command that prints JSON, one way to call it."""
-ELSEWHERE = {"bench", "doctor", "probe", "replay", "watch"}
+ELSEWHERE = {"bench", "doctor", "probe", "replay", "watch", "why"}
 """Commands that take long, need a server, or print one line for each look; their own tests look at their JSON in the same way."""
 TOKENIZED = ("profile", "what-if", "trace", "compare-engines", "check", "lint", "optimize", "diff-prompts")
 

@@ -11,8 +11,7 @@ from datetime import date
 from functools import lru_cache
 
 from kvtool.accounting.caches.providers import RETENTIONS, Provider, find_provider
-from kvtool.accounting.hosted_models import hosted_model, maker_of
-from kvtool.accounting.prices.price_table import price_table
+from kvtool.accounting.hosted_models import hosted_model, maker_of, makers_names
 
 _HOUR, _DAY = 3600.0, 24 * 3600.0
 _OPENAI, _LATER, _CLAUDE, _GEMINI = (find_provider(name) for name in ("openai", "openai-5.6", "anthropic", "gemini"))
@@ -198,14 +197,17 @@ def find_rule(model: str, provider: str | None, day: date | None) -> DatedRule |
     The rules of a closed model are its maker's on every API. Of other models a price of cached tokens says that there is a cache.
     """
     hosted = hosted_model(model, provider)
-    if (own := _row(hosted.provider, hosted.name, day)) is not None:
-        return own
-    maker = maker_of(hosted.name)
-    if hosted.provider == "openrouter" or (hosted.provider and maker in _MAKERS):
-        row = _row(maker, hosted.name, day)
-        if row is not None:
-            source = _THERE.get(hosted.provider, row.rules.source)
-            return replace(row, provider=hosted.provider, rules=replace(row.rules, name=hosted.provider, source=source))
+    for name in makers_names(model, provider):
+        if (own := _row(hosted.provider, name, day)) is not None:
+            return own
+        maker = maker_of(name)
+        if hosted.provider == "openrouter" or (hosted.provider and maker in _MAKERS):
+            row = _row(maker, name, day)
+            if row is not None:
+                source = _THERE.get(hosted.provider, row.rules.source)
+                return replace(
+                    row, provider=hosted.provider, rules=replace(row.rules, name=hosted.provider, source=source)
+                )
     return _priced_cache(model, provider, hosted.provider, day)
 
 
@@ -215,7 +217,11 @@ def _row(provider: str, name: str, day: date | None) -> DatedRule | None:
 
 def _priced_cache(model: str, provider: str | None, name: str, day: date | None) -> DatedRule | None:
     """Return the rule that a cheaper price of cached tokens implies: any prefix may be read. None without such a price."""
-    price = price_table().row(model, provider, day) if name else None
+    if not name:
+        return None
+    from kvtool.accounting.prices.price_table import price_table  # a log that names no API loads no prices
+
+    price = price_table().row(model, provider, day)
     if price is None or price.rates.read >= price.rates.input:
         return None
     note = "cached tokens have a price; the minimum and the time to live are not documented"

@@ -223,7 +223,7 @@ class MissBook(Book):
         """Enter a request in the replay of times to live, and in the compactions of its session."""
         before, session, now = earlier.session, request.job.turn.session, request.now
         gap = None if before is None or now is None or before.time is None else max(now - before.time, 0.0)
-        if rates is not None:
+        if rates is not None and request.call.summed is None:
             self._replay.add(request.usage, request.answer, rates, before, gap, expired)
         if before is None or session is None:
             return

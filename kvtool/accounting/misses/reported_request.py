@@ -63,9 +63,7 @@ class ReportedRequest:
         usage = call.usage
         if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
             return None
-        lack = call.incomplete
-        if lack == FEWER and not is_short(job):
-            lack = None
+        lack = lack_of(job)
         scope = call.scope
         key = CacheKey(
             call.model, scope.key or job.turn.salt, call.provider, (scope.organisation, scope.workspace, scope.region)
@@ -240,6 +238,12 @@ def request_forms(job: Job, before: tuple[MessageForm, ...]) -> tuple[MessageFor
     forms = known + message_forms(messages[len(known) :], before[len(known) :])
     prompt.notes[_Forms] = _Forms(forms)
     return forms
+
+
+def lack_of(job: Job) -> str | None:
+    """Return why the log does not hold the whole prompt; None where nothing says so."""
+    lack = job.turn.call.incomplete
+    return None if lack == FEWER and not is_short(job) else lack
 
 
 def is_short(job: Job) -> bool:

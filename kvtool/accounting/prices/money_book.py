@@ -73,6 +73,9 @@ class MoneyBook:
         """Requests with reported reads (True) and the others, by group."""
         self.total = {True: MoneySide(), False: MoneySide()}
         self.requests = 0
+        self.summed = 0
+        """Those that are rows of a bill, and the requests that these sum as far as they say it."""
+        self.summed_requests = 0
         self.unpriced: Counter[str] = Counter()
         self.undated = 0
         self.logged = Decimal(0)
@@ -96,6 +99,9 @@ class MoneyBook:
     ) -> None:
         """Enter a request that came `now` seconds after the log began, at `moment` of the clock where there is one."""
         self.requests += 1
+        if call.summed is not None:
+            self.summed += 1
+            self.summed_requests += call.summed.requests or 0
         self.storage.use(call, moment)
         self.first = now if self.first is None else min(self.first, now)
         self.last = now if self.last is None else max(self.last, now)
@@ -179,6 +185,7 @@ class MoneyBook:
 
     def _rates_in(self, row: PriceRow, call: Call, prompt: int, moment: datetime | None) -> Rates:
         settings = call.settings
+        prompt = prompt if call.summed is None else call.summed.prompt
         return self.prices.rates(row, prompt, moment, batch=settings.batch, tier=settings.service_tier)
 
     def _rates(self, call: Call, prompt: int, moment: datetime | None) -> Rates | None:

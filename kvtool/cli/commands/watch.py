@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
+from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.shown_options import Showing
 from kvtool.config.options.watch_options import WatchOptions
@@ -18,6 +19,8 @@ from kvtool.errors import KvtoolError
 from kvtool.text.quantities import parse_duration
 
 if TYPE_CHECKING:
+    from kvtool.measure.servers.causes.event_losses import LossSums
+    from kvtool.measure.servers.causes.windowed_losses import WindowedLosses
     from kvtool.measure.servers.kv_events.event_listener import Heard
     from kvtool.measure.servers.metrics.counters import Scrape
     from kvtool.measure.servers.metrics.watching import Watching
@@ -25,6 +28,14 @@ if TYPE_CHECKING:
 
 _LONGEST_WAIT = 60.0
 """Seconds that a server's Retry-After may ask for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """Listeners to the KV events of a server."""
+
+    events: Heard
+    losses: WindowedLosses
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +55,10 @@ class WatchCommand(Command):
             "ENDPOINT",
         ),
     ] = None
+    metrics_port: Annotated[
+        int | None,
+        Option("Port on 127.0.0.1 for Prometheus counters of lost tokens per cause.", "PORT", check=bounds.port),
+    ] = None
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
     def run(self) -> int:
@@ -52,11 +67,17 @@ class WatchCommand(Command):
         from kvtool.measure.servers.metrics.counters import looking
         from kvtool.measure.servers.server_address import is_url
 
-        with looking(self.source, what="kvtool watch") as look, self._heard() as heard:
-            self._watch(look, self.looks.count or (None if is_url(self.source) else 1), heard)
+        with looking(self.source, what="kvtool watch") as look, self._heard() as heard, self._exporter() as export:
+            self._watch(look, self.looks.count or (None if is_url(self.source) else 1), heard, export)
         return 0
 
-    def _watch(self, look: Callable[[], Scrape], looks: int | None, heard: Heard | None) -> None:
+    def _watch(
+        self,
+        look: Callable[[], Scrape],
+        looks: int | None,
+        heard: _Heard | None,
+        export: Callable[[WatchDocument, LossSums | None], None],
+    ) -> None:
         from kvtool.measure.servers.metrics.watching import Watching
 
         watching = Watching(look(), window=parse_duration(self.looks.window))
@@ -68,6 +89,7 @@ class WatchCommand(Command):
                     self._wait(watching, look, heard)
                     shown = self._document(watching, heard)
                     show(shown)
+                    export(shown, None if heard is None else heard.losses.total)
         except KeyboardInterrupt:
             pass
         except KvtoolError:
@@ -76,23 +98,38 @@ class WatchCommand(Command):
         self._print_sums(shown)
 
     @contextmanager
-    def _heard(self) -> Iterator[Heard | None]:
-        """Return the listener to KV events, if asked for."""
+    def _heard(self) -> Iterator[_Heard | None]:
+        """Yield the listener to KV events with the losses that they show, if asked for."""
         if self.kv_events is None:
             yield None
             return
+        from kvtool.measure.servers.causes.windowed_losses import WindowedLosses
         from kvtool.measure.servers.kv_events.event_listener import Heard, publishers
 
-        with Heard(publishers(self.source, self.kv_events)) as heard:
-            yield heard
+        losses = WindowedLosses(parse_duration(self.looks.window))
+        with Heard(publishers(self.source, self.kv_events), losses.add) as heard:
+            heard.listen(0.0)  # what the server still has of earlier events
+            losses.begin_span()
+            yield _Heard(heard, losses)
 
-    def _wait(self, watching: Watching, look: Callable[[], Scrape], heard: Heard | None) -> None:
+    @contextmanager
+    def _exporter(self) -> Iterator[Callable[[WatchDocument, LossSums | None], None]]:
+        """Yield a function that shows a reading at --metrics-port."""
+        if self.metrics_port is None:
+            yield lambda _seen, _losses: None
+            return
+        from kvtool.measure.servers.causes.cause_exporter import CauseExporter, exported
+
+        with CauseExporter(self.metrics_port) as exporter:
+            yield lambda seen, losses: exporter.show(exported(seen, losses))
+
+    def _wait(self, watching: Watching, look: Callable[[], Scrape], heard: _Heard | None) -> None:
         """Until the next look, and that; KvtoolError where looking again will not help."""
         from kvtool.measure.servers.http_exchange import ServerError
 
         interval = parse_duration(self.looks.interval)
         if heard is not None:
-            heard.listen(interval)
+            heard.events.listen(interval)
         else:
             time.sleep(interval)
         try:
@@ -103,11 +140,16 @@ class WatchCommand(Command):
             watching.missed(error.message)
             time.sleep(min(error.retry_after or 0.0, _LONGEST_WAIT))
 
-    def _document(self, watching: Watching, heard: Heard | None) -> WatchDocument:
+    def _document(self, watching: Watching, heard: _Heard | None) -> WatchDocument:
+        from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
         from kvtool.measure.servers.metrics.watching import watch_document
+        from kvtool.profiler.why.ordered_causes import top_causes
 
-        events = None if heard is None else heard.sums()
-        return watch_document(watching, source=self.source, at=time.time(), events=events)
+        events = None if heard is None else heard.events.sums()
+        server = AskedServer(self.source, before=watching.window_start, after=watching.last)
+        losses = None if heard is None else heard.losses.read(time.monotonic())
+        causes = top_causes(ServerEvidence((server,), losses))
+        return watch_document(watching, source=self.source, at=time.time(), events=events, causes=causes)
 
     @contextmanager
     def _view(self, *, alone: bool) -> Iterator[Callable[[WatchDocument], None]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -28,12 +29,14 @@ from kvtool.measure.servers.server_scheduler import SCHEDULER_FACTS, scheduler_f
 from kvtool.measure.servers.server_values import number_at, text_at, truth_at, value_at
 from kvtool.text.files.json_file import json_of
 from kvtool.text.files.text_files import read_text
+from kvtool.text.tokens.tokenizer_files import has_tokenizer
 
 FactValue = int | str | bool | float
 SaidBy = Literal["/version", "/v1/models", "/metrics", "/server_info", "assumed"]
 _METRICS: Literal["/metrics"] = "/metrics"
 _INFO: Literal["/server_info"] = "/server_info"
 _INFO_PATH = "/server_info?config_format=json"
+_KEPT = ("cache_config", "scheduler_config", "kv_events_config", "parallel_config")
 MOST_JSON = 2_000_000  # bytes of a page: a bound for hostile servers
 _NO_PAGE = (200, 400, 403, 404, 405, 501)
 """What a server answers that has no such page; 200 is one that answers with no JSON."""
@@ -177,6 +180,17 @@ def ask_server(connection: ServerConnection, *, uncounted: bool = False) -> Serv
     return replace(facts, notes=(*facts.notes, *notes))
 
 
+def kept_info(info: object) -> dict[str, object] | None:
+    """Return what a recording keeps of /server_info: the rest may hold paths, and secrets of the server's environment."""
+    config = value_at(info, "vllm_config")
+    if not config:
+        return None
+    kept = {name: config[name] for name in _KEPT if name in config}
+    if (drafts := drafts_at(info)) is not None:
+        kept["speculative_config"] = json.loads(drafts)
+    return {"vllm_config": kept}
+
+
 def recorded_facts(folder: Path) -> ServerFacts:
     """Return the facts of a recording's files; KvtoolError for one that cannot be read, or where none says anything."""
     metrics = folder / "metrics_before.txt"
@@ -263,6 +277,7 @@ def _facts(
     take("mamba_ssm_cache_dtype", *both(state_dtype_at, "mamba_ssm_cache_dtype"))
     take("disable_hybrid_kv_cache_manager", (truth_at(scheduler, "disable_hybrid_kv_cache_manager"), _INFO))
     take("speculative_config", (drafts_at(info), _INFO))
+    take("lmcache_chunk_size", (_connector_chunk(info), _INFO))
     take("drafts", (uses_drafts(info, exposition) or None, _METRICS))
     facts = {**labels, **{key: value for key, value in cache.items() if key not in labels}}
     several = next(several_groups(facts, info, exposition, length=found["max_model_len"].value), None)
@@ -274,6 +289,17 @@ def _facts(
         several=several if found["server"].value in (None, VLLM) else None,
         date=date,
     )
+
+
+def _connector_chunk(info: object) -> int | None:
+    """Return the chunk size in the configuration of a KV connector, as LMCache has it."""
+    extra = value_at(info, "vllm_config", "kv_transfer_config", "kv_connector_extra_config")
+    for key in ("lmcache.chunk_size", "chunk_size"):
+        if (size := number_at(extra, key)) is not None:
+            return size
+        if (text := text_at(extra, key)) is not None and text.isdecimal():
+            return int(text)
+    return None
 
 
 def _labels(scrape: Scrape | None) -> Mapping[str, object]:
@@ -300,8 +326,10 @@ def _tokenizer(root: str | None) -> str | None:
     if root is None:
         return None
     with suppress(OSError, ValueError):
-        if Path(root).is_dir():
+        if has_tokenizer(Path(root)):
             return root
+        if Path(root).is_dir():
+            return None
     owner, slash, name = root.partition("/")
     return root if slash and owner and name and "/" not in name and not root.startswith((".", "~")) else None
 

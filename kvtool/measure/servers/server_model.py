@@ -51,7 +51,9 @@ def server_model(facts: ServerFacts, given: Mapping[str, object]) -> ServerModel
         except EngineError as error:
             if asked is not None:
                 raise
-            trouble = f"the server's model is not known well enough ({error.message})"
+            if facts.several is not None:
+                message = f"the server's model cannot be followed: {error.message}"
+                raise KvtoolError(message, hint=error.hint or _HINT) from error
     if asked is not None:
         raise KvtoolError(f"{trouble}{_reported(facts)}", hint=_STARTED)
     if facts.several is not None:

@@ -67,6 +67,7 @@ class CauseTrials:
             self._cleared_cache,
             self._several_servers,
             self._not_known,
+            self._drafts,
             self._steps,
         ):
             open_ = [case for case in open_ if case.exchange.number not in found]
@@ -306,6 +307,16 @@ class CauseTrials:
                     "not known",
                     f"#{earlier[0].number} before it had no answer, so its cached tokens are unknown",
                 )
+
+    def _drafts(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
+        """Yield what depends on accepted drafts: only on a server that uses them, and for what could be in the cache."""
+        plan = self.twin.config.plan
+        if plan is None or not plan.num_spec_tokens:
+            return
+        most = self._most()
+        for case in cases:
+            if case.reported is not None and case.reported <= most.get(case.exchange.number, 0):
+                yield case, "steps", "the server accepts drafts, kvtool rejects all: blocks fill in other steps"
 
     def _steps(self, cases: Sequence[_Case]) -> Iterator[tuple[_Case, ReplayCause, str]]:
         """Yield the causes of steps: only where requests run together, and for what some order of ours could leave in the cache."""

@@ -10,6 +10,7 @@ from kvtool.measure.servers.kv_events.event_batches import (
     MEDIUM,
     ClearedBlocks,
     EventBatch,
+    FollowedGroup,
     KVEvent,
     RemovedBlocks,
     ServedHash,
@@ -19,8 +20,6 @@ from kvtool.measure.servers.kv_events.event_batches import (
 from kvtool.measure.servers.kv_events.event_state import Break, SequenceCheck
 
 _LONGEST_CHAIN = 1 << 20
-_STORE_ALL = (None, "full_attention", "mla_attention")
-"""Kinds of groups that store every block, as servers name them; None: of a server that names none."""
 
 
 @dataclass(slots=True)
@@ -55,7 +54,7 @@ class EventTrace:
     """The first of what could not be read."""
     several: bool = False
     """Whether events are of several KV cache groups; tokens are read from those of one that stores every block."""
-    _group: int | None = None
+    followed: FollowedGroup = field(default_factory=FollowedGroup)
     _chains: dict[ServedHash, tuple[ServedHash | None, tuple[int, ...]]] = field(default_factory=dict)
 
     @classmethod
@@ -64,7 +63,7 @@ class EventTrace:
         trace = cls()
         for batch in before:
             for event in batch.events:
-                if isinstance(event, StoredBlocks) and trace._is_read(event):
+                if isinstance(event, StoredBlocks) and trace.followed.takes(event):
                     trace._chain(event)
         checks: dict[int, SequenceCheck] = {}
         for batch in batches:
@@ -97,13 +96,6 @@ class EventTrace:
         self.several |= event.group_idx not in (None, 0)
         self.events.append(event)
 
-    def _is_read(self, event: StoredBlocks) -> bool:
-        """Return whether an event is of the first group that stores every block: windows and states leave blocks out."""
-        if event.kv_cache_spec_kind not in _STORE_ALL:
-            return False
-        self._group = event.group_idx if self._group is None else self._group
-        return event.group_idx == self._group
-
     def _chain(self, event: StoredBlocks) -> ServedHash | None:
         """Keep what its blocks hold; returns the hash of its last one."""
         size, tokens, parent = event.block_size, event.token_ids, event.parent_block_hash
@@ -114,7 +106,7 @@ class EventTrace:
         return parent
 
     def _store(self, event: StoredBlocks) -> None:
-        session, is_read = event.session_id, self._is_read(event)
+        session, is_read = event.session_id, self.followed.takes(event)
         if session is not None:
             self.admitted.setdefault(session, len(self.events))
         if not is_read:
@@ -160,7 +152,7 @@ class EventTrace:
     def first_stored(self) -> StoredBlocks | None:
         """Return the first prompt's first blocks, from which the seed of the hashes is told."""
         stored = (each for each in self.events if isinstance(each, StoredBlocks) and each.block_hashes)
-        return next((each for each in stored if each.parent_block_hash is None and self._is_read(each)), None)
+        return next((each for each in stored if each.parent_block_hash is None and self.followed.takes(each)), None)
 
     def by_hash(self) -> list[tuple[str, int, tuple[int, ...]]]:
         """Return each event by the server's hashes."""

@@ -27,7 +27,7 @@ from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.measure.servers.kv_events.event_batches import ServedHash, StoredBlocks
-from kvtool.profiler.reconcile.event_trace import EventTrace
+from kvtool.profiler.reconcile.event_trace import EventTrace, named
 from kvtool.profiler.reconcile.twin import Ask, TwinRun, request_of
 
 MOST_WORK = 3_000_000
@@ -92,7 +92,9 @@ def steps_of(trace: EventTrace) -> ServedSteps | None:
     """Return None where events are missing or tell no tokens."""
     if trace.breaks or trace.problem or not trace.began_empty:
         return None
-    names: dict[ServedHash, BlockHash] = {}
+    names = _names_of(trace)
+    if names is None:
+        return None
     steps: list[StepEvents] = []
     of_event: list[int] = []
     begin = 0
@@ -108,20 +110,29 @@ def steps_of(trace: EventTrace) -> ServedSteps | None:
                 steps.append(_CLEARED)
             event = trace.events[place]
             of_event.append(len(steps))
-            if isinstance(event, StoredBlocks):
-                made = _named(event, names)
-                if made is None:
-                    return None
-                names.update(zip(event.block_hashes, made, strict=True))
-                found.append(("stored", made))
-                continue
             if any(each not in names for each in event.block_hashes):
                 return None
-            found += [("removed", (names[each],)) for each in event.block_hashes]
+            made = tuple(names[each] for each in event.block_hashes)
+            if isinstance(event, StoredBlocks):
+                found.append((named("stored", event.group_idx), made))
+            else:
+                found += [(named("removed", event.group_idx), (each,)) for each in made]
         steps.append(tuple(found))
         moments += [moment] * (len(steps) - len(moments))
         begin = end
     return ServedSteps(steps, moments, of_event)
+
+
+def _names_of(trace: EventTrace) -> dict[ServedHash, BlockHash] | None:
+    """Return the names of all blocks by the server's hashes; None where one tells no tokens. Groups have the same hashes."""
+    names: dict[ServedHash, BlockHash] = {}
+    for event in trace.events:
+        if isinstance(event, StoredBlocks) and trace.followed.takes(event):
+            made = _named(event, names)
+            if made is None:
+                return None
+            names.update(zip(event.block_hashes, made, strict=True))
+    return names
 
 
 def _named(event: StoredBlocks, names: Mapping[ServedHash, BlockHash]) -> tuple[BlockHash, ...] | None:
@@ -156,7 +167,7 @@ class StepFollower:
 
     def __init__(self, config: EngineConfig, served: ServedSteps, requests: Sequence[TrackedRequest]) -> None:
         steps = served.steps
-        removes = any(kind == "removed" for step in steps for kind, _ in step)
+        removes = any(kind.startswith("removed") for step in steps for kind, _ in step)
         self.config = replace(config, hash_algo="native", num_blocks=config.num_blocks if removes else None)
         self.steps = steps
         self.moments = served.moments
@@ -169,6 +180,7 @@ class StepFollower:
         answered = sorted((each.done, each.ask.number) for each in requests if each.done is not None)
         self._answered = [number for _, number in answered]
         self._dones = [moment for moment, _ in answered]
+        self._rank = {number: at for at, number in enumerate(self._answered)}
         self._before = {
             number: 0 if each.sent is None else bisect_left(self._dones, each.sent)
             for number, each in self.requests.items()
@@ -209,6 +221,8 @@ class StepFollower:
         bases: list[tuple[int, ...]] = [due, ()] if due and able else [()]
         if able and self.config.async_scheduling and not point.engine.busy:  # two steps are published as one
             bases[1:1] = [due[:count] for count in range(len(due) - 1, 0, -1)]
+        if pressing := self._pressing(point, due):
+            yield from (self._by_answer(base, pressing) for base in bases)
         yield from bases
         part = self._next_due(point)
         if part is not None:
@@ -221,6 +235,22 @@ class StepFollower:
                         yield came
                         if part is not None and part not in extra:
                             yield (*came, part)
+
+    def _pressing(self, point: _Point, due: tuple[int, ...]) -> list[int]:
+        """Return the requests that store nothing and had their answers before the step after this one, likely from this one."""
+        following = point.at + 1
+        if following >= len(self.moments):
+            return []
+        answered = self._answered[point.ahead : bisect_left(self._dones, self.moments[following] - self._clocks[1])]
+        return [each for each in answered if each not in due and self._is_quiet(point, each)]
+
+    def _by_answer(self, base: tuple[int, ...], extra: Sequence[int]) -> tuple[int, ...]:
+        """Return both together, each of `extra` before those that were answered later: a step answers in the order of admission."""
+        made = list(base)
+        for each in extra:
+            later = (at for at, other in enumerate(made) if self._rank[other] > self._rank[each])
+            made.insert(next(later, len(made)), each)
+        return tuple(made)
 
     def _next_due(self, point: _Point) -> int | None:
         """Return whose first event comes next after this step: of it less than a block may be computed now, as the step is full."""
@@ -267,7 +297,9 @@ class StepFollower:
         ahead = point.ahead
         while ahead < len(self._answered) and self._answered[ahead] in finished:
             ahead += 1
-        if made and bisect_left(self._dones, self.moments[point.at] - self._clocks[1]) > ahead:
+        # A step publishes its events before its answers: those that clients had before are of earlier steps.
+        before = ahead if self.config.async_scheduling else point.ahead
+        if made and bisect_left(self._dones, self.moments[point.at] - self._clocks[1]) > before:
             return None  # a client had an answer that is not finished here
         return _Point(
             engine, point.at + bool(made), 0 if made else point.silent + 1, arrived, finished, ahead, arrivals=came
@@ -346,10 +378,10 @@ def _take_in(run: TwinRun, finished: Sequence[Request]) -> None:
 
 def _seen(events: Sequence[Event]) -> StepEvents:
     return tuple(
-        ("stored", each.block_hashes)
+        (named("stored", each.group), each.block_hashes)
         if isinstance(each, BlockStored)
         else ("cleared", ())
         if isinstance(each, AllBlocksCleared)
-        else ("removed", (each.block_hash,))
+        else (named("removed", each.group), (each.block_hash,))
         for each in events
     )

@@ -23,7 +23,7 @@ from kvtool.measure.servers.request_body import SentAs, ToSend, to_send
 from kvtool.measure.servers.sender import Sender
 from kvtool.measure.servers.sending import Sending, Sent, empty_cache, has_tokens_to_read, send_all, tokens_read
 from kvtool.measure.servers.server_address import ServerAddress
-from kvtool.measure.servers.server_facts import MOST_JSON, UNCOUNTED, ServerFacts, ask_server
+from kvtool.measure.servers.server_facts import MOST_JSON, UNCOUNTED, ServerFacts, ask_server, kept_info
 from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, WITHOUT_TEXT, RecordFolder
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.reconcile.blinded_run import BlindedRun
@@ -42,8 +42,6 @@ from kvtool.workload.turn import Turn
 _SETTLING = 10
 """How often counters are read again until they hold all that was answered: a server adds them up after its answers."""
 _PAGES = (("version.json", "/version"), ("models.json", "/v1/models"))
-_INFO = ("cache_config", "scheduler_config", "kv_events_config", "parallel_config")
-"""What is kept of /server_info: the rest may hold paths, and secrets of the server's environment."""
 
 
 Blind = Callable[[Sequence[Exchange]], Mapping[int, Sequence[Ask]]]
@@ -313,10 +311,8 @@ class LiveRun:
             info = connection.json("/server_info?config_format=json", limit=MOST_JSON)
         except ServerError:
             return
-        config = info.get("vllm_config") if isinstance(info, dict) else None
-        if isinstance(config, dict):
-            kept = {name: config[name] for name in _INFO if name in config}
-            record.keep("server_info.json", json.dumps({"vllm_config": kept}, indent=1).encode())
+        if (kept := kept_info(info)) is not None:
+            record.keep("server_info.json", json.dumps(kept, indent=1).encode())
 
 
 def facts_of(address: ServerAddress, timeout: float) -> ServerFacts:

@@ -24,6 +24,7 @@ from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.recorded_prompts import SentPrompts, asked_of
 from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
 from kvtool.profiler.reported.server_run import as_server
+from kvtool.profiler.run_description import run_config
 from kvtool.results.documents.reconciliation import ComparedEvents, FirstTokens, FoundCause, ReplayDocument
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -91,7 +92,10 @@ def _document(
     for each in named.requests:
         found.setdefault(each.cause, each.why)
     events = _events(observed, evidence, twin, led)
-    assumed = [f"{name.replace('_', ' ')}: unknown" for name in _assumed(observed.facts)]
+    assumed = [
+        f"{name.replace('_', ' ')}: unknown"
+        for name in _assumed(observed.facts, served=asked.opened.planned.served is not None)
+    ]
     return ReplayDocument(
         version=__version__,
         requests=len(observed.exchanges),
@@ -152,8 +156,11 @@ def _left_out(asked: SentPrompts) -> Mapping[str, int]:
     return Counter(asked.left_out.values())
 
 
-def _assumed(facts: ServerFacts) -> list[str]:
-    return [name for name, fact in facts.facts.items() if fact.assumed and name in _DECIDES]
+def _assumed(facts: ServerFacts, *, served: bool) -> list[str]:
+    """Return what nobody reports; `served`: the server's model is known."""
+    found = [name for name, fact in facts.facts.items() if fact.assumed and name in _DECIDES]
+    layers = not served and facts.facts["kv_cache_size_tokens"].assumed
+    return [*found, *(["windows and states of the model"] if layers else [])]
 
 
 _DECIDES = ("block_size", "num_gpu_blocks", "max_num_batched_tokens", "max_num_seqs", "async_scheduling", "hash_algo")
@@ -162,11 +169,12 @@ _DECIDES = ("block_size", "num_gpu_blocks", "max_num_batched_tokens", "max_num_s
 
 def _config(asked: SentPrompts, facts: ServerFacts) -> dict[str, str | int | float | bool | None]:
     """Return what the prediction rests on, without what only times and reports of prompts need."""
-    told = asked.opened.planned.describe(asked.opened.name, asked.opened.renderer)
+    told = run_config(asked.opened.planned, asked.opened.name, asked.opened.renderer)
     kept = (
         *("tokenizer", "tokenizer_fingerprint", "chat_template", "block_size", "capacity_blocks", "hash_algo"),
         *("enable_prefix_caching", "max_model_len", "max_num_batched_tokens", "max_num_seqs", "async_scheduling"),
-        *("kv_cache_dtype", "model", "model_from"),
+        "kv_cache_dtype",
+        *(("model", "model_from") if told["model_from"] != "assumed" else ()),
     )
     groups = described_groups(
         asked.opened.planned.served, asked.opened.planned.plan.engine.prefix_cache_retention_interval
@@ -296,7 +304,6 @@ def followed(evidence: RunEvidence, twin: Twin) -> Followed | None:
     trace = observed.trace
     if (
         trace is None
-        or trace.several
         or twin.at_once == 1
         or evidence.traffic is not None
         or evidence.other_tokens
@@ -305,6 +312,9 @@ def followed(evidence: RunEvidence, twin: Twin) -> Followed | None:
         return None
     if len(evidence.sent) != len(evidence.answered) or observed.partial or observed.failed:
         return None
+    groups = twin.config.plan.groups if twin.config.plan is not None else ()
+    if any(group.block_size != twin.config.block_size for group in groups):
+        return None  # their blocks have other hashes
     served = steps_of(trace)
     if served is None:
         return None

@@ -60,6 +60,7 @@ def asked_of(
                         tuple(request.output_ids or (0,)),
                         turn.salt,
                         reads=not request.skip_reading_cache,
+                        priority=request.priority,
                         reported=one.call.usage is not None,
                         again=at > 0,
                     )

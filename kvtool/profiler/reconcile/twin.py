@@ -34,6 +34,8 @@ class Ask:
     """Whether the request looks its prompt up; the counters leave out one that does not."""
     reported: bool = True
     """Whether the usage of its exchange has its cached tokens: of several requests that of one."""
+    priority: int = 0
+    """Its priority in the queue, if the server schedules by it."""
     again: bool = False
     """Whether it has the prompt of the ask before it, for another answer: usage counts that prompt once."""
 
@@ -121,4 +123,5 @@ def request_of(name: int, ask: Ask) -> Request:
         output_ids=list(ask.output) or [0],
         cache_salt=ask.salt,
         skip_reading_cache=not ask.reads,
+        priority=ask.priority,
     )

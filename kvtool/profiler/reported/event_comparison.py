@@ -153,7 +153,7 @@ class EventComparison(Book):
         if found.contradictions:
             yield f"{plural(found.contradictions, 'block')} removed without being stored: events are missing"
         if found.groups > 1:
-            yield f"{found.groups} groups of layers with separate caches: kvtool shows the reuse of the first"
+            yield f"{found.groups} groups of layers with separate caches: kvtool shows the reuse of full attention"
         if found.foreign_tokens:
             yield (
                 f"{found.foreign_tokens:,} stored tokens belong to other requests: other traffic, other tokens, or"

@@ -73,7 +73,7 @@ def make_money_sections(
         )
     return MoneySections(
         reported=reported,
-        predicted=_predicted(book, side, result) if predicts else None,
+        predicted=_predicted(book, side, result) if predicts and side.predicted.requests else None,
         difference=dict(side.difference) if reported is not None and predicts else None,
         money=_money(book, side, marks, fixed, gpu, predicts=predicts),
         groups={name: _group_read(sides[True]) for name, sides in book.groups.items() if sides[True].reported.requests},
@@ -131,7 +131,7 @@ def _money(
         logged=known_amount_text(book.logged) if book.logged_requests else None,
         days=None if span is None else span / _DAY,
         month=known_amount_text(month),
-        per_1k_requests=known_amount_text(base * 1000 / costs.requests) if priced else None,
+        per_1k_requests=known_amount_text(base * 1000 / costs.requests) if priced and not book.summed else None,
         by_group={name: _group(sides[book.told], told=book.told) for name, sides in book.groups.items()},
         by_cause=_causes(side) if predicts else {},
         marks=[] if cheaper is None else cheaper.marks,
@@ -208,6 +208,9 @@ def _notices(book: MoneyBook) -> list[str]:
     told += unpriced_notice(book)
     if alone := [model for model, row in book.used.items() if not row.confirmed]:
         told.append(f"Only one source has the price of {_few(alone)}.")
+    if book.summed:
+        of = f" The rows sum {plural(book.summed_requests, 'request')}." if book.summed_requests else ""
+        told.append(f"Each row of the usage export counts as one request here.{of}")
     told += book.not_stored
     if book.undated:
         told.append(f"{plural(book.undated, 'request')} without a date: priced with the latest prices.")

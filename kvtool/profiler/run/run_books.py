@@ -201,7 +201,16 @@ class PriceBook(Book):
 
     def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
         if served.prediction is not None:
-            self._add(job, served.prediction, job.request.arrival)
+            self._add(job, None if self._lacks_prompt(job) else served.prediction, job.request.arrival)
+
+    def _lacks_prompt(self, job: Job) -> bool:
+        """Return whether the log has no whole prompt, but the report of what was read: a prediction would contradict it."""
+        usage = job.turn.call.usage
+        if usage is None or usage.prompt is None or usage.cached is None or job.turn.call.incomplete is None:
+            return False
+        from kvtool.accounting.misses.reported_request import lack_of
+
+        return lack_of(job) is not None
 
     def _add(self, job: Job, prediction: Prediction | None, now: float) -> None:
         turn, moment = job.turn, moment_of(self._epoch, now)

@@ -31,6 +31,7 @@ AGENTS = (
     AgentPlace("Codex", "CODEX_HOME", (".codex",), ("sessions", "archived_sessions")),
     AgentPlace("Gemini CLI", "GEMINI_CLI_HOME", (".gemini",), ("tmp",)),
     AgentPlace("Qwen Code", "QWEN_HOME", (".qwen",), ("projects",)),
+    AgentPlace("Pi", "PI_CODING_AGENT_DIR", (".pi/agent",), ("sessions",)),
 )
 AGENT_NAMES = ", ".join(each.agent for each in AGENTS[:-1]) + f" and {AGENTS[-1].agent}"
 

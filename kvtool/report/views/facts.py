@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 from kvtool.results.report import Report
@@ -42,9 +42,17 @@ def rules_fact(report: Report) -> str:
     """Name the rules of the cache, and the block size where they have one."""
     if report.config.get("rules_by_day"):
         return "providers' rules"
+    if (provider := report.config.get("provider")) is not None:
+        return f"{provider} rules"
     if report.config.get("rules_of"):
         return f"{report.config.get('rules')} rules"
-    return f"{report.config.get('rules')} rules, block {report.kv_cache.block_size:,}"
+    return f"{rules_name(report.config)} rules, block {report.kv_cache.block_size:,}"
+
+
+def rules_name(config: Mapping[str, object]) -> str:
+    """Name the engine whose rules a run followed, vLLM with its release."""
+    release = config.get("vllm_release")
+    return f"{config.get('rules')}" if release is None else f"{config.get('rules')} {release}"
 
 
 def cautions(report: Report) -> Iterator[str]:

@@ -22,6 +22,7 @@ from kvtool.results.misses import (
 )
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural
+from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, SUMMED
 
 _MOST_EVENTS = 10
 MOST_ROWS = 20
@@ -78,12 +79,10 @@ def _breakdown(misses: CacheMisses, currency: str, *, priced: bool, unruled: boo
 
     rows = [row("read from the cache", misses.read)]
     rows += [row(MISS_CAUSES[cause], each.tokens, each.events, each.cost) for cause, each in misses.by_cause.items()]
-    rows.append(
-        row(
-            "first use, or no cache rules known" if unruled else "first use",
-            max(misses.prompt_tokens - misses.promised, 0),
-        )
-    )
+    without = bool(misses.unknown_fields) and {NO_PROMPT, SUMMED}.issuperset(misses.unknown_fields)
+    first = "first use, or no cache rules known" if unruled else "first use"
+    name = "not read from the cache" if without and not misses.predictable else first
+    rows.append(row(name, max(misses.prompt_tokens - misses.promised, 0)))
     columns = (
         TableColumn("Reported token breakdown"),
         TableColumn("tokens", "number"),

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from kvtool.results.document_base import Count, Document, Model, Ratio, Seconds
+from kvtool.results.documents.server_cause import ServerCause
 
 
 class ObservedTimes(Model):
@@ -113,3 +114,5 @@ class WatchDocument(Document):
     log: LoggedRate | None
     events: WatchedEvents | None
     """Null where none are listened to."""
+    causes: list[ServerCause] = Field(default_factory=list)
+    """What takes most of the tokens of the window; without KV events what the counters show."""

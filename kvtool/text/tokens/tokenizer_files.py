@@ -342,6 +342,11 @@ MADE_OF = ("tokenizer.model", "spiece.model", "vocab.json", "vocab.txt", "tokeni
 """Files that such a tokenizer may be made of."""
 
 
+def has_tokenizer(folder: Path) -> bool:
+    """Return whether a folder is here and has the files of a tokenizer."""
+    return any((folder / file).is_file() for file in ("tokenizer.json", "tekken.json", *MADE_OF))
+
+
 def made_json(name: str, folder: Path) -> bytes:
     """The tokenizer.json that transformers makes of a folder's files. None of the folder's own code is run.
 

@@ -40,7 +40,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
         (["profile", "w.yaml", "--block-size", "many"], "--block-size: `many` is not a whole number"),
         (["profile", "w.yaml", "--min-hit-rate", "many"], "--min-hit-rate: `many` is not a number"),
         (["profile", "w.yaml", "--rules", "lru"], "--rules: unknown value `lru`"),
-        (["profile", "w.yaml", "--rules", "lru"], "one of vllm, sglang, "),
+        (["profile", "w.yaml", "--rules", "lru"], "one of vllm, vllm@0.32, vllm@0.33, sglang, "),
         (["profile", "w.yaml", "--capacity"], "--capacity needs a value"),
         (["profile", "w.yaml", "--json=3"], "--json takes no value"),
         (["profile", "w.yaml", "--width", "3"], "--width must be at least 20, not 3"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Sequence
 from contextlib import suppress
@@ -224,3 +225,18 @@ def test_no_placeholder_is_accepted() -> None:
     assert {len(sampled) for _, sampled in admitted if isinstance(sampled, list)} == {1}
     kinds = {(item.request.num_preemptions > 0, item.start > 0) for item, _ in admitted}
     assert kinds > {(False, False), (False, True)}, "a prompt of one token, a hit, a resumption"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_copy_goes_on_as_the_original_does(seed: int) -> None:
+    chance = random.Random(seed)
+    window = KVGroup(kind="sliding", block_size=4, window=chance.choice((5, 9)), spec_id=1)
+    original = engine(plan(FULL, window), num_blocks=40)
+    stems = [[chance.randrange(9) for _ in range(24)] for _ in range(3)]
+    for number in range(20):
+        ids = chance.choice(stems)[: chance.randint(1, 24)] + [chance.randrange(9) for _ in range(5)]
+        copied = copy.deepcopy(original)
+        finish(original, request(str(number), ids))
+        finish(copied, request(str(number), ids))
+        assert original.cache.take_events() == copied.cache.take_events()
+        original = copied  # what is wrong in a copy shows in what comes later

@@ -20,8 +20,10 @@ _CONFIG = {
 def vllm_metrics(
     *,
     prompt: int = 1000,
+    queries: int | None = None,
     cached: int = 400,
     external: int = 0,
+    external_queries: int | None = None,
     preemptions: int = 0,
     requests: int = 10,
     generated: int = 50,
@@ -39,9 +41,9 @@ def vllm_metrics(
     """One engine's scrape; `ttft` has cumulative counts by bound."""
     labels = f'engine="{engine}",model_name="{model}"'
     counters = {
-        "prefix_cache_queries": prompt,
+        "prefix_cache_queries": prompt if queries is None else queries,
         "prefix_cache_hits": cached,
-        "external_prefix_cache_queries": external,
+        "external_prefix_cache_queries": external if external_queries is None else external_queries,
         "external_prefix_cache_hits": external,
         "prompt_tokens": prompt,
         "generation_tokens": generated,

@@ -228,6 +228,8 @@ def test_no_command_shows_or_writes_the_key(
         for command in (
             ["watch", url, "--count", "2", "--interval", "0.1s", "--kv-events", "server"],
             ["watch", url, "--count", "1", "--json"],
+            ["why", url, str(log), "--kv-events", "server", "-t", bytes_json],
+            ["why", url, "--json"],
             ["profile", str(log), "--server", url, "-t", bytes_json, "-o", f"json={tmp_path / 'out.json'}"],
             ["compare", url, str(report), "--window", "0.1s"],
             ["replay", str(log), "--server", url, "-y", "-t", bytes_json, "--record", str(kept), "--reset"],

@@ -23,6 +23,7 @@ from kvtool.measure.servers.kv_events.event_batches import (
     MAX_PAYLOAD,
     MOST_PROBLEMS,
     ClearedBlocks,
+    FollowedGroup,
     RemovedBlocks,
     StoredBlocks,
     low_64,
@@ -48,6 +49,22 @@ def test_an_event_is_the_same_as_map_and_as_array() -> None:
         same = [name for name in mapped.__struct_fields__ if name != "group_idx"]
         assert [getattr(mapped, name) for name in same] == [getattr(row, name) for name in same]
     assert [type(each) for each in maps.events[1:]] == [RemovedBlocks, ClearedBlocks]
+
+
+def test_a_group_that_leaves_blocks_out_names_the_tokens_of_all() -> None:
+    window = {**stored([7], list(range(8))), "kv_cache_spec_kind": "sliding_window", "group_idx": 0}
+    none = {**window, "block_hashes": []}
+    whole = {**stored([8, 9, 10, 11], list(range(8))), "kv_cache_spec_kind": "full_attention", "group_idx": 1}
+    batch = read_payload(payload([none, window, whole]), 0)
+    assert batch.problems == ()
+    assert [getattr(each, "leaves_out_blocks", None) for each in batch.events] == [True, True, False]
+    assert read_payload(payload([{**window, "token_ids": [1]}]), 0).problems  # less than its own blocks
+    assert read_payload(payload([{**whole, "block_hashes": [8]}]), 0).problems  # this group leaves none out
+
+    followed = FollowedGroup()
+    gone = [read_payload(payload([{**removed(7), "group_idx": group}]), 0).events[0] for group in (0, 1)]
+    takes = [followed.takes(each) for each in (*batch.events, *gone) if not isinstance(each, ClearedBlocks)]
+    assert takes == [False, False, True, False, True]
 
 
 def test_a_hash_of_bytes_has_the_bits_of_the_number() -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,28 +17,11 @@ pytest.importorskip("httpx", reason="needs the extra `live`")
 pytest.importorskip("zmq", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
+from tests.measure.servers.real_llama import real_llama
 
 pytestmark = pytest.mark.llama
 
 _SHARED = "You are kind, and answer all that is asked of you in short words. "
-
-
-@contextmanager
-def real_llama(folder: Path, *switches: str) -> Iterator[str]:
-    """Its URL; it ends with the block."""
-    arguments = [os.environ["XLLAMACPP_PYTHON"], str(Path(__file__).with_name("llama_peer.py")), str(folder), *switches]
-    with (folder / "llama.log").open("wb") as log:
-        server = subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
-        assert server.stdin is not None
-        assert server.stdout is not None
-        try:
-            url = server.stdout.readline().decode().strip()
-            assert url.startswith("http://"), (folder / "llama.log").read_text(errors="replace")
-            yield url
-        finally:
-            server.stdin.close()
-            server.wait(60)
-            server.stdout.close()
 
 
 def requests() -> list[dict[str, Any]]:

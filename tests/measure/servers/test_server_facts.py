@@ -10,7 +10,7 @@ import pytest
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
 from kvtool.measure.servers.server_address import server_address
-from kvtool.measure.servers.server_facts import ServerFacts, ask_server, recorded_facts
+from kvtool.measure.servers.server_facts import ServerFacts, ask_server, kept_info, recorded_facts
 from tests.measure.servers.made_metrics import vllm_metrics
 from tests.measure.servers.metrics_server import Answer, Page, always, ok, pages, serving
 from tests.measure.servers.recordings import recording
@@ -124,12 +124,38 @@ def test_a_server_is_asked_and_each_fact_has_its_place() -> None:
 
 @pytest.mark.parametrize(
     ("root", "taken"),
-    [("o/n", True), ("tests", True), ("nowhere", False), ("/models/m", False), ("./o", False), ("a/b/c", False)],
+    [
+        *(("o/n", True), ("model", True), ("empty", False), ("nowhere", False)),
+        *(("/models/m", False), ("./o", False), ("a/b/c", False)),
+    ],
 )
-def test_the_tokenizer_is_the_model_where_it_can_be_found_from_here(root: str, taken: bool) -> None:
+def test_the_tokenizer_is_the_model_where_it_can_be_found_from_here(
+    root: str, taken: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("model", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "model" / "tokenizer.json").write_text("{}")
     models = json.dumps({"data": [{"id": "m", "root": root}]})
     facts = _asked(pages(server_pages(**{"v1/models": models})))
     assert facts.value("tokenizer") == (root if taken else None)
+
+
+def test_a_recording_keeps_drafts_and_no_path() -> None:
+    drafts = {"method": "eagle3", "num_speculative_tokens": 2, "model": "/srv/secret", "disable_eagle_block_drop": None}
+    config = {
+        "scheduler_config": {"policy": "fcfs"},
+        "model_config": {"model": "/srv/secret"},
+        "speculative_config": drafts,
+    }
+    assert kept_info({"vllm_config": config}) == {
+        "vllm_config": {
+            "scheduler_config": {"policy": "fcfs"},
+            "speculative_config": {"method": "eagle3", "num_speculative_tokens": 2},
+        }
+    }
+    for hostile in (None, [], {"vllm_config": 3}, {"vllm_config": {}}, "text"):
+        assert kept_info(hostile) is None
 
 
 def test_what_a_server_does_not_say_is_assumed() -> None:

@@ -80,6 +80,15 @@ def test_another_model_is_refused_and_a_name_that_is_no_evidence_is_left(tmp_pat
     assert server_model(told, {}) is None
 
 
+@pytest.mark.parametrize("text", ["", "[]", "{", "\0", '{"architectures": 3}', '{"num_hidden_layers": 1e99}'])
+def test_a_config_that_cannot_be_read_is_a_sentence_where_it_decides(text: str, tmp_path: Path) -> None:
+    root = config_folder(tmp_path / "gemma")
+    (tmp_path / "gemma" / "config.json").write_text(text)
+    assert server_model(facts_of(tmp_path / "a", root, kv_cache_size_tokens="12800"), {}) is None
+    with pytest.raises(KvtoolError, match="the server's model cannot be followed: "):
+        server_model(facts_of(tmp_path / "b", root, kv_cache_size_tokens="2105"), {})
+
+
 def test_drafts_of_an_unknown_method_are_refused(tmp_path: Path) -> None:
     folder = tmp_path / "a"
     facts_of(folder, "meta-llama/Llama-3.1-8B-Instruct", kv_cache_size_tokens="12800")

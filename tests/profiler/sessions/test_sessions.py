@@ -90,6 +90,7 @@ def test_the_folders_of_agents_are_found(tmp_path: Path) -> None:
         home / ".gemini/tmp/shop/chats/session-1.json",
         home / ".gemini/tmp/shop/logs.json",
         home / ".qwen/projects/shop/chats/s.jsonl",
+        home / ".pi/agent/sessions/--srv-shop--/s.jsonl",
     ):
         write_lines(path, [])
     found = find_folders([], {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(other)})
@@ -99,8 +100,9 @@ def test_the_folders_of_agents_are_found(tmp_path: Path) -> None:
         ("Codex", "sessions", 1),
         ("Gemini CLI", "tmp", 1),
         ("Qwen Code", "projects", 1),
+        ("Pi", "sessions", 1),
     ]
-    with pytest.raises(KvtoolError, match="no folder of Claude Code, Codex, Gemini CLI or Qwen Code") as error:
+    with pytest.raises(KvtoolError, match="no folder of Claude Code, Codex, Gemini CLI, Qwen Code or Pi") as error:
         find_folders([], {"HOME": str(tmp_path)})
     assert error.value.exit_code == 2
 

@@ -34,6 +34,8 @@ _MAX_PARTS = 16  # of a block's extra keys: a bound for hostile servers
 MEDIUM = "GPU"
 """What a server calls the memory of its own prefix cache, on CPUs, too; other names are tiers below it."""
 
+_KEEP_ALL = (None, "full_attention", "mla_attention")
+"""Kinds of groups that keep every block, as servers name them; older ones name none."""
 ServedHash = int | bytes
 """A block's hash: its low 64 bits, or all of it where the server publishes bytes."""
 _Token = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
@@ -66,6 +68,11 @@ class StoredBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockStored", tag
     ownership: _Text | None = None
     session_id: _Text | None = None
 
+    @property
+    def leaves_out_blocks(self) -> bool:
+        """Return whether its group keeps only some blocks, as windows and states do: `token_ids` are then of all, without gaps."""
+        return self.kv_cache_spec_kind not in _KEEP_ALL
+
 
 class RemovedBlocks(msgspec.Struct, frozen=True, gc=False, tag="BlockRemoved", tag_field="type", omit_defaults=True):
     """One copy of each of these blocks was evicted."""
@@ -84,6 +91,24 @@ class ClearedBlocks(
 
 
 KVEvent = StoredBlocks | RemovedBlocks | ClearedBlocks
+
+
+class FollowedGroup:
+    """The group of a server's KV cache groups whose blocks are followed: the first one that keeps every block."""
+
+    def __init__(self) -> None:
+        self._group: int | None = None
+
+    def takes(self, event: StoredBlocks | RemovedBlocks) -> bool:
+        """Return whether an event is of this group, and of the server's own cache."""
+        if event.medium not in (None, MEDIUM):
+            return False
+        group = event.group_idx or 0
+        if isinstance(event, StoredBlocks):
+            if event.leaves_out_blocks:
+                return False
+            self._group = group if self._group is None else self._group
+        return group == (self._group or 0)
 
 
 class _StoredRow(StoredBlocks, frozen=True, array_like=True, tag="BlockStored", tag_field="type"):
@@ -193,8 +218,10 @@ def _wrong(event: KVEvent) -> str | None:
         return "a hash is neither a 64-bit number nor 16 or 32 bytes"
     if isinstance(event, RemovedBlocks):
         return None
-    if event.token_ids is not None and len(event.token_ids) != len(hashes) * event.block_size:
-        return f"{len(event.token_ids):,} tokens for {len(hashes):,} blocks of {event.block_size:,}"
+    tokens = None if event.token_ids is None else len(event.token_ids)
+    wanted = len(hashes) * event.block_size
+    if tokens is not None and (tokens < wanted if event.leaves_out_blocks else tokens != wanted):
+        return f"{tokens:,} tokens for {len(hashes):,} blocks of {event.block_size:,}"
     if event.extra_keys is not None and len(event.extra_keys) != len(hashes):
         return f"keys of {len(event.extra_keys):,} blocks for {len(hashes):,}"
     if any(_deep(key) for keys in event.extra_keys or () for key in keys or ()):

@@ -6,7 +6,7 @@ import base64
 import json
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -192,9 +192,10 @@ def publishers(source: str, given: str) -> NamedSources:
 class Heard:
     """The events of some publishers, since the block began; before it, as far as they still have those and are asked."""
 
-    def __init__(self, named: NamedSources) -> None:
-        """Raise KvtoolError where an endpoint cannot be connected to."""
+    def __init__(self, named: NamedSources, also: Callable[[EventBatch], None] = lambda _: None) -> None:
+        """Raise KvtoolError where an endpoint cannot be connected to. `also` gets every batch, too."""
         self._subscriber = EventSubscriber(named.sources)
+        self._also = also
         self._notes = named.notes
         self._counter = EventCounter()
 
@@ -210,6 +211,7 @@ class Heard:
         """Listen for so long."""
         for batch in self._subscriber.batches(seconds):
             self._counter.add(batch)
+            self._also(batch)
 
     def sums(self) -> EventSums:
         """Return the sums of all events that were received."""

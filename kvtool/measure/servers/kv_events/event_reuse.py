@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from kvtool.measure.servers.kv_events.event_batches import MEDIUM, ClearedBlocks, EventBatch, StoredBlocks
+from kvtool.measure.servers.kv_events.event_batches import ClearedBlocks, EventBatch, StoredBlocks
 from kvtool.measure.servers.kv_events.event_state import BlockName, Break, EventState, Keys, RankStates, block_names
 
 
@@ -83,7 +83,7 @@ def reuse_from_events(batches: Iterable[EventBatch], prompts: Sequence[AnsweredP
         for index, (state, event) in enumerate(states.take(batch)):
             if isinstance(event, ClearedBlocks):
                 result.cleared.append(number)
-            if not isinstance(event, StoredBlocks) or event.group_idx or event.medium not in (None, MEDIUM):
+            if not isinstance(event, StoredBlocks) or not state.followed.takes(event):
                 continue
             if owners is None:
                 owners = _Owners(prompts, event.block_size)

@@ -18,6 +18,7 @@ from kvtool.measure.servers.kv_events.event_batches import (
     MEDIUM,
     ClearedBlocks,
     EventBatch,
+    FollowedGroup,
     KVEvent,
     RemovedBlocks,
     ServedHash,
@@ -93,12 +94,13 @@ class EventState:
 
     A block may be stored in several copies, which are removed one by one. After a gap nothing is `known` until the cache is
     cleared: a hash may be there or not. Tiers below the server's own cache take no part, and of several groups of layers with
-    caches of their own only the first.
+    caches of their own only the first that keeps every block.
     """
 
     def __init__(self, *, known: bool = True) -> None:
         self.known = known
         self.block_size: int | None = None
+        self.followed = FollowedGroup()
         self.groups: set[int] = set()
         """Groups of layers that have stored or removed; a model with one kind of attention has one."""
         self.copies: dict[ServedHash, int] = {}
@@ -117,11 +119,12 @@ class EventState:
             self.clear()
         elif event.medium in (None, MEDIUM):
             self.groups.add(event.group_idx or 0)
-            if not event.group_idx:
-                if isinstance(event, StoredBlocks):
-                    self._store(event)
-                else:
-                    self._remove(event)
+            if not self.followed.takes(event):
+                return
+            if isinstance(event, StoredBlocks):
+                self._store(event)
+            else:
+                self._remove(event)
 
     def clear(self) -> None:
         """Forget all blocks: the cache is known to be empty."""

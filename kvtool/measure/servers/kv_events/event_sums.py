@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from kvtool.accounting.quantiles import quantiles
 from kvtool.measure.servers.kv_events.event_batches import (
-    MEDIUM,
     ClearedBlocks,
     EventBatch,
+    FollowedGroup,
     RemovedBlocks,
     ServedHash,
     StoredBlocks,
@@ -120,6 +120,7 @@ class _RankCounter:
         self.cleared = self.restarts = self.gaps = 0
         self.known = True
         self._check = SequenceCheck()
+        self._followed = FollowedGroup()
         self._losers, self._ages = losers, ages
         self._since: dict[ServedHash, float | deque[float]] = {}
         """When a held block was stored; of several copies all times."""
@@ -143,7 +144,7 @@ class _RankCounter:
             if isinstance(event, ClearedBlocks):
                 self.cleared += 1
                 self._forget()
-            elif event.medium in (None, MEDIUM) and not event.group_idx:
+            elif self._followed.takes(event):
                 if isinstance(event, StoredBlocks):
                     self._store(event, batch.at)
                 else:

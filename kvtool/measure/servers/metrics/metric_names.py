@@ -11,6 +11,7 @@ EXTERNAL_QUERIES, EXTERNAL_HITS = "external_queries", "external_hits"
 GENERATED, PREEMPTIONS, REQUESTS = "generated", "preemptions", "requests"
 USAGE, RUNNING, WAITING, HIT_RATE = "usage", "running", "waiting", "hit_rate"
 TTFT, QUEUE, PREFILL = "ttft", "queue", "prefill"
+PROMPT_SIZES = "prompt_sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,7 @@ _VLLM = MetricNames(
         TTFT: "vllm:time_to_first_token_seconds",
         QUEUE: "vllm:request_queue_time_seconds",
         PREFILL: "vllm:request_prefill_time_seconds",
+        PROMPT_SIZES: "vllm:request_prompt_tokens",
     },
 )
 

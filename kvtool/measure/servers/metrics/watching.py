@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Literal
 
 from kvtool.measure.servers.key_redaction import redact_keys
@@ -11,6 +12,7 @@ from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.counted_between import Counted, counted_between, since_start
 from kvtool.measure.servers.metrics.counters import Scrape
 from kvtool.measure.servers.metrics.exposition import BucketCounts
+from kvtool.results.documents.server_cause import ServerCause
 from kvtool.results.documents.watched import (
     LoggedRate,
     LosingSession,
@@ -82,6 +84,11 @@ class Watching:
             self.state, self.message = "no answer", message
 
     @property
+    def window_start(self) -> Scrape | None:
+        """Return the scrape with which the window begins; None at first, after a restart and of several servers."""
+        return None if self.state == "several servers" or len(self._recent) < 2 else self._recent[0]
+
+    @property
     def window(self) -> Counted:
         """Return the counts of the last seconds, from one scrape to another; nothing at first and after a restart."""
         if self.state == "several servers" or len(self._recent) < 2:
@@ -145,8 +152,18 @@ def _age(scrape: Scrape, now: Scrape) -> float:
     return now.at - scrape.at if now.at is not None and scrape.at is not None else 0.0
 
 
-def watch_document(watching: Watching, *, source: str, at: float, events: EventSums | None = None) -> WatchDocument:
-    """Return the document of the present state; `source` is the URL or file that is asked, `events` what was heard meanwhile."""
+def watch_document(
+    watching: Watching,
+    *,
+    source: str,
+    at: float,
+    events: EventSums | None = None,
+    causes: Sequence[ServerCause] = (),
+) -> WatchDocument:
+    """Return the document of the present state.
+
+    `source` is the URL or file that is asked, `events` what was heard meanwhile, `causes` those of the window.
+    """
     last = watching.last
     logged = watching.logged
     return WatchDocument(
@@ -173,6 +190,7 @@ def watch_document(watching: Watching, *, source: str, at: float, events: EventS
         if logged is None
         else LoggedRate(requests=LOGGED_REQUESTS, hit_rate=_share(logged[0]), unseen_requests=logged[1]),
         events=None if events is None else _events(events),
+        causes=list(causes),
     )
 
 

@@ -115,6 +115,7 @@ def _server(document: ReplayDocument) -> str:
         )
     parts = [
         *([f"vLLM {version}"] if version else []),
+        *([f"model {model}"] if (model := config.get("model")) else []),
         f"blocks of {config.get('block_size')}",
         "unlimited cache" if blocks is None else f"cache of {blocks:,} blocks",
         f"{config.get('max_num_batched_tokens'):,} tokens a step",

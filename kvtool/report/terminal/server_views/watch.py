@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _BAR = 24
+_CAUSES = 3
 _NAME = 40
 """Characters of a session's name."""
 _NONE = "-"
@@ -43,6 +44,8 @@ def print_watched(console: Console, seen: WatchDocument, *, window: float) -> No
         put(console, f"  {line}" if len(line) + 2 <= console.width else line)
     for text in _events(seen.events, plain):
         say(console, text, hang=2)
+    for text in _causes(seen):
+        say(console, text, hang=2)
     for note in _notes(seen):
         say(console, note, hang=2, style="dim")
 
@@ -62,6 +65,7 @@ def watched_line(seen: WatchDocument, *, window: float) -> str:
         parts.append(f"TTFT {duration(seen.window.ttft.p50_s)} / {duration(seen.window.ttft.p99_s)} (p50 / p99)")
     if seen.state == "restarted":
         parts.append(seen.message)
+    parts += _causes(seen)[:1]
     return f"{clock}  {'; '.join(parts)}"
 
 
@@ -155,6 +159,16 @@ def _events(events: WatchedEvents | None, plain: bool) -> list[str]:
     if events.problems:
         told.append(f"{plural(events.problems, 'event')} could not be read")
     return [*told, *events.notes]
+
+
+def _causes(seen: WatchDocument) -> list[str]:
+    """Return what takes most of the tokens of the window."""
+    looked_up = seen.window.queried_tokens or 0
+    found = [each for each in seen.causes if each.basis != "possible"][:_CAUSES]
+    return [
+        f"lost to {each.cause}: {percent(min(each.tokens / looked_up, 1.0)) if each.tokens and looked_up else each.why}"
+        for each in found
+    ]
 
 
 def _notes(seen: WatchDocument) -> list[str]:

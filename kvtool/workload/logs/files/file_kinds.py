@@ -54,6 +54,7 @@ _KNOWN = (
     _Known("sglang-log", "servers.sglang_log"),
     _Known("llama-log", "servers.usage_records"),
     _Known("ollama-log", "servers.usage_records"),
+    _Known("koboldcpp-log", "servers.usage_records"),
     _Known("sonnet", "evaluations.vllm_bench", texts=True),
     _Known("inspect-ai", "evaluations.inspect_ai", start=b"PK\x03\x04"),
     _Known("aider-chat", "agents.aider", texts=True),

@@ -70,6 +70,7 @@ _KNOWN = (
     _Known("guidellm", "GuideLLM report", "evaluations.guidellm", "benchmarks"),
     _Known("gemini-cli", "Gemini CLI sessions", "agents.gemini_cli", "projectHash,$set,$rewindTo,$snapshot,content"),
     _Known("qwen-code", "Qwen Code sessions", "agents.qwen_code", "sessionId"),
+    _Known("pi", "Pi sessions", "agents.pi", "cwd,parentId"),
     _Known("opencode", "opencode sessions", "agents.opencode", "info"),
     _Known("goose", "Goose sessions", "agents.goose", "working_dir,created"),
     _Known("atif", "ATIF trajectories (Harbor, Terminal-Bench)", "agents.atif", "schema_version"),
@@ -115,6 +116,7 @@ _KNOWN = (
     _Known("turns", "multi-turn prompts", "datasets", "turns"),
     _Known("prompt", "prompt records", "apis.prompt_texts", "prompt,text_input,text,input,inputs"),
     _Known("answers", "OpenAI Chat Completions answers", "apis.chat_bodies", "object"),
+    _Known("usage-export", "usage exports of OpenAI, Anthropic and OpenRouter", "usage_exports", "billed_by"),
     _Known("usage", "usage without prompts", "servers.usage_records", "without_prompt"),
     _Known(
         SERVER_LINE,

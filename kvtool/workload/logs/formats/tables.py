@@ -22,6 +22,7 @@ from kvtool.workload.logs.field_names import fields_shown
 from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import literal
 from kvtool.workload.logs.formats.unread import shape_of_table
+from kvtool.workload.logs.formats.usage_exports import billed_row, export_of_table
 from kvtool.workload.logs.records.record import parsed_text
 
 _SUFFIXES = (".csv", ".tsv", ".psv")
@@ -81,7 +82,8 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
     """Yield the rows of a table. KvtoolError where no column holds prompts, or it is no text."""
     refuse_binary(reader, path)
     names, delimiter = _header(reader.peek(1 << 16))
-    if not holds_prompts(names):
+    export = export_of_table(names)
+    if export is None and not holds_prompts(names):
         if (shape := shape_of_table(names)) is not None:
             raise KvtoolError(shape.message, hint=shape.hint, place=Place(path, 1, 1))
         raise KvtoolError(
@@ -94,7 +96,10 @@ def records(reader: io.BufferedReader, _file: str, path: str) -> Iterator[RawRec
     text = io.TextIOWrapper(reader, encoding="utf-8-sig", newline="")
     try:
         lines = _Lines(text, path)
-        yield from _rows(csv.reader(lines, delimiter=delimiter, strict=True), lines, names, path)
+        for row in _rows(csv.reader(lines, delimiter=delimiter, strict=True), lines, names, path):
+            if export is not None and row.problem is None:
+                row = row._replace(value=billed_row(export, row.value))
+            yield row
     finally:
         text.detach()
 

@@ -24,7 +24,7 @@ from kvtool.workload.logs.records.record import (
 from kvtool.workload.logs.records.record_format import Turns
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_of
-from kvtool.workload.request_fields import REQUEST_FIELDS, request_fields, requested_answers
+from kvtool.workload.request_fields import CLIENT_FIELDS, request_fields, requested_answers
 from kvtool.workload.turn import Sampled
 
 _BODIES = frozenset(("body", "params", "request", "request_body", "full_request", "payload"))
@@ -32,7 +32,7 @@ _BODIES = frozenset(("body", "params", "request", "request_body", "full_request"
 _ASKS = frozenset(
     (
         *("max_tokens", "max_completion_tokens", "temperature", "top_p", "top_k", "seed", "stop", "stop_sequences"),
-        *("stream", "stream_options", "ignore_eos", "min_tokens", "tool_choice", *REQUEST_FIELDS),
+        *("stream", "stream_options", "ignore_eos", "min_tokens", "tool_choice", *CLIENT_FIELDS),
     )
 )
 """Fields that only a client sets: a record that has one is a request."""

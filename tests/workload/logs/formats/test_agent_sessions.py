@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from collections.abc import Callable
 from contextlib import suppress
 from copy import deepcopy
@@ -191,6 +194,43 @@ def goose_export(path: Path, steps: list[Step]) -> Path:
     return path
 
 
+def pi_entry(number: int, type_: str, when: str, **more: Any) -> dict[str, Any]:
+    return {
+        "type": type_,
+        "id": f"e{number}",
+        "parentId": f"e{number - 1}" if number else None,
+        "timestamp": when,
+        **more,
+    }
+
+
+def pi(path: Path, steps: list[Step]) -> Path:
+    header = {"type": "session", "version": 3, "id": "s", "timestamp": time(0), "cwd": "/srv/shop"}
+    written: list[dict[str, Any]] = [pi_entry(0, "model_change", time(0), provider="p", modelId=MODEL)]
+
+    def add(role: str, at: int, part: int, content: Any, **more: Any) -> None:
+        message = {"role": role, "content": content, "timestamp": (START + 10 * at + part) * 1000, **more}
+        written.append(pi_entry(len(written), "message", time(at, part), message=message))
+
+    for at, step in enumerate(steps):
+        if step.asked:
+            add("user", at, 0, step.asked if at % 2 else [{"type": "text", "text": step.asked}])
+        said: list[Any] = [{"type": "thinking", "thinking": "x"}, {"type": "text", "text": step.said}]
+        if step.tool:
+            said.append({"type": "toolCall", "id": step.tool[0], "name": "ls", "arguments": {"at": at}})
+        usage: dict[str, Any] = {"input": step.fresh, "output": step.output + step.thoughts, "cacheRead": step.cached}
+        usage |= {
+            "cacheWrite": step.written,
+            "totalTokens": step.prompt + step.output + step.thoughts,
+            "cost": {"total": 0.5},
+        }
+        add("assistant", at, 5, said, provider="p", model=MODEL, usage=usage, stopReason="stop")
+        if step.tool:
+            result = [{"type": "text", "text": step.tool[1]}]
+            add("toolResult", at, 6, result, toolCallId=step.tool[0], toolName="ls", isError=False)
+    return lines(path, header, *written)
+
+
 Writer = Callable[[Path, list[Step]], Path]
 WRITERS: dict[str, tuple[Writer, str]] = {
     "gemini": (gemini, "gemini-cli"),
@@ -198,11 +238,12 @@ WRITERS: dict[str, tuple[Writer, str]] = {
     "qwen": (qwen, "qwen-code"),
     "opencode": (opencode, "opencode"),
     "atif": (atif, "atif"),
+    "pi": (pi, "pi"),
     "goose": (goose, "goose"),
     "goose-export": (goose_export, "goose"),
 }
 TOKENLESS = ("goose", "goose-export")
-WRITES = ("opencode", "atif")
+WRITES = ("opencode", "atif", "pi")
 
 
 @pytest.mark.parametrize("name", WRITERS)
@@ -237,7 +278,8 @@ def test_each_answer_of_a_made_up_session_is_one_call(tmp_path: Path, name: str)
                 assert usage is None
                 continue
             assert (usage.prompt, usage.cached) == (step.prompt, step.cached)
-            assert (usage.output, usage.reasoning) == (step.output + step.thoughts, step.thoughts)
+            thoughts = None if name == "pi" else step.thoughts
+            assert (usage.output, usage.reasoning) == (step.output + step.thoughts, thoughts)
             if name in WRITES:
                 assert (usage.written, float(row["call"].cost)) == (step.written, 0.5)
 
@@ -267,3 +309,65 @@ def test_whatever_is_in_the_place_of_a_value_is_read_or_refused(tmp_path: Path, 
             Read(lines(tmp_path / "a.jsonl", *records))
             read += 1
     assert read
+
+
+def test_pi_compacts_forks_and_writes_new_kinds(tmp_path: Path) -> None:
+    """A compaction keeps the entries from the one it names on; a branch begins at any entry; unknown entries are counted."""
+
+    def said(role: str, text: str, **more: Any) -> dict[str, Any]:
+        return {"message": {"role": role, "content": [{"type": "text", "text": text}], **more}}
+
+    usage = {"input": 5, "output": 1, "cacheRead": 7, "cacheWrite": 2, "totalTokens": 15}
+    answer = {"provider": "anthropic", "model": MODEL, "usage": usage, "stopReason": "stop"}
+    failed = {**answer, "usage": dict.fromkeys(usage, 0), "stopReason": "error", "errorMessage": "overloaded"}
+    entries = [
+        pi_entry(0, "message", time(0), **said("user", "first")),
+        pi_entry(1, "message", time(0, 1), **said("assistant", "one", **answer)),
+        pi_entry(2, "message", time(1), **said("user", "second")),
+        pi_entry(3, "message", time(1, 1), **said("assistant", "lost", **failed)),
+        pi_entry(4, "message", time(1, 2), **said("assistant", "two", **answer)),
+        pi_entry(5, "compaction", time(2), summary="short", firstKeptEntryId="e2", tokensBefore=20),
+        pi_entry(6, "message", time(3), **said("user", "third")),
+        pi_entry(7, "message", time(3, 1), **said("assistant", "three", **answer)),
+        pi_entry(8, "telepathy", time(4)),
+        {**pi_entry(9, "message", time(5), **said("user", "instead")), "parentId": "e1"},
+        pi_entry(10, "message", time(5, 1), **said("assistant", "four", **answer)),
+        {**pi_entry(11, "message", time(6), **said("assistant", "far", **answer)), "parentId": "e99"},
+    ]
+    header = {"type": "session", "version": 3, "id": "s", "timestamp": time(0), "cwd": "/srv/shop"}
+    read = Read(lines(tmp_path / "pi.jsonl", header, *entries))
+    prompts = [" ".join(text for _, text in row["messages"]) for row in read.rows]
+    assert prompts == ["first", "first one second", "short second two third", "first one instead"]
+    assert [row["call"].began for row in read.rows] == [None, None, "compacted", None]
+    assert all((row["call"].usage.prompt, row["call"].usage.written) == (14, 2) for row in read.rows)
+    assert read.left_out == {"failed": 1, "record of an unknown kind": 1, "promptless call": 1}
+
+
+PACKAGES = os.environ.get("KVTOOL_NODE_MODULES", "")
+"""A `node_modules` folder with the packages of agents."""
+PI_SCRIPT = """
+import { pathToFileURL } from "node:url";
+const [modules, folder, given] = process.argv.slice(-3);
+const { SessionManager } = await import(pathToFileURL(modules + "/@earendil-works/pi-coding-agent/dist/index.js"));
+const session = SessionManager.create("/srv/shop", folder);
+for (const each of JSON.parse(given)) session.appendMessage(each);
+"""
+
+
+@pytest.mark.skipif(
+    not (PACKAGES and shutil.which("node") and Path(PACKAGES, "@earendil-works/pi-coding-agent").is_dir()),
+    reason="no package of Pi: npm install @earendil-works/pi-coding-agent, and set KVTOOL_NODE_MODULES",
+)
+def test_a_file_that_pi_itself_writes(tmp_path: Path) -> None:
+    steps = made(5, writes=True)
+    entries = [json.loads(line) for line in pi(tmp_path / "made.jsonl", steps).read_text().splitlines()]
+    messages = json.dumps([each["message"] for each in entries if each["type"] == "message"])
+    command = ["node", "--input-type=module", "-e", PI_SCRIPT, "--", PACKAGES, str(tmp_path / "s"), messages]
+    subprocess.run(command, check=True)
+    [written] = (tmp_path / "s").glob("*.jsonl")
+    read = Read(written)
+    assert (list(read.source.formats.values()), read.left_out) == (["pi"], {})
+    assert [row["said"].startswith(step.said) for row, step in zip(read.rows, steps, strict=True)] == [True] * len(
+        steps
+    )
+    assert [row["call"].usage.prompt for row in read.rows] == [step.prompt for step in steps]

@@ -216,3 +216,20 @@ def test_a_prompt_in_an_unknown_place_is_still_asked_for(tmp_path: Path) -> None
     assert Read(lines(tmp_path / "a.jsonl", {"usage": usage, "note": "x" * 80})).of("call")[0].usage.cached == 64
     row = {"usage": usage, "what_was_asked": "x" * 120}
     assert refusal(lines(tmp_path / "b.jsonl", row)).message.startswith("no prompt found")
+
+
+_KOBOLD_SPEED = "Init:0.00s, Process:0.7s (1000.0T/s), Generate:1s (40T/s), Total:2s"
+
+
+def test_koboldcpp_says_what_it_computed_of_each_prompt(tmp_path: Path) -> None:
+    path = text(
+        tmp_path / "k.log",
+        "Welcome to KoboldCpp - Version 1.99",
+        "Processing Prompt (512 / 700 tokens)\rProcessing Prompt (700 / 700 tokens)\rGenerating (40 / 99 tokens)",
+        f"[10:00:00] CtxLimit:1740/4096, Amt:40/99, {_KOBOLD_SPEED}",
+        "Processing Prompt [BLAS] (30 / 30 tokens)\rGenerating (20 / 99 tokens)",
+        "CtxLimit: 1750/4096, Process:0.81s (10.6ms/T = 94.41T/s), Generate:9.38s (82.3ms/T = 12.15T/s), Total:10.19s",
+        f"CtxLimit: 9/4096, Amt:9/9, {_KOBOLD_SPEED}",  # a prompt that nobody counted
+    )
+    usages = [call.usage for call in Read(path).of("call")]
+    assert [(each.prompt, each.cached, each.output) for each in usages] == [(1700, 1000, 40), (1730, 1700, 20)]

@@ -1,4 +1,4 @@
-"""Calls with counted tokens whose prompts are not in the log: records of usage, and lines of llama-server and Ollama."""
+"""Calls with counted tokens whose prompts are not in the log: records of usage, and lines of local servers."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ _LLAMA_COMPUTED = re.compile(r"^\s*prompt eval time = .{1,40} ms / +(\d{1,9}) to
 _LLAMA_ANSWER = re.compile(r"^\s*eval time = .{1,40} ms / +(\d{1,9}) tokens")
 _OLLAMA = re.compile(r'\bmsg="loading cache slot" id=\d{1,9} cache=\d{1,9} prompt=(\d{1,9}) used=(\d{1,9})\b')
 _OLLAMA_TIME = re.compile(r"\btime=(\S{10,40})")
+_KOBOLD = re.compile(r"^Welcome to KoboldCpp\b|^Processing Prompt(?: \[\w{1,10}\])? \(\d{1,9} / \d{1,9} tokens\)")
+_KOBOLD_STEP = re.compile(r"(Processing Prompt|Generating)(?: \[\w{1,10}\])? \((\d{1,9}) / (\d{1,9}) tokens\)")
+_KOBOLD_END = re.compile(r"(?:^|\] )CtxLimit: ?(\d{1,9})/\d{1,9}, (?:Amt: ?(\d{1,9})/\d{1,9}, )?\w")
 _MOST_SLOTS = 4096
 _INNER = ("request", "body", "request_body")
 
@@ -105,6 +108,31 @@ def ollama_records(reader: io.BufferedReader, _file: str, _path: str) -> Iterato
         yield RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
 
 
+def begins_kobold(head: bytes, _path: str) -> bool:
+    """Return whether a file is what KoboldCpp printed."""
+    return has_line(head, _KOBOLD)
+
+
+def kobold_records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRecord]:
+    """Yield the calls: the context at the end, less the answer, is the prompt; the steps say how much of it was computed."""
+    computed = answered = None
+    for line in lines_of(reader):
+        for step in _KOBOLD_STEP.finditer(line.text):  # progress overwrites itself, so one line has several
+            if step[1] == "Generating":
+                answered = int(step[2])
+            else:
+                computed, answered = int(step[3]), None
+        if (end := _KOBOLD_END.search(line.text)) is None:
+            continue
+        output = int(end[2]) if end[2] is not None else answered
+        if computed is not None and output is not None and int(end[1]) > output:
+            tokens = int(end[1]) - output
+            said = _usage(tokens, max(tokens - computed, 0), None)
+            said["usage"]["completion_tokens"] = output
+            yield RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
+        computed = answered = None
+
+
 def _usage(prompt: int, cached: int, time: object) -> dict[str, Any]:
     counts = {"prompt_tokens": prompt, "prompt_tokens_details": {"cached_tokens": cached}}
     return {"without_prompt": True, "usage": counts, **({} if time is None else {"timestamp": time})}
@@ -141,5 +169,17 @@ FILE_KINDS = (
             'msg="loading cache slot" id=0 cache=17 prompt=24 used=16 remaining=8\n'
         ),
         file="ollama.log",
+    ),
+    FileKind(
+        "koboldcpp-log",
+        "Processing Prompt … CtxLimit",
+        begins_kobold,
+        kobold_records,
+        example=(
+            "Processing Prompt (8 / 8 tokens)\n"
+            "Generating (2 / 100 tokens)\n"
+            "[09:00:00] CtxLimit:26/4096, Amt:2/100, Init:0.00s, Process:0.08s (100.70T/s), Generate:0.04s (54.41T/s)\n"
+        ),
+        file="koboldcpp.log",
     ),
 )

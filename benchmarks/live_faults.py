@@ -1,0 +1,331 @@
+"""The faults of `faults.py` on real vLLM and llama.cpp servers with toy models, and what `kvtool why` names first.
+
+    VLLM_PYTHON=… XLLAMACPP_PYTHON=… python -m benchmarks.live_faults [--seed 0] [--only SERVER]
+
+Several faults share a server, as each start takes a minute: the traffic of a fault runs while `kvtool why --for` watches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import json
+import random
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from benchmarks.faults import Case, blamed, named_first
+from kvtool.cli.app import run
+from tests.measure.servers.engine_server import write_log
+from tests.measure.servers.real_llama import real_llama
+from tests.measure.servers.real_vllm import real_vllm, toy_model
+
+_WINDOWED = {
+    "architectures": ["Gemma3ForCausalLM"],
+    "model_type": "gemma3_text",
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "num_hidden_layers": 6,
+    "sliding_window": 128,
+    "layer_types": [*["sliding_attention"] * 5, "full_attention"],
+    "query_pre_attn_scalar": 32,
+    "vocab_size": 512,
+    "max_position_embeddings": 8192,
+    "torch_dtype": "float32",
+    "tie_word_embeddings": True,
+}
+"""Five of six layers have a window, as in Gemma 3."""
+_ONE_PROCESS = ("--distributed-executor-backend", "uni")
+"""A worker of its own would import all of vLLM once more."""
+_SLOWEST = 240.0
+"""Seconds that the traffic of one fault may take."""
+
+
+@dataclass
+class Live:
+    """Running servers, and the requests that were sent with their answers."""
+
+    urls: list[str]
+    case: Case
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def ask(self, text: str, at: int = 0, *, logged: bool = True, **fields: Any) -> None:
+        """Send one prompt."""
+        body = {"model": "m", "prompt": text, "max_tokens": 2, "temperature": 0, "ignore_eos": True, **fields}
+        answer = httpx.post(f"{self.urls[at]}/v1/completions", json=body, timeout=_SLOWEST)
+        answer.raise_for_status()
+        if logged:
+            self.rows.append({"request": body, "response": answer.json()})
+
+    def ask_all(self, texts: Sequence[str], at: int = 0, **fields: Any) -> None:
+        """Send prompts, one after the other."""
+        for text in texts:
+            self.ask(text, at, **fields)
+
+    def reset(self, at: int = 0) -> None:
+        """Empty the cache."""
+        httpx.post(f"{self.urls[at]}/reset_prefix_cache", timeout=60).raise_for_status()
+
+
+Traffic = Callable[[Live], None]
+
+
+@dataclass(frozen=True)
+class LiveFault:
+    """A fault on a kind of server: the cause that it is, None where it is healthy, and what the user has."""
+
+    server: str
+    name: str
+    expected: str | None
+    has: str
+    traffic: Traffic
+
+
+FAULTS: list[LiveFault] = []
+
+
+def live(server: str, name: str, expected: str | None, has: str) -> Callable[[Traffic], Traffic]:
+    """Declare a fault."""
+
+    def declare(traffic: Traffic) -> Traffic:
+        FAULTS.append(LiveFault(server, name, expected, has, traffic))
+        return traffic
+
+    return declare
+
+
+def _chats(on: Live, sessions: int = 3, turns: int = 3) -> list[str]:
+    return on.case.chats(on.case.words(60, 90), sessions, turns)
+
+
+@live("plain", "chats that hit", None, "E")
+@live("plain", "chats that hit", None, "L")
+@live("plain", "chats that hit", None, "M")
+@live("off", "prefix caching off", "caching off", "M")
+@live("off", "prefix caching off", "caching off", "L")
+def _(on: Live) -> None:
+    on.ask_all(_chats(on))
+
+
+@live("plain", "prompts that share nothing", None, "E")
+@live("plain", "prompts that share nothing", None, "L")
+def _(on: Live) -> None:
+    on.ask_all([on.case.words(30, 90) for _ in range(10)])
+
+
+@live("plain", "cache too small", "capacity", "E")
+@live("plain", "cache too small", "capacity", "L")
+def _(on: Live) -> None:
+    on.ask_all(on.case.chats(on.case.words(60, 90), sessions=12, turns=5))
+
+
+@live("plain", "a salt for each request", "salts", "E")
+@live("plain", "a salt for each request", "salts", "L")
+def _(on: Live) -> None:
+    for text in _chats(on):
+        on.ask(text, cache_salt=on.case.words(1, 1))
+
+
+@live("plain", "the time at the front", "prompts", "E")
+@live("plain", "the time at the front", "prompts", "L")
+def _(on: Live) -> None:
+    system = on.case.words(80, 120)
+    for _ in range(10):
+        on.ask(f"It is 12:{on.case.rng.randint(10, 59)}:{on.case.rng.randint(10, 59)}. {system} {on.case.words(3, 9)}")
+
+
+@live("plain", "log probabilities of prompts", "request fields", "E")
+@live("plain", "log probabilities of prompts", "request fields", "L")
+def _(on: Live) -> None:
+    on.ask_all(_chats(on), prompt_logprobs=1)
+
+
+@live("plain", "cache cleared again and again", "cache reset", "E")
+def _(on: Live) -> None:
+    for at, text in enumerate(_chats(on)):
+        if at % 3 == 2:
+            on.reset()
+        on.ask(text)
+
+
+@live("plain", "others fill the cache", "other traffic", "L")
+def _(on: Live) -> None:
+    for at, text in enumerate(on.case.chats(on.case.words(60, 90), sessions=2, turns=6)):
+        on.ask(text)
+        if at % 2:
+            for _ in range(3):
+                on.ask(on.case.words(600, 700), logged=False)
+
+
+@live("plain", "a router with other blocks", "chunk size", "M")
+def _(on: Live) -> None:
+    on.ask_all(_chats(on))
+
+
+@live("llama", "chats that hit", None, "L")
+def _(on: Live) -> None:
+    on.ask_all(on.case.chats(on.case.words(15, 25), sessions=1, turns=4))  # two with one beginning take turns in a slot
+
+
+@live("llama", "caching off", "caching off", "L")
+def _(on: Live) -> None:
+    on.ask_all(on.case.chats(on.case.words(15, 25), sessions=2, turns=3), cache_prompt=False)
+
+
+@live("llama", "the time at the front", "prompts", "L")
+def _(on: Live) -> None:
+    system = on.case.words(60, 80)
+    on.ask_all([f"It is 12:{on.case.rng.randint(10, 59)}. {system} {on.case.words(3, 9)}" for _ in range(10)])
+
+
+@live("windowed", "window layers keep only the end of a prompt", "model groups", "E")
+@live("windowed", "window layers keep only the end of a prompt", "model groups", "M")
+def _(on: Live) -> None:
+    for _ in range(5):
+        system = on.case.words(100, 150)
+        on.ask_all([f"{system} {on.case.words(10, 20)}" for _ in range(2)])
+
+
+@live("long", "prompts shorter than a block", "short prompts", "M")
+@live("long", "prompts shorter than a block", "short prompts", "L")
+def _(on: Live) -> None:
+    system = on.case.words(10, 12)
+    on.ask_all([f"{system} {on.case.words(2, 4)}" for _ in range(12)])
+
+
+@live("two", "two replicas, no affinity", "routing", "E")
+@live("two", "two replicas, no affinity", "routing", "L")
+def _(on: Live) -> None:
+    for text in _chats(on, sessions=4):
+        on.ask(text, on.case.rng.randrange(2))
+
+
+@live("two", "replicas with affinity", None, "E")
+def _(on: Live) -> None:
+    for at in range(2):
+        on.ask_all(_chats(on), at)
+
+
+SERVERS: dict[str, tuple[bool, Sequence[Sequence[str]]]] = {
+    "plain": (False, [()]),
+    "off": (False, [("--no-enable-prefix-caching",)]),
+    "windowed": (True, [("--num-gpu-blocks-override", "2000")]),
+    "long": (False, [("--block-size", "256", "--num-gpu-blocks-override", "60")]),
+    "two": (False, [(), ()]),
+    "llama": (False, [("metrics",)]),
+}
+"""Whether the model has windows, and the switches of each server."""
+
+
+def arguments_of(each: LiveFault, on: Live, folder: Path) -> Iterator[str]:
+    """The arguments of `kvtool why` beside the servers."""
+    if each.has == "L":
+        yield str(write_log(folder / "log.jsonl", on.rows))
+    if "router" in each.name:
+        yield from ("--router-block-size", "64")
+
+
+def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
+    """What is said of a fault: with a log afterwards, else beside the traffic."""
+    if each.server == "llama":
+        each.traffic(on)
+        return said([*on.urls, *arguments_of(each, on, folder)])
+    for at in range(len(on.urls)):
+        on.reset(at)
+    before = [httpx.get(f"{url}/metrics", timeout=60).text for url in on.urls]
+    if each.has == "E":
+        done = threading.Event()
+        span = _rehearsed(each)
+        thread = threading.Thread(target=_after, args=(3.0, lambda: each.traffic(on), done))
+        thread.start()
+        found = said([*on.urls, *["--kv-events", "server"], "--for", f"{span:.0f}s"])
+        assert done.is_set(), "the traffic took longer than the span"
+        thread.join()
+        return found
+    each.traffic(on)
+    folders = []
+    for at, url in enumerate(on.urls):
+        record = folder / f"{each.name} {each.has} {at}".replace(" ", "_")
+        record.mkdir()
+        (record / "metrics_before.txt").write_text(before[at])
+        (record / "metrics_after.txt").write_text(httpx.get(f"{url}/metrics", timeout=60).text)
+        (record / "models.json").write_text(httpx.get(f"{url}/v1/models", timeout=60).text)
+        (record / "server_info.json").write_text(
+            httpx.get(f"{url}/server_info?config_format=json", timeout=_SLOWEST).text
+        )
+        folders += ["--recorded", str(record)]
+    return said([*folders, *arguments_of(each, on, folder)])
+
+
+def _rehearsed(each: LiveFault) -> float:
+    return 90.0 if "too small" in each.name else 25.0
+
+
+def _after(seconds: float, traffic: Callable[[], None], done: threading.Event) -> None:
+    time.sleep(seconds)
+    traffic()
+    done.set()
+
+
+def said(arguments: Sequence[str]) -> dict[str, Any]:
+    """The document of `kvtool why`."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        code = run(["why", *arguments, "--json", "-q"])
+    assert code == 0, err.getvalue()
+    found: dict[str, Any] = json.loads(out.getvalue())
+    return found
+
+
+def _server(kind: str, model: Path, switches: Sequence[str]) -> AbstractContextManager[str]:
+    if kind == "llama":
+        return real_llama(model, *switches)
+    return real_vllm(model, *_ONE_PROCESS, *switches)
+
+
+def main() -> None:
+    """Start each server once, and print what was named of its faults."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", default=list(SERVERS))
+    parser.add_argument("--name", default="")
+    given = parser.parse_args()
+    right = count = 0
+    for kind in given.only:
+        windowed, switches = SERVERS[kind]
+        with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
+            folder = Path(name) / "model"
+            model = toy_model(folder, _WINDOWED) if windowed else toy_model(folder)
+            urls = [stack.enter_context(_server(kind, model, each)) for each in switches]
+            for number, each in enumerate(one for one in FAULTS if one.server == kind and given.name in one.name):
+                folder = Path(name) / str(number)
+                folder.mkdir()
+                case = Case(random.Random(f"{each.name} {each.has} {given.seed}"), folder, stack)
+                found = watched(each, Live(urls, case), folder)
+                named = blamed(found) if each.expected is None else named_first(found)
+                good = named == each.expected
+                right, count = right + good, count + 1
+                print(
+                    f"{'ok  ' if good else 'MISS'} {kind} {each.has} {each.name}: {named} [{found['verdict']}]",
+                    flush=True,
+                )
+                if not good:
+                    print(
+                        json.dumps({key: found[key] for key in ("causes", "notes", "hit_rate")}, indent=1), flush=True
+                    )
+    print(f"live vLLM: {right} of {count}")
+
+
+if __name__ == "__main__":
+    main()

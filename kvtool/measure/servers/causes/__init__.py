@@ -1,0 +1,1 @@
+"""Causes of lost hits of a running server, from its counters and its KV events."""

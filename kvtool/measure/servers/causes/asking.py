@@ -1,0 +1,192 @@
+"""Asks running servers, or reads what was recorded of them: counters over a span, configuration, KV events."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from kvtool.errors import KvtoolError
+from kvtool.measure.servers.causes.event_losses import EventLosses
+from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
+from kvtool.measure.servers.http_exchange import ServerConnection
+from kvtool.measure.servers.kv_events.event_batches import EventBatch, read_event_file
+from kvtool.measure.servers.kv_events.event_listener import publishers
+from kvtool.measure.servers.kv_events.event_subscriber import EventSubscriber
+from kvtool.measure.servers.metrics.counted_between import counted_between
+from kvtool.measure.servers.metrics.counters import Scrape, looking, scrape_of
+from kvtool.measure.servers.metrics.exposition import MOST_BYTES, parse_exposition, read_exposition
+from kvtool.measure.servers.server_address import is_url, server_address
+from kvtool.measure.servers.server_facts import MOST_JSON, ServerFacts, ask_server, recorded_facts
+from kvtool.measure.servers.server_values import number_at, value_at
+from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, recorded_file
+
+_METRICS = "/metrics"
+_LOOKS = 2
+"""Looks after the first one: a load balancer that takes turns shows another server at one of these."""
+_PATIENCE = 30.0
+"""Seconds for a page: vLLM collects what /server_info shows when it is asked."""
+_SLICE = 0.2
+"""Seconds of listening to one server before the next."""
+_HIDDEN = "/metrics is hidden or belongs to no known server, so nothing is counted"
+_OTHER = "/metrics belongs to another process: it does not count the model that /v1/models lists"
+_SAVED = (".prom", ".txt", ".metrics", ".prom.gz", ".txt.gz")
+
+
+def ask_servers(sources: Sequence[str], *, seconds: float | None, kv_events: Sequence[str] = ()) -> ServerEvidence:
+    """Return the evidence of the servers at these URLs or in these files of /metrics.
+
+    `seconds` is the span to watch; None: the counts since the start of each. A server that does not answer hides no other one.
+    KvtoolError where none answers.
+    """
+    with ExitStack() as stack:
+        listeners = [
+            stack.enter_context(EventSubscriber(publishers(source, given).sources))
+            for source, given in zip(sources, kv_events, strict=False)
+        ]
+        asked: list[AskedServer] = []
+        errors: list[KvtoolError] = []
+        for source in sources:
+            try:
+                asked.append(_first_look(source))
+            except KvtoolError as error:
+                errors.append(error)
+                asked.append(AskedServer(source, trouble=error.message))
+        if errors and len(errors) == len(sources):
+            raise errors[0]
+        losses = None
+        if listeners:
+            losses = EventLosses()
+            _listen(listeners, losses, seconds)
+        elif seconds:
+            time.sleep(seconds)
+        if seconds:
+            asked = [_last_look(server) for server in asked]
+    return ServerEvidence(tuple(asked), None if losses is None else losses.sums())
+
+
+def _first_look(source: str) -> AskedServer:
+    """Ask a server for all that it says; several looks show whether it is one server."""
+    if not is_url(source):
+        with looking(source, what="kvtool why") as look:
+            scrape = look()
+        return _checked(AskedServer(source, after=scrape))
+    with ServerConnection(server_address(source), timeout=_PATIENCE) as connection:
+        facts = ask_server(connection, uncounted=True)
+        settings = _slot_settings(connection) if facts.server == "llama.cpp" else {}
+        if facts.scrape is None:
+            return AskedServer(source, facts, trouble=_HIDDEN, settings=settings)
+        first = last = facts.scrape
+        for _ in range(_LOOKS):
+            last = _look(connection)
+            if counted_between(first, last).broken is not None:
+                return AskedServer(source, facts, first, last)
+    return _checked(AskedServer(source, facts, None, last, settings=settings))
+
+
+def _slot_settings(connection: ServerConnection) -> dict[str, int]:
+    """Return how many slots a llama.cpp server has, and the context of all together."""
+    try:
+        props = connection.json("/props", limit=MOST_JSON)
+    except KvtoolError:
+        return {}
+    slots = number_at(value_at(props), "total_slots")
+    length = number_at(value_at(props, "default_generation_settings"), "n_ctx")
+    found = {"parallel": slots, "ctx_size": None if slots is None or length is None else slots * length}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _look(connection: ServerConnection) -> Scrape:
+    shown = connection.address.url(_METRICS)
+    text = connection.text(_METRICS, limit=MOST_BYTES)
+    return scrape_of(parse_exposition(text, shown=shown), shown=shown, at=time.time())
+
+
+def _last_look(server: AskedServer) -> AskedServer:
+    """Ask again at the end of the span; a server that is gone keeps what it said before."""
+    if server.after is None or server.before is not None or not is_url(server.source):
+        return server
+    try:
+        with ServerConnection(server_address(server.source)) as connection:
+            return replace(server, before=server.after, after=_look(connection))
+    except KvtoolError as error:
+        return replace(server, trouble=f"it did not answer at the end of the span: {error.message}")
+
+
+def _checked(server: AskedServer) -> AskedServer:
+    """Leave out counters that count another model than the one that is served."""
+    facts, scrape = server.facts, server.after
+    model = None if facts is None else facts.model
+    if scrape is None or model is None or not scrape.models or model in scrape.models:
+        return server
+    return replace(server, after=None, trouble=_OTHER)
+
+
+def _listen(listeners: Sequence[EventSubscriber], losses: EventLosses, seconds: float | None) -> None:
+    """Take the events of all servers in, in the order of their clocks.
+
+    First come those that the servers still have from before. With a span, they only show what the caches hold.
+    """
+    until = time.monotonic() + (seconds or 0.0)
+    begun = seconds is None
+    while True:
+        heard = [(number, batch) for number, each in enumerate(listeners) for batch in each.batches(_SLICE)]
+        _take_in_order(heard, losses)
+        if not begun:
+            losses.begin_span()
+            begun = True
+        if time.monotonic() >= until:
+            return
+
+
+def _take_in_order(batches: Iterable[tuple[int, EventBatch]], losses: EventLosses) -> None:
+    for number, batch in sorted(batches, key=lambda each: each[1].at):  # stable: batches of one server keep their order
+        losses.add(number, batch)
+
+
+def read_recordings(folders: Sequence[str]) -> ServerEvidence:
+    """Return the evidence of recorded sessions or of folders with saved /metrics, one folder for each server."""
+    asked, heard = [], list[tuple[int, EventBatch]]()
+    for number, folder in enumerate(folders):
+        asked.append(_recorded(folder))
+        if (events := recorded_file(folder, EVENTS)) is not None:
+            heard += [(number, batch) for batch in read_event_file(events)]
+    losses = EventLosses()
+    _take_in_order(heard, losses)
+    return ServerEvidence(tuple(asked), losses.sums() if heard else None)
+
+
+def _recorded(folder: str) -> AskedServer:
+    if not Path(folder).is_dir():
+        raise KvtoolError(
+            f"{folder}: not a folder", hint="pass a folder of kvtool replay --record, or of saved /metrics"
+        )
+    facts = _facts(folder)
+    scrapes = list(_scrapes(folder))
+    if facts is None and not scrapes:
+        raise KvtoolError(f"{folder}: no saved /metrics in it", hint="save /metrics as NAME.prom, before and after")
+    before = scrapes[0] if len(scrapes) > 1 else None
+    after = scrapes[-1] if scrapes else None
+    for each in scrapes[1:-1]:  # a break in between is one of the whole
+        if before is not None and counted_between(before, each).broken == "several servers":
+            after = each
+            break
+    return _checked(AskedServer(folder, facts, before, after, trouble="" if scrapes else _HIDDEN))
+
+
+def _facts(folder: str) -> ServerFacts | None:
+    try:
+        return recorded_facts(Path(folder))
+    except KvtoolError:
+        return None  # no recording: only scrapes
+
+
+def _scrapes(folder: str) -> Iterator[Scrape]:
+    named = [recorded_file(folder, name) for name in (METRICS_BEFORE, METRICS_AFTER)]
+    paths = [path for path in named if path is not None] or sorted(
+        str(path) for path in Path(folder).iterdir() if path.name.endswith(_SAVED) and path.is_file()
+    )
+    for path in paths:
+        yield scrape_of(read_exposition(path), shown=path)

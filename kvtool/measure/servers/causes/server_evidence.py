@@ -1,0 +1,115 @@
+"""What is known of running servers: their counters over a span, what they say of themselves, and their KV events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kvtool.measure.servers.causes.event_losses import LossSums
+from kvtool.measure.servers.metrics import metric_names as names
+from kvtool.measure.servers.metrics.counted_between import Counted, counted_between, since_start
+from kvtool.measure.servers.metrics.counters import Scrape
+from kvtool.measure.servers.server_facts import ServerFacts
+from kvtool.measure.servers.server_values import number_at
+
+_UNITS = (
+    *("block_size", "hash_block_size", "cache_hit_alignment_tokens", "prefix_match_unit"),
+    *("effective_attention_block_size", "mamba_block_size"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedServer:
+    """A server. `before` is None where the counts are those since its start; `after` where it hides its counters."""
+
+    source: str
+    facts: ServerFacts | None = None
+    before: Scrape | None = None
+    after: Scrape | None = None
+    trouble: str = ""
+    settings: Mapping[str, int] = field(default_factory=dict)
+    """Settings of llama.cpp's rules, by the names of kvtool's options."""
+
+    @property
+    def counted(self) -> Counted:
+        """Return the counts of the span."""
+        if self.after is None:
+            return Counted()
+        return since_start(self.after) if self.before is None else counted_between(self.before, self.after)
+
+    @property
+    def lifetime(self) -> Counted:
+        """Return the counts since the start of the server."""
+        return Counted() if self.after is None else since_start(self.after)
+
+    @property
+    def kind(self) -> str | None:
+        """Return the kind of server."""
+        if self.facts is not None and self.facts.server is not None:
+            return self.facts.server
+        return None if self.after is None else self.after.of.server
+
+    @property
+    def labels(self) -> Mapping[str, object]:
+        """Return the labels of its configuration; of several engines those of the first."""
+        if self.after is None:
+            return {}
+        return next(iter(self.after.config.values()), {})
+
+    @property
+    def engines(self) -> int:
+        """Return the number of engines that counted something."""
+        return 0 if self.after is None else len(self.after.engines)
+
+    @property
+    def hit_unit(self) -> int | None:
+        """Return the tokens of which every hit is a multiple; None where it is not reported."""
+        found = [size for key in _UNITS if (size := number_at(self.labels, key)) is not None]
+        return max(found) if found else None
+
+    @property
+    def capacity_tokens(self) -> int | None:
+        """Return the tokens that one engine keeps at most; None where it is not reported."""
+        blocks, size = (number_at(self.labels, key) for key in ("num_gpu_blocks", "block_size"))
+        return None if blocks is None or size is None else max(blocks - 1, 0) * size
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvidence:
+    """All servers of one question."""
+
+    servers: tuple[AskedServer, ...]
+    losses: LossSums | None = None
+    router_block_size: int | None = None
+
+    @property
+    def kind(self) -> str | None:
+        """Return the kind of the servers; None where they differ or say none."""
+        kinds = {server.kind for server in self.servers}
+        return kinds.pop() if len(kinds) == 1 else None
+
+    @property
+    def counted(self) -> Counted:
+        """Return the counts of all servers together."""
+        found = Counted()
+        for server in self.servers:
+            found = found.plus(server.counted)
+        return found
+
+    @property
+    def looked_up(self) -> int | None:
+        """Return the prompt tokens of the span: those looked up, or all where nothing is looked up."""
+        counted = self.counted
+        queries, prompt = counted.get(names.QUERIES), counted.get(names.PROMPT)
+        return queries or prompt
+
+    @property
+    def computed(self) -> int | None:
+        """Return the prompt tokens that did not hit."""
+        looked_up, hits = self.looked_up, self.counted.get(names.HITS)
+        return None if looked_up is None else max(looked_up - (hits or 0), 0)
+
+    @property
+    def caches(self) -> int:
+        """Return the number of separate caches that serve the requests."""
+        return sum(max(server.engines, 1) for server in self.servers)

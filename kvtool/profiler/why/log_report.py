@@ -1,0 +1,139 @@
+"""Profiles a log with the settings of the servers that ran it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kvtool.config.asked_run import RunOptions
+from kvtool.config.option import made
+from kvtool.config.options.run_options import Reading
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
+from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError
+from kvtool.measure.servers.causes.server_evidence import ServerEvidence
+from kvtool.measure.servers.session_recording import REQUESTS, recorded_file
+from kvtool.profiler.opening import open_workload
+from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.reconcile.observed import ObservedRun
+from kvtool.profiler.reconcile.reconciling import options_of_server, reconcile
+from kvtool.profiler.reported.server_run import as_server
+from kvtool.results.documents.reconciliation import ReplayDocument
+from kvtool.results.money import Reported
+from kvtool.results.report import Report
+from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.turn import Source
+
+_MOST_DOUBLINGS = 4
+_PART = 0.1
+"""Part of the evicted tokens that may still be evicted in a cache that is enough."""
+_RULES = {"SGLang": "sglang", "llama.cpp": "llamacpp", "Ollama": "llamacpp", "TensorRT-LLM": "trtllm"}
+"""Cache rules of servers that are not vLLM."""
+
+
+class UnknownRulesError(KvtoolError):
+    """Nobody knows what a server keeps, so nothing is predicted for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogReport:
+    """The profile of a log. `enough` are blocks that keep most of what was evicted, with the hit rate of a rerun with them."""
+
+    report: Report
+    enough: tuple[int, float] | None = None
+
+
+def log_report(
+    evidence: ServerEvidence,
+    logs: Sequence[str],
+    given: Mapping[str, object],
+    *,
+    reading: Reading,
+    offline: bool,
+    progress: Progress,
+) -> LogReport:
+    """Return the profile of a log by the rules and with the settings of the servers.
+
+    Several caches count as one of their size: what they hit less is lost to the routing. UnknownRulesError where nobody knows them.
+    """
+    options = _options(evidence, logs, given, reading)
+    tokenizers = Tokenizers(offline=offline)
+
+    def report_with(options: RunOptions, *, advice: bool) -> Report:
+        opened = open_workload(options, tokenizers, keep_going=True)
+        report = opened.accounted(opened.profiler(ReportOptions(advice=advice, edits="none"), progress))
+        if report.reported is None:
+            report = report.model_copy(update={"reported": _reported(opened.source)})
+        return report
+
+    try:
+        report = report_with(options, advice=True)
+    except KvtoolError as error:
+        if given.get("tokenizer") is not None or error.exit_code != EXIT_NOT_AVAILABLE:
+            raise
+        raise UnknownRulesError(error.message, hint=error.hint) from None  # a tokenizer that only the server has
+    evicted, blocks = report.fates.get("evicted", 0), options.serving.num_gpu_blocks
+    if blocks is None or evicted < THRESHOLDS.error_share * report.totals.prompt_tokens:
+        return LogReport(report)
+    for _ in range(_MOST_DOUBLINGS):
+        blocks *= 2
+        larger = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks))
+        again = report_with(larger, advice=False)
+        if again.fates.get("evicted", 0) <= _PART * evicted:
+            return LogReport(report, (blocks, again.totals.hit_rate))
+    return LogReport(report)
+
+
+def _reported(source: Source) -> Reported | None:
+    """Return the sums of usage in a log, whatever rules its server has; None where no answer reports any."""
+    requests = prompt = cached = 0
+    for conversation in source.conversations():
+        while (turn := conversation.next_turn(None)) is not None:
+            usage = turn.call.usage
+            if usage is not None and usage.prompt is not None and usage.cached is not None:
+                requests, prompt, cached = requests + 1, prompt + usage.prompt, cached + min(usage.cached, usage.prompt)
+    if not requests:
+        return None
+    rate = cached / prompt if prompt else 0.0
+    return Reported(requests=requests, prompt_tokens=prompt, cached_tokens=cached, hit_rate=rate)
+
+
+def _options(
+    evidence: ServerEvidence, logs: Sequence[str], given: Mapping[str, object], reading: Reading
+) -> RunOptions:
+    """Return the options of a run like that of the servers."""
+    said: dict[str, object] = {name: value for name, value in given.items() if value is not None}
+    if (rules := _RULES.get(evidence.kind or "")) is not None:
+        said["rules"] = rules
+        said |= evidence.servers[0].settings
+    options = replace(made(RunOptions, inputs=tuple(logs), **said), reading=reading)
+    facts = evidence.servers[0].facts if evidence.servers else None
+    if facts is not None and rules is None:
+        try:
+            options = as_server(options, facts, hashed=False).options
+        except KvtoolError as error:
+            if given.get("model") is not None:
+                raise
+            raise UnknownRulesError(error.message) from None
+        blocks = options.serving.num_gpu_blocks
+        if blocks is not None and evidence.caches > 1:
+            options = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks * evidence.caches))
+    options.check()
+    return options
+
+
+def recorded_logs(folders: Sequence[str]) -> list[str]:
+    """Return the files with the requests of recorded sessions."""
+    return [path for folder in folders if (path := recorded_file(folder, REQUESTS)) is not None]
+
+
+def recorded_replay(folder: str, given: Mapping[str, object], *, offline: bool) -> ReplayDocument | None:
+    """Compare a recorded session request by request; None where it has no requests, or its server cannot be predicted."""
+    if recorded_file(folder, REQUESTS) is None:
+        return None
+    observed = ObservedRun.recorded(folder)
+    try:
+        options = options_of_server(observed.facts, [folder], **given)
+        return reconcile(observed, options, Tokenizers(offline=offline))
+    except KvtoolError:
+        return None  # the profile of its requests says why

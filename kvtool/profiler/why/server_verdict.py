@@ -1,0 +1,184 @@
+"""Puts the causes of all sources into one verdict: each cause once, in the order of what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
+from kvtool.measure.servers.causes.counter_causes import cause, counter_causes
+from kvtool.measure.servers.causes.event_causes import event_causes
+from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
+from kvtool.measure.servers.metrics import metric_names as names
+from kvtool.measure.servers.metrics.watching import server_counts
+from kvtool.measure.servers.server_values import truth_at
+from kvtool.profiler.why.log_causes import FIRST_USES, log_causes, unexplained
+from kvtool.profiler.why.log_report import LogReport
+from kvtool.profiler.why.ordered_causes import is_whole, ordered, share_of
+from kvtool.profiler.why.recorded_causes import recorded_causes
+from kvtool.results.documents.reconciliation import ReplayDocument
+from kvtool.results.documents.server_cause import ServerCause
+from kvtool.results.documents.watched import ServerNow
+from kvtool.results.documents.why_document import WhyDocument, WhyServer
+from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import percent, plural
+
+Verdict = Literal["cause", "possible", "healthy", "unknown"]
+RateSource = Literal["/metrics", "log", "answers"]
+
+
+def why_document(
+    evidence: ServerEvidence,
+    *,
+    span: str,
+    profiled: LogReport | None = None,
+    replay: ReplayDocument | None = None,
+    notes: Sequence[str] = (),
+    logs: Sequence[str] = (),
+    of_lines: Sequence[ServerCause] = (),
+) -> WhyDocument:
+    """Return the verdict on servers, with that on a log or a recorded session of their requests.
+
+    `of_lines` are causes that the servers wrote into their own logs.
+    """
+    report = None if profiled is None else profiled.report
+    looked_up, hits, rate_source = _rate(evidence, report)
+    found = [*counter_causes(evidence), *event_causes(evidence), *of_lines]
+    if replay is not None:
+        found += recorded_causes(replay, evidence.kind)
+    notes = [*notes, *(f"{server.source}: {server.trouble}" for server in evidence.servers if server.trouble)]
+    if report is not None:
+        facts = [*found, *_other_traffic(evidence, report)]
+        caching, missed = _caching(evidence), _missed(evidence, report)
+        enough = None if profiled is None else profiled.enough
+        of_log = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed, enough=enough))
+        left = unexplained(report, of_log, missed)
+        if share_of(left, looked_up) >= THRESHOLDS.warning_share:
+            notes.append(
+                f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each."
+            )
+        found += of_log
+    counts = looked_up or (None if report is None else report.totals.prompt_tokens)
+    causes = ordered(found, counts, proven=report is not None or is_whole(evidence))
+    losses = evidence.losses
+    if losses is not None:
+        notes += losses.notes
+        if not losses.whole:
+            notes.append("KV events are missing from before kvtool listened, so the losses are too low.")
+    verdict, summary = _verdict(causes, counts, hits, evidence, report)
+    return WhyDocument(
+        span=span,
+        servers=[_server(server) for server in evidence.servers],
+        logs=list(logs),
+        prompt_tokens=looked_up,
+        hit_tokens=hits,
+        hit_rate=None if not looked_up or hits is None else min(hits / looked_up, 1.0),
+        rate_source=rate_source,
+        predicted_hit_rate=None if report is None or _lacks_prompts(report) else report.totals.hit_rate,
+        first_use_tokens=_first_uses(evidence, report),
+        causes=causes,
+        verdict=verdict,
+        summary=summary,
+        next=[],
+        notes=notes,
+    )
+
+
+def _rate(evidence: ServerEvidence, report: Report | None) -> tuple[int | None, int | None, RateSource | None]:
+    """Return prompt tokens, hits and who reports them: the answers in a log, else the counters."""
+    if report is not None and report.reported is not None:
+        return report.reported.prompt_tokens, report.reported.cached_tokens, "log"
+    counted, looked_up = evidence.counted, evidence.looked_up
+    hits = 0 if counted.get(names.QUERIES) == 0 else counted.get(names.HITS)
+    if looked_up and hits is not None:
+        return looked_up, hits, "/metrics"
+    return None, None, None
+
+
+def _lacks_prompts(report: Report) -> bool:
+    """Return whether the log only counts tokens: a token is in place of each prompt."""
+    return report.reported is not None and report.totals.prompt_tokens <= report.totals.requests
+
+
+def _caching(evidence: ServerEvidence) -> bool | None:
+    said = {truth_at(server.labels, "enable_prefix_caching") for server in evidence.servers}
+    return said.pop() if len(said) == 1 else None
+
+
+def _missed(evidence: ServerEvidence, report: Report) -> int:
+    """Return the tokens that the answers report less than predicted; without them the counters, if they count no other requests."""
+    reported = report.reported
+    if reported is not None and reported.requests == report.totals.requests:
+        return max(round(report.totals.hit_rate * reported.prompt_tokens) - reported.cached_tokens, 0)
+    counted = evidence.counted
+    hits = counted.get(names.HITS)
+    if hits is None or counted.get(names.REQUESTS) != report.totals.requests:
+        return 0
+    return max(report.totals.hit_tokens - hits, 0)
+
+
+def _other_traffic(evidence: ServerEvidence, report: Report) -> Iterable[ServerCause]:
+    """Yield that the servers had requests which are not in the log."""
+    counted = evidence.counted.get(names.REQUESTS)
+    if counted is not None and counted > report.totals.requests:
+        why = f"The servers counted {counted - report.totals.requests:,} requests that are not in the log."
+        yield cause("other traffic", "shown", None, why, evidence.kind)
+
+
+def _verdict(
+    causes: Sequence[ServerCause],
+    counts: int | None,
+    hits: int | None,
+    evidence: ServerEvidence,
+    report: Report | None,
+) -> tuple[Verdict, str]:
+    """Return the verdict and its sentence."""
+    first = causes[0] if causes else None
+    if first is not None and first.basis != "possible":
+        costly = first.basis == "shown" or share_of(first.tokens or 0, counts) >= THRESHOLDS.error_share
+        if costly:
+            return "cause", _headline(first, counts)
+        return "healthy", "No cause takes more than 5% of the prompt tokens."
+    if first is not None:
+        return "possible", f"Possible cause: {first.cause}. The counters alone do not prove it."
+    if counts and (report is not None or is_whole(evidence)):
+        return "healthy", "Nothing to change: all other tokens are first uses."
+    if not counts:
+        return "unknown", "Unknown: no server or log reports prompt tokens of this span."
+    if hits is not None and hits / counts >= 1 - THRESHOLDS.error_share:
+        return "healthy", "Nothing to change: almost every token hits."
+    return "unknown", "Unknown: the counters show no cause. KV events or a log of the requests would."
+
+
+def _headline(first: ServerCause, counts: int | None) -> str:
+    if first.tokens is None or not counts:
+        return f"{first.cause[:1].upper()}{first.cause[1:]}. {first.why}"
+    most = "At most " if first.basis == "at most" else ""
+    return f"{most}{percent(min(first.tokens / counts, 1.0))} of the prompt tokens are lost to {first.cause}."
+
+
+def _first_uses(evidence: ServerEvidence, report: Report | None) -> int | None:
+    if report is not None:
+        return sum(report.fates.get(fate, 0) for fate in FIRST_USES)
+    return None if evidence.losses is None else evidence.losses.tokens["first_use"]
+
+
+def _server(server: AskedServer) -> WhyServer:
+    facts, after = server.facts, server.after
+    return WhyServer(
+        source=server.source,
+        server=server.kind,
+        version=None if facts is None else facts.version,
+        model=None if facts is None else facts.model,
+        engines=server.engines,
+        window=None if after is None else server_counts(server.counted),
+        now=None
+        if after is None
+        else ServerNow(
+            kv_cache_usage=after.gauge(names.USAGE),
+            running=after.gauge(names.RUNNING),
+            waiting=after.gauge(names.WAITING),
+            hit_rate=after.gauge(names.HIT_RATE),
+        ),
+        trouble=server.trouble,
+    )

@@ -1,0 +1,185 @@
+"""`kvtool why`: what it says of servers, hidden ones and broken ones, of recordings, and of arguments that do not go together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("httpx", reason="needs the extra `live`")
+pytest.importorskip("msgspec", reason="needs the extra `live`")
+
+from kvtool.cli.app import run
+from tests.measure.servers.made_metrics import CREATED, vllm_metrics
+from tests.measure.servers.metrics_server import Page, always, ok, pages, serving
+from tests.profiler.made_sessions import SECRET, made_session
+from tests.results.documents import redumped
+
+MODELS = json.dumps({"data": [{"id": "m", "root": "m", "parent": None, "max_model_len": 8192}]})
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    """The document; it is as it is dumped, and quotes no prompt."""
+    assert run(["why", *arguments, "--json", "-q"]) == 0
+    out, err = capsys.readouterr()
+    assert not err
+    assert SECRET not in out
+    assert redumped(out) == out
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def shown(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The screen, which is no wider than asked."""
+    assert run(["why", *arguments, "-q", "--width", "80"]) == 0
+    out = capsys.readouterr().out
+    assert SECRET not in out
+    return out
+
+
+def vllm(text: str, **more: str) -> dict[str, str | bytes]:
+    """The pages of a server."""
+    return {"/metrics": text, "/v1/models": MODELS, "/version": '{"version": "0.32.0"}', **more}
+
+
+def test_a_server_that_caches_nothing_is_told_so_with_its_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    text = vllm_metrics(queries=0, cached=0, config={"enable_prefix_caching": "False"})
+    with serving(pages(vllm(text))) as server:
+        found = said(capsys, server.url)
+        assert (found["verdict"], found["hit_rate"]) == ("cause", 0)
+        assert found["causes"][0]["cause"] == "caching off"
+        screen = shown(capsys, server.url)
+    assert "100.0% of the prompt tokens are lost to caching off." in screen
+    assert "Remove --no-enable-prefix-caching." in screen
+
+
+def test_a_server_that_hides_its_counters_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(always((404, {}, b"{}"))) as server:
+        found = said(capsys, server.url)
+    assert found["verdict"] == "unknown"
+    assert found["causes"] == []
+    assert "hidden" in found["servers"][0]["trouble"]
+
+
+def test_counters_of_another_process_count_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(pages(vllm(vllm_metrics(model="other")))) as server:
+        found = said(capsys, server.url)
+        assert "another process" in found["servers"][0]["trouble"]
+        assert found["prompt_tokens"] is None
+    node = "# TYPE node_cpu_seconds_total counter\nnode_cpu_seconds_total 5.0\n"
+    with serving(pages(vllm(node))) as server:
+        assert said(capsys, server.url)["verdict"] == "unknown"
+
+
+def test_two_versions_behind_one_url_are_no_server(capsys: pytest.CaptureFixture[str]) -> None:
+    texts = [vllm_metrics(created=CREATED + 9 * at, prompt=1000 + at) for at in range(2)]
+
+    def answer(path: str, before: int) -> Page:
+        return ok(texts[before % 2]) if path == "/metrics" else pages(vllm(""))(path, before) or (404, {}, b"")
+
+    with serving(answer) as server:
+        found = said(capsys, server.url)
+    assert [each["cause"] for each in found["causes"]] == ["several servers"]
+    assert found["hit_rate"] is None
+
+
+def test_a_restart_within_the_span_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    def answer(path: str, before: int) -> Page:
+        restarted = vllm_metrics(created=CREATED + 1e9, prompt=50, cached=0)
+        text = vllm_metrics() if before < 3 else restarted
+        return ok(text) if path == "/metrics" else pages(vllm(""))(path, before) or (404, {}, b"")
+
+    with serving(answer) as server:
+        found = said(capsys, server.url, "--for", "0.1s")
+    assert found["causes"][0]["cause"] == "restart"
+    assert found["prompt_tokens"] == 50
+
+
+def test_one_server_that_is_gone_hides_no_other(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(pages(vllm(vllm_metrics()))) as server:
+        found = said(capsys, server.url, "http://127.0.0.1:9")
+        assert found["prompt_tokens"] == 1000
+        assert "does not answer" in found["servers"][1]["trouble"]
+    assert run(["why", "http://127.0.0.1:9"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said_"),
+    [
+        ([], "a server, a recording or a log"),
+        (["l.jsonl"], "l.jsonl"),
+        (["l.jsonl", "--for", "2s"], "--for is about a running server"),
+        (["http://h", "--recorded", "d"], "a server, a recording or a log"),
+        (["--recorded", "d", "--for", "2s"], "--for is about a running server"),
+        (["--recorded", "d", "--kv-events", "server"], "--kv-events is about a running server"),
+        (["--recorded", "missing"], "not a folder"),
+        (["--recorded", "."], "no saved /metrics"),
+        (["http://h", "--kv-events", "server", "--kv-events", "server"], "more often than servers"),
+        (["http://h", "--offline"], "--offline forbids"),
+        (["http://h", "--router-block-size", "0"], "at least 1"),
+        (["http://h", "--for", "0s"], "--for"),
+        (["m.prom"], "m.prom"),
+    ],
+)
+def test_bad_arguments_end_with_a_sentence(
+    arguments: list[str],
+    said_: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["why", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert said_ in err
+    assert not out
+    assert "Traceback" not in err
+
+
+def test_a_bad_log_is_named_with_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "l.jsonl"
+    log.write_text('{"prompt": "a"}\n{"prompt"\n')
+    with serving(pages(vllm(vllm_metrics()))) as server:
+        assert run(["why", server.url, str(log), "-q"]) == 2
+    assert "l.jsonl:2:" in capsys.readouterr().err
+
+
+def test_a_recorded_session_is_explained_by_its_requests(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = made_session()
+    folder = session.write(tmp_path / "s")
+    found = said(capsys, "--recorded", str(folder))
+    assert found["causes"][0]["cause"] == "prompts"
+    assert found["hit_rate"] == pytest.approx(session.hits / session.queries)
+    assert found["predicted_hit_rate"] == pytest.approx(found["hit_rate"])
+
+
+def test_a_tokenizer_that_only_the_server_has_costs_the_log_and_no_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "l.jsonl"
+    log.write_text('{"prompt": "a b c"}\n')
+    models = json.dumps({"data": [{"id": "m", "root": "owner/name", "parent": None, "max_model_len": 8192}]})
+    with serving(pages({**vllm(vllm_metrics()), "/v1/models": models})) as server:
+        found = said(capsys, server.url, str(log))
+        assert found["prompt_tokens"] == 1000
+        assert "The log is not predicted" in found["notes"][0]
+        assert run(["why", server.url, str(log), "-t", "owner/name", "-q"]) in (2, 4)
+
+
+def test_other_tokens_of_a_recorded_session_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    session = made_session()
+    for row in session.rows:
+        row["response"]["usage"]["prompt_tokens"] += 7
+        row["response"]["usage"]["prompt_tokens_details"]["cached_tokens"] = 0
+    found = said(capsys, "--recorded", str(session.write(tmp_path / "s")))
+    assert "other tokens" in {each["cause"] for each in found["causes"]}
+
+
+def test_saved_metrics_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "1.prom").write_text(vllm_metrics())
+    (tmp_path / "2.prom").write_text(vllm_metrics(prompt=1600, cached=500, preemptions=2))
+    found = said(capsys, "--recorded", str(tmp_path))
+    assert (found["prompt_tokens"], found["hit_tokens"]) == (600, 100)
+    assert found["causes"][0]["cause"] == "capacity"

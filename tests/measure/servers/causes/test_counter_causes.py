@@ -1,0 +1,132 @@
+"""Causes that counters and configurations show: each with the server that has it, and not with one that has not."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("prometheus_client", reason="needs the extra `live`")
+pytest.importorskip("msgspec", reason="needs the extra `live`")
+
+from kvtool.measure.servers.causes.counter_causes import counter_causes
+from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
+from kvtool.measure.servers.metrics.counters import scrape_of
+from kvtool.measure.servers.metrics.exposition import parse_exposition
+from kvtool.measure.servers.server_facts import recorded_facts
+from kvtool.results.documents.server_cause import ServerCause
+from tests.measure.servers.made_metrics import CREATED, vllm_metrics
+
+SIZES = "vllm:request_prompt_tokens"
+
+
+def server(text: str, before: str | None = None) -> AskedServer:
+    """A server whose /metrics has this text, and before the span another one."""
+    scrapes = [
+        None if each is None else scrape_of(parse_exposition(each, shown="f"), shown="f") for each in (before, text)
+    ]
+    return AskedServer("http://h", before=scrapes[0], after=scrapes[1])
+
+
+def causes(*servers: AskedServer, router: int | None = None) -> dict[str, ServerCause]:
+    """By their names; each is there once."""
+    found = list(counter_causes(ServerEvidence(servers, router_block_size=router)))
+    assert len({each.cause for each in found}) == len(found)
+    return {each.cause: each for each in found}
+
+
+def sizes(counts: dict[str, int], total: int) -> str:
+    """A histogram of prompt lengths."""
+    labels = 'engine="0",model_name="m"'
+    lines = [f"# TYPE {SIZES} histogram"]
+    lines += [f'{SIZES}_bucket{{{labels},le="{bound}"}} {count}.0' for bound, count in counts.items()]
+    return "\n".join(
+        [*lines, f"{SIZES}_sum{{{labels}}} {total}.0", f"{SIZES}_count{{{labels}}} {counts['+Inf']}.0", ""]
+    )
+
+
+def test_a_server_without_any_of_them_has_none() -> None:
+    config = {"num_gpu_blocks": "400", "kv_cache_size_tokens": "12768"}
+    text = vllm_metrics(config=config, more=sizes({"20": 0, "5000": 9, "+Inf": 9}, 8000))
+    assert causes(server(text), router=32) == {}
+
+
+def test_caching_that_is_off_takes_all_prompt_tokens() -> None:
+    found = causes(server(vllm_metrics(queries=0, cached=0, config={"enable_prefix_caching": "False"})))
+    assert found["caching off"].tokens == 1000
+    assert found["caching off"].basis == "counted"
+    assert "--no-enable-prefix-caching" in found["caching off"].change
+    assert "request fields" not in found
+
+
+@pytest.mark.parametrize(("short", "basis", "tokens"), [(9, "counted", 270), (4, "at most", 80)])
+def test_prompts_of_less_than_a_block_cannot_hit(short: int, basis: str, tokens: int) -> None:
+    more = sizes({"20": short, "50": 9, "+Inf": 9}, 270)
+    found = causes(server(vllm_metrics(more=more)))["short prompts"]
+    assert (found.basis, found.tokens) == (basis, tokens)
+    assert "a block of 32" in found.why
+
+
+def test_prompts_that_are_never_looked_up_are_requests_that_read_no_cache() -> None:
+    found = causes(server(vllm_metrics(queries=300, cached=100)))["request fields"]
+    assert (found.basis, found.tokens) == ("counted", 700)
+
+
+def test_preemptions_are_a_fact_and_evictions_only_possible() -> None:
+    assert causes(server(vllm_metrics(preemptions=3)))["capacity"].basis == "shown"
+    room = 399 * 32
+    for computed, possible in ((room, False), (room + 500, True)):
+        found = causes(server(vllm_metrics(prompt=computed, cached=0, generated=0)))
+        assert ("capacity" in found) is possible
+    assert (found["capacity"].basis, found["capacity"].tokens) == ("possible", 500)
+
+
+def test_a_tier_that_never_has_anything_and_a_router_with_other_blocks() -> None:
+    tier = causes(server(vllm_metrics(external_queries=600)))["chunk size"]
+    assert (tier.basis, tier.tokens) == ("at most", 600)
+    assert "chunk size" not in causes(server(vllm_metrics(external=200)))
+    router = causes(server(vllm_metrics()), router=256)["chunk size"]
+    assert router.basis == "shown"
+    assert "256" in router.why
+    assert "32" in router.why
+
+
+def test_a_restart_and_several_servers_are_facts() -> None:
+    now = vllm_metrics(created=CREATED + 60, prompt=10, cached=0)
+    assert causes(server(now, vllm_metrics()))["restart"].basis == "shown"
+    older = vllm_metrics(created=CREATED - 60)
+    assert causes(server(older, vllm_metrics()))["several servers"].basis == "shown"
+
+
+def test_several_caches_may_scatter_prefixes() -> None:
+    found = causes(server(vllm_metrics()), server(vllm_metrics()))["routing"]
+    assert (found.basis, found.tokens) == ("possible", 1200)
+
+
+@pytest.mark.parametrize(
+    "config", [{"sliding_window": "128"}, {"mamba_block_size": "784"}, {"kv_cache_size_tokens": "2105"}]
+)
+def test_a_model_with_several_kinds_of_layers_keeps_less(config: dict[str, str]) -> None:
+    found = causes(server(vllm_metrics(config=config)))["model groups"]
+    assert found.basis == "possible"
+
+
+def test_hidden_counters_give_no_cause() -> None:
+    assert causes(AskedServer("http://h", trouble="hidden")) == {}
+
+
+@pytest.mark.parametrize(
+    ("extra", "bad"), [({"lmcache.chunk_size": 256}, False), ({"chunk_size": "100"}, True), ({"other": 100}, False)]
+)
+def test_the_chunk_of_a_connector_has_to_be_whole_blocks(extra: dict[str, object], bad: bool, tmp_path: Path) -> None:
+    info = {"vllm_config": {"kv_transfer_config": {"kv_connector_extra_config": extra}}}
+    for name, text in (
+        ("server_info.json", json.dumps(info)),
+        ("metrics_before.txt", vllm_metrics()),
+        ("models.json", "{}"),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    asked = replace(server(vllm_metrics()), facts=recorded_facts(tmp_path))
+    assert ("chunk size" in causes(asked)) is bad
