@@ -105,7 +105,7 @@ def fixed_finding(
     claim = "changes in a segment declared stable" if declared else CLAIM
     if number and not declared:
         claim = f"{claim}. It costs more after the other {'fix' if number == 1 else 'fixes'}"
-    together_text = "" if together <= 1 else " (both fixes)" if together == 2 else f" (all {together} fixes)"  # noqa: PLR2004
+    together_text = "" if together <= 1 else " (both fixes)" if together == 2 else f" (all {together} fixes)"
     return described(cause, claim, place=place, block_size=block_size, subject=subject).model_copy(
         update={
             "code": KV103.code if declared else cause.kind.code,

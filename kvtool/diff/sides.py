@@ -104,7 +104,7 @@ def unnamed_changes(a: Rendered, b: Rendered, named: Sequence[Change]) -> Iterat
         texts = DiffTexts(Traced(one), Traced(other))
         for line in (line for region in texts.regions for line in texts.by_line(region)):
             start, stop = line.b
-            if not any(low < stop and start < high or low == high == start for low, high in known):
+            if not any((low < stop and start < high) or low == high == start for low, high in known):
                 yield Change(
                     OTHER, part, start, stop, one[slice(*line.a)][:_MOST_SHOWN], other[start:stop][:_MOST_SHOWN]
                 )

@@ -187,7 +187,7 @@ class _FieldEdits:
         assert spot is not None
         of_spot = list(takewhile(lambda piece: piece.spot == spot, removed))
         if any(behind.start < one.stop for one, behind in pairwise(piece for piece in removed if piece.spot == spot)):
-            raise NotEditableError("Jinja writes this text several times, as in a loop: move all of it")
+            raise NotEditableError("Jinja writes this text several times, as in a loop: move the whole loop")
         start, stop = self._whole(of_spot[0], of_spot[-1])
         self._edit(spot, ValueEdit(start, stop, text))
         if len(of_spot) < len(removed):
