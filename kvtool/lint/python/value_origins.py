@@ -61,6 +61,10 @@ class ValueOrigins(Names):
             return replace(hole, doubt="use")
         return hole if hole is not None and hole.doubt == "use" else None
 
+    def origin_of(self, node: ast.expr) -> Hole | None:
+        """Return the hole of something put into a text, of which only is known where it comes from."""
+        return self.asked_of(node) or self.imported_constant(node)
+
     def of_loop(self, value: Value, node: ast.expr) -> Value:
         """Add a hole to the text of a loop over something unknown.
 
@@ -85,7 +89,7 @@ class ValueOrigins(Names):
         value = self.of_loop(self.value_of(node), node)
         if isinstance(node, ast.Constant | ast.List | ast.Dict | ast.JoinedStr) or not is_given(value):
             return value
-        hole = self.asked_of(node)
+        hole = self.origin_of(node)
         return with_hole(value, hole) if value or hole is None else (hole,)
 
     def text_beside_value(self, node: ast.expr, value: Value) -> Value:
@@ -98,7 +102,8 @@ class ValueOrigins(Names):
         `others` hold messages: the list that it is put into, or what is added to it.
         """
         messages = any(isinstance(one, Message) for other in others for one in pieces_of(other, _FIRST))
-        name = dotted(node) or _called(node)
+        root = node.value if isinstance(node, ast.Subscript) else node
+        name = dotted(root) or _called(root)
         if not messages or not is_given(value) or not holds_turns(name):
             return value
         return (*value, Items(((self.conversation(node, name),),)))
