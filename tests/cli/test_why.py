@@ -52,7 +52,7 @@ def test_a_server_that_caches_nothing_is_told_so_with_its_flag(capsys: pytest.Ca
         assert found["causes"][0]["cause"] == "caching off"
         screen = shown(capsys, server.url)
     assert "100.0% of the prompt tokens are lost to caching off." in screen
-    assert "Remove --no-enable-prefix-caching." in screen
+    assert "Remove --no-enable-prefix-caching, or set --enable-prefix-caching" in screen
 
 
 def test_a_server_that_hides_its_counters_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:

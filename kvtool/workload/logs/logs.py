@@ -209,7 +209,7 @@ class LogSource:
         if not requests:
             self._check_found(state, others, first_error)
 
-    def _check_found(self, state: LogPass, others: set[str], first_error: KvtoolError | None) -> None:
+    def _check_found(self, state: PassState, others: set[str], first_error: KvtoolError | None) -> None:
         """Raise why a pass found no request. `others` are groups that were left out."""
         if others:
             raise _no_group(self.options.groups, others)
