@@ -98,7 +98,7 @@ def test_a_bad_template_is_named_with_its_place_and_hides_no_other(init: Command
     assert "Found in .: 1 prompt" in said
 
 
-CODE = f"""
+CODE = """
 import itertools, os, random
 from datetime import datetime
 from uuid import uuid4
@@ -114,7 +114,7 @@ class Book:
         self._jobs = 0
 
     def _render(self, name, **values):
-        return env.get_template(f"{{name}}.j2").render(**values)
+        return env.get_template(f"{name}.j2").render(**values)
 
     def letter(self, wish):
         self._jobs += 1
