@@ -134,7 +134,11 @@ class Finder:
             if not any(part.style for prompt in read.prompts for part in prompt):
                 note = f"{read.format}: nothing to report, no prompt has placeholders"
         elif one.style == "jinja":
-            prompts = [with_passed(jinja_template(_sent(one), {each.variable for each in one.passed}), one.passed)]
+            prompts = [
+                with_passed(
+                    jinja_template(_sent(one), {each.variable for each in one.passed}, dict(one.included)), one.passed
+                )
+            ]
         elif one.style == "mustache":
             prompts = [mustache_nodes(_sent(one))]
         elif one.marks:
