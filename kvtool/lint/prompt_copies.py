@@ -11,6 +11,7 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
+from kvtool.lint.evidence.placeholders import is_settled
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.passed_values import RenderedFile, value_kind
@@ -19,7 +20,15 @@ from kvtool.lint.python.template_calls import ValueKind
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text
 
-__all__ = ["CopiedPrompt", "copy_prompts", "may_hold_prompts"]
+__all__ = [
+    "CopiedPrompt",
+    "RenderedFile",
+    "copy_prompts",
+    "is_settled",
+    "may_hold_prompts",
+    "rendered_by",
+    "value_kind",
+]
 
 _MOST = 4
 """Prompts of one file."""

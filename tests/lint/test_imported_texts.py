@@ -132,7 +132,9 @@ _CHARS = st.text(st.characters(exclude_characters="{}$%", exclude_categories=("C
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(_CHARS, min_size=1, max_size=5), st.lists(st.booleans(), min_size=4, max_size=4))
-def test_random_texts_through_random_modules_are_what_python_makes_of_them(parts: list[str], formatted: list[bool]) -> None:
+def test_random_texts_through_random_modules_are_what_python_makes_of_them(
+    parts: list[str], formatted: list[bool]
+) -> None:
     for number, part in enumerate(parts):
         before = f"from texts_{number - 1} import T{number - 1}\n" if number else ""
         made = f"T{number - 1} + {part!r}" if number else repr(part)

@@ -98,7 +98,9 @@ def built_prompts(path: str, read: Callable[[], PythonSource]) -> PythonPrompts:
             program = Program(Module(path, read()), _Scope, imports)
             prompts = program.prompts()
             unread, rendered = dict.fromkeys(program.unread), program.rendered
-            return PythonPrompts(prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at), program.chats.all())
+            return PythonPrompts(
+                prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at), program.chats.all()
+            )
     except RecursionError as error:
         raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error
 

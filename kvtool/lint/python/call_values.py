@@ -470,8 +470,8 @@ class Calls(KnownCalls):
                 system.append(("system", self._parts(value)))
             elif has_messages(value):
                 others += messages_in(value)
-            elif name in TURNS and (turns := holds_turns(dotted(one))):
-                others.append(("placeholder", (self.conversation(one, dotted(one)),) if turns else value))
+            elif name in TURNS and holds_turns(dotted(one)):
+                others.append(("placeholder", (self.conversation(one, dotted(one)),)))
             elif name in _ASKED_WITH or (not name and filled_text(value)):
                 others.append(("user", value))
         self.program.chats.add([*system, *others])
@@ -496,7 +496,11 @@ class Calls(KnownCalls):
             if not isinstance(piece, Literal):
                 return None
             text = tuple(formatted((piece,), given, [], template_style(piece)))
-            return tuple(replace(one, hidden=True) if isinstance(one, Hole) else one for one in text) if piece.imported else text
+            return (
+                tuple(replace(one, hidden=True) if isinstance(one, Hole) else one for one in text)
+                if piece.imported
+                else text
+            )
 
         return cut(changed(value, change))
 

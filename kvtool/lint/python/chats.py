@@ -11,6 +11,8 @@ from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, Templat
 
 ChatMessage = tuple[str, list[Node]]
 """The role of a message, as code names it, and its text."""
+LEAST_TEXT = 40
+"""Characters of constant text, below which nothing is a prompt."""
 _MOST_NODES = 2_000
 _MOST_MESSAGES = 40
 _MOST_CHATS = 200
@@ -26,9 +28,9 @@ class Chats:
         self._found: list[list[ChatMessage]] = []
 
     def add(self, messages: Iterable[tuple[str, Value]]) -> None:
-        """Add the messages of a call; those without any constant text say nothing."""
+        """Add the messages of a call; those with hardly any constant text are no prompt."""
         chat = [(role, self._nodes(role, content)) for role, content in messages][:_MOST_MESSAGES]
-        if len(self._found) < _MOST_CHATS and any(_text(nodes) for _, nodes in chat):
+        if len(self._found) < _MOST_CHATS and sum(len(_text(nodes)) for _, nodes in chat) >= LEAST_TEXT:
             self._found.append(chat)
 
     def all(self) -> list[list[ChatMessage]]:

@@ -50,10 +50,18 @@ class ImportedTexts:
         self._depth = depth
         self._files: dict[str, bytes] = {}
         self._known: dict[str, Callable[[str], Value | None]] = {}
+        self._folders: list[str] = []
+        self._values: dict[tuple[Imported, str], Value | None] = {}
         self.budget = ImportBudget()
 
     def value_of(self, origin: Imported, rest: str) -> Value | None:
         """Return the texts that an imported name, or an attribute below it, means; None where that is not known."""
+        if (origin, rest) not in self._values:
+            self._values[origin, rest] = None  # while it is looked for
+            self._values[origin, rest] = self._find(origin, rest)
+        return self._values[origin, rest]
+
+    def _find(self, origin: Imported, rest: str) -> Value | None:
         if self._depth >= _MOST_DEPTH or not self._path.endswith(".py"):
             return None
         level = len(origin.module) - len(origin.module.lstrip("."))
@@ -71,7 +79,7 @@ class ImportedTexts:
         """Yield the existing files that a module can be, the nearest first."""
         if not names and not level:
             return
-        folders = list(_folders(self._path))
+        self._folders = folders = self._folders or list(_folders(self._path))
         for folder in folders[level - 1 : level] if level else folders:
             base = os.path.join(folder, *names)  # noqa: PTH118 - paths stay as the user wrote them
             files = [os.path.join(base, "__init__.py")]  # noqa: PTH118
@@ -113,16 +121,16 @@ def _folders(path: str) -> Iterator[str]:
     """Yield the folder of a file and those above it, to the top of its project."""
     start = os.path.dirname(path)  # noqa: PTH120
     above = [start]
-    while len(above) < _MOST_FOLDERS and os.path.realpath(above[-1] or ".") != os.path.realpath(parent := _parent(above[-1])):
+    while len(above) < _MOST_FOLDERS and os.path.realpath(above[-1] or ".") != os.path.realpath(
+        parent := _parent(above[-1])
+    ):
         above.append(parent)
     for marks in (_ROOTS[:2], _ROOTS[2:]):
         for number, folder in enumerate(above):
             if any(os.path.exists(os.path.join(folder, mark)) for mark in marks):  # noqa: PTH110, PTH118
                 yield from above[: number + 1]
                 return
-    packages = next(
-        (at for at, folder in enumerate(above) if not os.path.isfile(os.path.join(folder, "__init__.py"))), 0  # noqa: PTH113, PTH118
-    )
+    packages = next((at for at, folder in enumerate(above) if not (Path(folder) / "__init__.py").is_file()), 0)
     yield from above[: packages + 1]
 
 

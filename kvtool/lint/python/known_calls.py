@@ -165,7 +165,9 @@ class KnownCalls(Objects):
         if name == "itertools.count":
             return (Hole(spot, COUNTER, f"`{name}`", certain=True, hidden=True),)
         if name == "next" and node.args and (counters := _counters(self.value_of(node.args[0]))):
-            return tuple(replace(one, spot=spot, what=f"`next({dotted(node.args[0])})`", hidden=False) for one in counters)
+            return tuple(
+                replace(one, spot=spot, what=f"`next({dotted(node.args[0])})`", hidden=False) for one in counters
+            )
         if name in _SETS:
             inside = self.value_of(node.args[0]) if node.args else ()
             values = tuple(

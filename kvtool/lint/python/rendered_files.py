@@ -28,7 +28,9 @@ def rendered_files(base: Value, given: Mapping[str, Value], settled: Collection[
         is not None
     )
     if values or settled:
-        yield from (RenderedFile(one.name, values, tuple(settled)) for one in base if isinstance(one, FilePath) and one.name)
+        yield from (
+            RenderedFile(one.name, values, tuple(settled)) for one in base if isinstance(one, FilePath) and one.name
+        )
 
 
 def _is_plain(hole: Hole) -> bool:

@@ -123,7 +123,10 @@ def read_prompts(
         replace(
             prompt,
             own=not prompt.raw
-            and (not differ.isdisjoint({**prompt.calls.constants, **prompt.calls.kinds}) or _error(folder, prompt, shared) is not None),
+            and (
+                not differ.isdisjoint((*prompt.calls.constants, *prompt.calls.kinds))
+                or _error(folder, prompt, shared) is not None
+            ),
         )
         for prompt in kept
     ]

@@ -52,8 +52,7 @@ class InitCommand(InitOptions, Command):
         )
         from kvtool.config.loading import load_config
         from kvtool.gate.tightening import lowered_limits
-        from kvtool.lint.passed_values import RenderedFile
-        from kvtool.lint.prompt_copies import copy_prompts, rendered_by
+        from kvtool.lint.prompt_copies import RenderedFile, copy_prompts, rendered_by
         from kvtool.workload.yaml.made_up_values import has_made_up
 
         folder = Path(self.folder)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil, floor
 
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
-from kvtool.lint.evidence.placeholders import is_settled
+from kvtool.lint.prompt_copies import is_settled
 from kvtool.lint.python.template_calls import Constant, TemplateCalls, ValueKind
 from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
 from kvtool.workload.yaml.made_up_values import MADE_UP, MARK

@@ -17,7 +17,7 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import ConfigFile, load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
-from kvtool.lint.passed_values import RenderedFile, value_kind
+from kvtool.lint.prompt_copies import RenderedFile, value_kind
 from kvtool.lint.python.template_calls import TemplateCalls, template_calls
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
