@@ -28,7 +28,8 @@ def left_out(found: UnservedRequests) -> list[str]:
     if found.unpredicted:
         total = sum(found.unpredicted.values())
         told.append(
-            f"{plural(total, 'request')} not predicted, because kvtool knows no cache rules for: {_counted(found.unpredicted, '')}"
+            f"{plural(total, 'request')} not predicted: no API with known cache rules has {_counted(found.unpredicted, '')}."
+            " If your own server ran these, profile a log with only them"
         )
     return told
 

@@ -14,7 +14,7 @@ from kvtool.config.layers import merged
 from kvtool.config.options.pricing_options import amount_of, share_of
 from kvtool.diagnose import codes
 from kvtool.engine.config import EngineConfig
-from kvtool.errors import KvtoolError, ProblemsError
+from kvtool.errors import ProblemsError
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.profiler import Profiler, ReportOptions
@@ -220,6 +220,7 @@ def open_workload(
         limit=reading.requests,
         format=options.log_format,
         tenant=options.tenant,
+        groups=tuple(reading.groups),
     )
     if source is None:
         source = open_inputs(
@@ -237,8 +238,6 @@ def open_workload(
         divide(source, reading.group_by)
     if not isinstance(source, LogSource) and reading.groups:
         source = source.select(reading.groups)
-    elif reading.groups:
-        raise KvtoolError("--group needs a workload file", hint="omit it for logs")
     asked = EngineOptions() if isinstance(source, LogSource) else source.engine
     asked = merged(asked, options.fallback, given_options_of(options))
     planned = PlannedRun(options, asked, source)

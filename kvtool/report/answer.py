@@ -79,7 +79,11 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
             line = CommandLine(command or ("profile", *report.inputs)).without_output()
             if (field := field_to_compare(misses)) and flag("group_by") not in line:
                 return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
-            change = advised_change(misses, report.money.currency if report.money else "USD") if lost else ""
+            change = (
+                advised_change(misses, report.money.currency if report.money else "USD", hosted=report.hosted)
+                if lost
+                else ""
+            )
             if change and finding is not None and finding.example is not None:
                 todo = f"{change}. Compare two such requests"
                 return Answer(rate, lost, None, todo, tuple(shlex.split(finding.example.command)[1:]))
@@ -174,7 +178,7 @@ def _broken_pair(report: Report) -> str | None:
 def larger_cache(report: Report) -> str | None:
     """Name the cache that hits all that can be hit; None where it is the one that was run, or not the user's to change."""
     config = report.config
-    if config.get("rules_by_day") or config.get("provider") is not None:
+    if report.hosted:
         return None
     if config.get("kv_cache_groups"):
         return "an unlimited full-attention cache"

@@ -69,7 +69,7 @@ def field_to_compare(misses: CacheMisses) -> str:
     return misses.separation.field if misses.separation is not None and first in ("provider", "unknown") else ""
 
 
-def advised_change(misses: CacheMisses, currency: str = "USD") -> str:
+def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool = True) -> str:
     """Return what to change about the costliest cause that requests can mend."""
     for cause in misses.by_cause:
         event = max((each for each in misses.events if each.cause == cause), key=lambda each: each.tokens, default=None)
@@ -84,6 +84,8 @@ def advised_change(misses: CacheMisses, currency: str = "USD") -> str:
             return "Send the next request sooner: the gap is longer than a mark can cover"
         if cause == "setting_changed" and event is not None:
             return f"Keep {event.detail.removeprefix('changed: ')} the same in all requests of a session"
+        if cause == "key_changed" and not hosted:
+            return "Send one `cache_salt` per tenant"
         if cause in _CHANGES:
             return _CHANGES[cause]
     return ""

@@ -280,6 +280,11 @@ class Report(Document):
     """What the KV events of a server say of these requests."""
 
     @property
+    def hosted(self) -> bool:
+        """Return whether the rules of a provider were followed, not those of an own engine."""
+        return bool(self.config.get("rules_by_day") or self.config.get("provider"))
+
+    @property
     def workload(self) -> str:
         """What reports call the input."""
         return str(self.config.get("input"))

@@ -300,7 +300,7 @@ def test_huge_numbers_do_no_harm(flag: str, folder: Path, bytes_json: str, capsy
     [
         (["trace.jsonl", "-b", "16"], "the trace has blocks of 512 tokens, which do not fit --block-size 16"),
         (["trace.jsonl", "--trace-block-size", "256"], "trace.jsonl:1:41: `input_length` is 1500, which is 6 blocks"),
-        (["good.jsonl", "--group", "x"], "--group needs a workload file"),
+        (["good.jsonl", "--group", "x"], "the log has no request of group x"),
         (["good.jsonl", "--format", "nonsense"], "unknown log format `nonsense`"),
     ],
 )

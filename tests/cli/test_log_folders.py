@@ -131,6 +131,20 @@ def test_groups_as_they_are_asked_for(profile: Profile) -> None:
     assert "groups by `team`: 3" in found["notes"]
 
 
+def test_some_groups_of_a_log(profile: Profile, capsys: pytest.CaptureFixture[str]) -> None:
+    """A group alone is as a log with only its requests."""
+    made = records(60, "team")
+    write("all.jsonl", made)
+    for name in TEXTS:
+        write("one.jsonl", [record for record in made if record["team"] == name])
+        apart = profile("one.jsonl", "--no-advice", "--group-by", "team")
+        found = profile("all.jsonl", "--no-advice", "--group-by", "team", "--group", name)
+        assert found["totals"] == apart["totals"]
+        assert found["fates"] == apart["fates"]
+    assert run(["profile", "all.jsonl", "--group-by", "team", "--group", "nobody"]) == 2
+    assert "its groups are billing, search, triage" in capsys.readouterr().err
+
+
 def test_the_configuration_says_groups(profile: Profile, capsys: pytest.CaptureFixture[str]) -> None:
     write("logs/a.jsonl", records(60, "team", "crew"))
     Path("kvtool.toml").write_text('group_by = "team"\n', encoding="utf-8")

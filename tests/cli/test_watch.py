@@ -386,3 +386,14 @@ def _free_port() -> int:
 def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["watch", "http://h", "--metrics-port", port]) == 2
     assert "a port from 1 to 65535" in capsys.readouterr().err
+
+
+def test_a_cause_has_its_change_and_the_command_that_shows_more(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.prom"
+    path.write_text(vllm_metrics(queries=0, cached=0, config={"enable_prefix_caching": "False"}))
+    assert run(["watch", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "--no-enable-prefix-caching" in out
+    assert f"kvtool why {path}" in out.replace("\\\n    ", "")

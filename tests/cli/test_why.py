@@ -52,7 +52,7 @@ def test_a_server_that_caches_nothing_is_told_so_with_its_flag(capsys: pytest.Ca
         assert found["causes"][0]["cause"] == "caching off"
         screen = shown(capsys, server.url)
     assert "100.0% of the prompt tokens are lost to caching off." in screen
-    assert "Remove --no-enable-prefix-caching." in screen
+    assert "Remove --no-enable-prefix-caching, or set --enable-prefix-caching" in screen
 
 
 def test_a_server_that_hides_its_counters_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,3 +183,18 @@ def test_saved_metrics_are_enough(tmp_path: Path, capsys: pytest.CaptureFixture[
     found = said(capsys, "--recorded", str(tmp_path))
     assert (found["prompt_tokens"], found["hit_tokens"]) == (600, 100)
     assert found["causes"][0]["cause"] == "capacity"
+
+
+def test_a_log_that_the_server_did_not_count_keeps_both_rates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "m.prom").write_text(vllm_metrics(prompt=900_000, cached=90_000))
+    usage = {"prompt_tokens": 64, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 48}}
+    record = {"request": {"model": "m", "prompt": "a b c " * 20}, "response": {"usage": usage}}
+    log = tmp_path / "l.jsonl"
+    log.write_text(f"{json.dumps(record)}\n" * 3)
+    found = said(capsys, str(tmp_path / "m.prom"), str(log))
+    assert (found["hit_rate"], found["prompt_tokens"], found["log_prompt_tokens"]) == (0.1, 900_000, 192)
+    (note,) = [each for each in found["notes"] if "do not match" in each]
+    assert "75.0%" in note
+    assert "10.0%" in note

@@ -173,6 +173,31 @@ def test_ignore_comment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert "1 ignored" in capsys.readouterr().out
 
 
+_TOOLS = {
+    "made.py": (
+        "client.chat.completions.create(messages=[{{'role': 'user', 'content': question}}], tools=[{tool}])",
+        "{{'type': 'function', 'function': {{'name': 'look', 'description': {text}}}}}",
+        "f'{before}{{datetime.now().isoformat()}}'",
+    ),
+    "made.ts": (
+        "generateText({{ system: 'Be kind.', prompt: question, tools: {{ look: {tool} }} }});",
+        "tool({{ description: {text}, execute: async () => 1 }})",
+        "`{before}${{new Date().toISOString()}}`",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", _TOOLS)
+@given(st.text(alphabet="abc é.", max_size=30))
+def test_a_clock_in_the_text_of_a_tool(name: str, before: str) -> None:
+    """Tools are before all messages, so the whole prompt changes; a text without a clock is no finding."""
+    call, tool, text = _TOOLS[name]
+    head = "from datetime import datetime\n" if name.endswith("py") else ""
+    code = head + call.format(tool=tool.format(text=text.format(before=before)))
+    assert [each.code for each in made_findings(code, name)] == ["KV101"]
+    assert not made_findings(head + call.format(tool=tool.format(text=repr(before))), name)
+
+
 @given(st.text(alphabet="{}()[]`$\"'\\/*+-=<>!?.:;,\n abcé→\U0001f6a2=>", max_size=80))
 def test_any_text_is_read(text: str) -> None:
     """Whatever stands in a file: it is read as far as it goes, and what was read can be written again."""

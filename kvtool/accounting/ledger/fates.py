@@ -55,7 +55,7 @@ FATES = {
     "drafts": "last block, needed for drafts",
     "long_block": "inside a long block",
     "in_flight": "computed at the same time",
-    "isolated": "in another tenant's cache",
+    "isolated": "under another salt or cache key",
     "last_token": "last block, recomputed",
     "partial_block": "partial last block",
     "seam": "same text, different tokens",

@@ -55,5 +55,5 @@ class PricesCommand(Command):
         from kvtool.text.terminal.streams import printing
 
         with printing():
-            print_prices(self.showing.console(), document, details=self.model is not None)
+            print_prices(self.showing.console(), document, details=self.model is not None, on=self.on)
         return 0

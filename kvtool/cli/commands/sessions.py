@@ -61,7 +61,7 @@ class SessionsCommand(Command):
             from kvtool.text.terminal.streams import printing
 
             with printing():
-                print_sessions(self.showing.console(), document, ("--by", "event"))
+                print_sessions(self.showing.console(), document, ("--by", "event"), ("--by", "session"))
         return 130 if document.partial else 0
 
     def _document(self, folders: list[TranscriptFolder], since: datetime | None) -> SessionsDocument:

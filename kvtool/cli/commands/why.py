@@ -62,7 +62,7 @@ class WhyCommand(Command):
             )
         document = why_document(
             evidence,
-            span=self._span(servers),
+            span=self._span(servers, evidence),
             profiled=report,
             replay=replay,
             notes=notes,
@@ -114,13 +114,16 @@ class WhyCommand(Command):
             evidence = ask_servers(servers, seconds=seconds, kv_events=endpoints)
         return replace(evidence, router_block_size=asking.router_block_size)
 
-    def _span(self, servers: list[str]) -> str:
+    def _span(self, servers: list[str], evidence: ServerEvidence) -> str:
         asking = self.asking
         if asking.recorded:
             return "as recorded"
         if not servers:
             return "as logged"
-        return "since the start of the server" if asking.span is None else f"the last {asking.span}"
+        if asking.span is not None:
+            return f"the last {asking.span}"
+        scraped = all(each.before is not None and "://" not in each.source for each in evidence.servers)
+        return "between scrapes of one server" if scraped else "since the start of the server"
 
     def _replay(self, logs: list[str]) -> ReplayDocument | None:
         """Compare the requests of one recorded session one by one, where it has some."""

@@ -347,7 +347,9 @@ class Reading:
     verbose: Annotated[bool, Option("List the skipped files of folders.", short="-v", panel=Panel.ADVANCED)] = False
     groups: Annotated[
         tuple[str, ...],
-        Option("Group of the workload to run; repeatable.", "NAME", flag="--group", short="-g", panel=Panel.COMMON),
+        Option(
+            "Group of the workload or log to run; repeatable.", "NAME", flag="--group", short="-g", panel=Panel.COMMON
+        ),
     ] = ()
     seed: Annotated[
         int | None,

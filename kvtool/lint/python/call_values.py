@@ -71,6 +71,7 @@ _TEXT_METHODS = frozenset(
 )
 _OF_MAPPINGS = frozenset(["items", "keys", "values"])
 _TOOLS = frozenset(["tools", "functions"])
+_TOOL_TEXT = "description"
 _SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_difference"])
 _FILLING = frozenset(
     ["format", "format_map", "substitute", "safe_substitute", "render", "format_messages", "format_prompt"]
@@ -128,6 +129,15 @@ def _is_mark(node: ast.expr) -> bool:
     return any(
         isinstance(one, ast.Constant) and isinstance(one.value, str) and "{" in one.value for one in ast.walk(node)
     )
+
+
+def _descriptions(tools: ast.expr) -> Iterator[ast.expr]:
+    """Yield the texts in definitions of tools: `{"description": text}`, or `tool(description=text)`."""
+    for node in ast.walk(tools):
+        if isinstance(node, ast.Dict):
+            yield from (one for key, one in keyed(node).items() if key == _TOOL_TEXT)
+        elif isinstance(node, ast.Call):
+            yield from (each.value for each in node.keywords if each.arg == _TOOL_TEXT)
 
 
 class Calls(KnownCalls):
@@ -484,9 +494,11 @@ class Calls(KnownCalls):
         return (texts or list(values) or [()])[0]
 
     def _reported_tools(self, word: ast.keyword) -> None:
-        """Tools in no fixed order that are handed on by a keyword of that name."""
+        """Tools that are handed on by a keyword of that name: in no fixed order, or with changing descriptions."""
         if word.arg in _TOOLS:
             self.tools(self.value_of(word.value), word.value)
+            for text in _descriptions(word.value):
+                self.tool_text(self.value_of(text))
 
     @staticmethod
     def _later(value: Value, given: Mapping[str, Value]) -> Value:

@@ -353,6 +353,11 @@ class Names(ABC):
                 hole = replace(hole, leads=True, minor=hole.minor and not hole.capped)
                 self.program.emit_holes([hole])
 
+    def tool_text(self, value: Value) -> None:
+        """The text of a tool is before all messages: a clock in it changes the whole prompt."""
+        holes = [piece for piece in pieces_of(value) if isinstance(piece, Hole) and piece.clock]
+        self.program.emit_holes([replace(hole, leads=True) for hole in holes])
+
     def somewhere(self, values: list[Value], base: ast.expr) -> None:
         """Values that are filled into a template that is not seen, where it is named as a prompt."""
         name = base.attr if isinstance(base, ast.Attribute) else base.id if isinstance(base, ast.Name) else ""

@@ -62,7 +62,7 @@ class TranscriptFolder:
 def find_folders(named: Sequence[str], environment: Mapping[str, str]) -> list[TranscriptFolder]:
     """Return the named folders, else those of the agents on this machine. KvtoolError where there is none, or no transcript."""
     if named:
-        found = [_folder(None, path) for path in dict.fromkeys(named)]
+        found = [folder for path in dict.fromkeys(named) for folder in _named(path)]
     else:
         places = list(dict.fromkeys(_places(environment)))
         found = [_folder(agent, path) for agent, path in places if os.path.isdir(path)]  # noqa: PTH112
@@ -87,6 +87,13 @@ def _places(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         for path in homes:
             for name in each.folders:
                 yield each.agent, os.path.normpath(os.path.join(path, name))  # noqa: PTH118
+
+
+def _named(path: str) -> list[TranscriptFolder]:
+    """Return a folder that the user names; of a home those in which agents keep transcripts."""
+    places = dict.fromkeys(_places({"HOME": path}))
+    inner = [_folder(agent, place) for agent, place in places if os.path.isdir(place)]  # noqa: PTH112
+    return inner or [_folder(None, path)]
 
 
 def _folder(agent: str | None, path: str) -> TranscriptFolder:

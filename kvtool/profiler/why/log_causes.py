@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from kvtool.diagnose.codes import wins
 from kvtool.measure.servers.causes.changes import change_of
 from kvtool.measure.servers.causes.counter_causes import cause
 from kvtool.results.documents.server_cause import CauseName, ServerCause
 from kvtool.results.finding import Finding
+from kvtool.results.misses import MissCause
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
@@ -20,7 +22,9 @@ _OF_FATE: Mapping[str, CauseName] = {
     "host_list_full": "capacity",
     "slot_lost": "slots",
     "taken_over": "capacity",
-    "expired": "capacity",
+    "expired": "expiry",
+    "below_minimum": "minimum length",
+    "unmarked": "missing cache marks",
     "scattered": "routing",
     "not_kept": "model groups",
     "answer_not_kept": "model groups",
@@ -37,6 +41,33 @@ _OF_FATE: Mapping[str, CauseName] = {
     "displaced": "prompts",
 }
 """The cause of each fate of a token that could have hit; the others are first uses."""
+_OF_HOSTED_FATE: Mapping[str, CauseName] = {"isolated": "cache keys", "partial_block": "minimum length"}
+"""The same where it is another cause in the cache of a provider."""
+_OF_MISS: Mapping[MissCause, CauseName] = {
+    "first_use": "concurrency",
+    "prompt_changed": "prompts",
+    "tools_changed": "prompts",
+    "system_changed": "prompts",
+    "history_edited": "prompts",
+    "compaction": "prompts",
+    "resumed": "prompts",
+    "wire_form": "prompts",
+    "reasoning_dropped": "prompts",
+    "expired": "expiry",
+    "setting_changed": "cache keys",
+    "model_changed": "cache keys",
+    "key_changed": "cache keys",
+    "host_changed": "routing",
+    "host_uncached": "routing",
+    "replicas": "routing",
+    "below_minimum": "minimum length",
+    "lookback": "missing cache marks",
+    "marks_limit": "missing cache marks",
+    "not_marked": "missing cache marks",
+    "answer_not_kept": "the provider",
+    "provider": "the provider",
+}
+"""The cause of each miss that the reports of a provider show; of the unknown ones none."""
 FIRST_USES = ("first_use", "unique")
 _WHY: Mapping[CauseName, str] = {
     "caching off": "{} could hit with the prefix cache on.",
@@ -50,6 +81,11 @@ _WHY: Mapping[CauseName, str] = {
     "concurrency": "{} were computed at the same time by other requests.",
     "salts": "{} are cached for another salt or adapter.",
     "prompts": "{} repeat earlier prompts, but come after a difference.",
+    "expiry": "{} were used again only after their time to live.",
+    "missing cache marks": "{} are shared, but no cache mark stores them.",
+    "minimum length": "{} are shared, but too short to be cached.",
+    "cache keys": "{} are cached for another key, model or setting.",
+    "the provider": "{} repeat an earlier prompt within its time to live, and the provider did not read them.",
 }
 _OF_DIFFERENCE: Mapping[str, CauseName] = {
     "caching_off": "caching off",
@@ -83,14 +119,11 @@ def log_causes(
     `caching`: whether they say that their cache is on; None if they do not say it. `missed`: tokens that their counters hit less
     than predicted, where the log has no usage. `enough`: blocks of a cache that keeps what this one evicts, with its hit rate.
     """
-    tokens: Counter[CauseName] = Counter()
-    scale = server_tokens(report)
-    for fate, count in report.fates.items():
-        if (name := _OF_FATE.get(fate)) is not None:
-            tokens[name] += round(count * scale)
-    for name, count in tokens.items():
+    for name, count in _tokens(report).items():
         if count:
             yield _detailed(report, name, count, kind, enough)
+    if report.hosted:
+        return
     difference = _difference(report, missed)
     if caching and difference["caching_off"]:  # nothing was read, and not for this reason
         difference[_read_nothing(report)] += difference.pop("caching_off")
@@ -100,6 +133,23 @@ def log_causes(
             yield cause(name, "counted", count, why, kind, "log")
     if count := sum(difference.get(what, 0) for what in _OPEN):
         yield from _open(count, difference, found, kind)
+
+
+def _tokens(report: Report) -> Counter[CauseName]:
+    """Return what each cause takes: by the rules, or by the reads of a provider whose own rules do not give them."""
+    tokens: Counter[CauseName] = Counter()
+    misses = report.misses
+    if report.hosted and misses is not None and not (misses.predictable and misses.calibration.advises):
+        for miss, sums in misses.by_cause.items():
+            if (name := _OF_MISS.get(miss)) is not None:
+                tokens[name] += sums.tokens
+        return tokens
+    of_fate = {**_OF_FATE, **(_OF_HOSTED_FATE if report.hosted else {})}
+    scale = server_tokens(report)
+    for fate, count in report.fates.items():
+        if (name := of_fate.get(fate)) is not None:
+            tokens[name] += round(count * scale)
+    return tokens
 
 
 def server_tokens(report: Report) -> float:
@@ -139,6 +189,8 @@ def _open(
 
 def unexplained(report: Report, causes: Sequence[ServerCause], missed: int = 0) -> int:
     """Return the tokens that the server missed and no cause explains."""
+    if report.hosted:
+        return 0  # its misses are counted by cause
     left = sum(_difference(report, missed)[what] for what in _OPEN)
     return 0 if any(each.source == "log" and each.why.startswith("The server missed") for each in causes) else left
 
@@ -148,20 +200,44 @@ def _detailed(
 ) -> ServerCause:
     """Return a cause with its costliest finding: the place, and the change that was tried."""
     why, change = _WHY[name].format(plural(tokens, "token")), change_of(name, kind)
-    if name == "prompts" and (finding := _costliest(report.findings)) is not None:
+    finding = _finding_of(report, name)
+    if finding is not None and name != "prompts":
+        return ServerCause(
+            cause=name,
+            basis="counted",
+            tokens=tokens,
+            why=why,
+            change=_sentence(finding.fix),
+            source="log",
+        )
+    if finding is not None:
         why += f" {_place(finding)}{_sentence(finding.message)}"
         change = _sentence(finding.fix)
-        if finding.rerun is not None:
-            change += f" Hit rate: {percent(finding.rerun.total_after)}, by a rerun."
+        if finding.rerun is not None and finding.rerun.group_alone is not None:
+            of = f" of group {finding.group}" if len(report.groups) > 1 else ""
+            change += f" Hit rate{of}: {percent(finding.rerun.group_alone)}, by a rerun of this edit alone."
     if name == "capacity" and enough is not None:
         blocks, rate = enough
         change += f" With {blocks:,} blocks the hit rate is {percent(rate)}, by a rerun."
     return ServerCause(cause=name, basis="counted", tokens=tokens, why=why, change=change, source="log")
 
 
-def _costliest(findings: Sequence[Finding]) -> Finding | None:
-    of_prompts = [each for each in findings if each.code.startswith(("KV1", "KV2"))]
-    return max(of_prompts, key=lambda each: each.tokens_lost, default=None)
+def _finding_of(report: Report, name: CauseName) -> Finding | None:
+    """Return the costliest finding of a cause; what a server is to change is in its own flags, not in a finding."""
+    if name == "prompts":
+        found = [each for each in report.findings if each.code.startswith(("KV1", "KV2")) and not _of_cache(each)]
+    elif report.hosted:
+        fates = {fate for fate, cause_ in {**_OF_FATE, **_OF_HOSTED_FATE}.items() if cause_ == name}
+        found = [each for each in report.findings if fates & {*wins(each.code)}]
+    else:
+        found = []
+    return max(found, key=lambda each: each.tokens_lost, default=None)
+
+
+def _of_cache(finding: Finding) -> bool:
+    """Return whether a finding is about what the cache stores, not about the text of the prompts."""
+    causes = {_OF_FATE.get(fate) for fate in wins(finding.code)}
+    return bool(causes) and "prompts" not in causes
 
 
 def _place(finding: Finding) -> str:

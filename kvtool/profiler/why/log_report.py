@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.config.asked_run import RunOptions
+from kvtool.config.command_line import flag
 from kvtool.config.option import made
 from kvtool.config.options.run_options import Reading
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
@@ -71,7 +72,11 @@ def log_report(
     except KvtoolError as error:
         if given.get("tokenizer") is not None or error.exit_code != EXIT_NOT_AVAILABLE:
             raise
-        raise UnknownRulesError(error.message, hint=error.hint) from None  # a tokenizer that only the server has
+        own = replace(options, rendering=replace(options.rendering, tokenizer=None))
+        if not _has_only_ids(open_workload(own, tokenizers, keep_going=True).source):
+            raise UnknownRulesError(error.message, hint=error.hint) from None  # a tokenizer that only the server has
+        options = own  # it tokenizes answers only, and their length is reported
+        report = report_with(options, advice=True)
     evicted, blocks = report.fates.get("evicted", 0), options.serving.num_gpu_blocks
     if blocks is None or evicted < THRESHOLDS.error_share * report.totals.prompt_tokens:
         return LogReport(report)
@@ -82,6 +87,15 @@ def log_report(
         if again.fates.get("evicted", 0) <= _PART * evicted:
             return LogReport(report, (blocks, again.totals.hit_rate))
     return LogReport(report)
+
+
+def _has_only_ids(source: Source) -> bool:
+    """Return whether all prompts of a log are token ids, which need no tokenizer."""
+    for conversation in source.conversations():
+        while (turn := conversation.next_turn(None)) is not None:
+            if turn.token_ids is None:
+                return False
+    return True
 
 
 def _reported(source: Source) -> Reported | None:
@@ -114,7 +128,8 @@ def _options(
         except KvtoolError as error:
             if given.get("model") is not None:
                 raise
-            raise UnknownRulesError(error.message) from None
+            hint = f"add {flag('model')} FOLDER (the model's config.json) to predict the log"
+            raise UnknownRulesError(error.message, hint=hint) from None
         blocks = options.serving.num_gpu_blocks
         if blocks is not None and evidence.caches > 1:
             options = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks * evidence.caches))

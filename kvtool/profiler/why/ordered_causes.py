@@ -15,8 +15,12 @@ _SURE: Sequence[Basis] = ("counted", "shown", "at most", "possible")
 
 def top_causes(evidence: ServerEvidence) -> list[ServerCause]:
     """Return the causes of servers without a log."""
-    found = [*counter_causes(evidence), *event_causes(evidence)]
-    return ordered(found, evidence.looked_up, proven=is_whole(evidence))
+    return ordered(server_causes(evidence), evidence.looked_up, proven=is_whole(evidence))
+
+
+def server_causes(evidence: ServerEvidence) -> list[ServerCause]:
+    """Return what the counters and the KV events of servers show, in no order."""
+    return [*counter_causes(evidence, costly=THRESHOLDS.error_share), *event_causes(evidence)]
 
 
 def is_whole(evidence: ServerEvidence) -> bool:
@@ -24,33 +28,35 @@ def is_whole(evidence: ServerEvidence) -> bool:
     return evidence.losses is not None and evidence.losses.whole
 
 
-def ordered(found: Sequence[ServerCause], counts: int | None, *, proven: bool) -> list[ServerCause]:
+def ordered(
+    found: Sequence[ServerCause], counts: int | None, *, proven: bool, of_log: int | None = None
+) -> list[ServerCause]:
     """Return each cause once, in the order of what it takes of `counts` tokens; what takes less than users notice goes.
 
-    `proven`: events or a log count what causes take, so what is only possible goes, too.
+    `proven`: events or a log count what causes take, so what is only possible goes, too. `of_log` are the tokens of which causes
+    from a log take a part, where the log has other requests than the servers counted.
     """
+
+    def share(each: ServerCause) -> float:
+        of = of_log if each.source == "log" and of_log is not None else counts
+        return share_of(each.tokens or 0, of)
+
+    def key(each: ServerCause) -> tuple[int, float]:
+        return _SURE.index(each.basis), -share(each)
+
+    def order(each: ServerCause) -> tuple[int, float]:
+        costly = each.basis == "counted" and share(each) >= THRESHOLDS.error_share
+        return 0 if costly else 1 + _SURE.index(each.basis), -share(each)
+
     best: dict[str, ServerCause] = {}
     for each in found:
         if proven and each.basis == "possible":
             continue
         other = best.get(each.cause)
-        if other is None or _key(each) < _key(other):
+        if other is None or key(each) < key(other):
             best[each.cause] = each
-    kept = [
-        each
-        for each in best.values()
-        if each.tokens is None or share_of(each.tokens, counts) >= THRESHOLDS.warning_share
-    ]
-    return sorted(kept, key=lambda each: _order(each, counts))
-
-
-def _key(each: ServerCause) -> tuple[int, int]:
-    return _SURE.index(each.basis), -(each.tokens or 0)
-
-
-def _order(each: ServerCause, counts: int | None) -> tuple[int, int]:
-    costly = each.basis == "counted" and share_of(each.tokens or 0, counts) >= THRESHOLDS.error_share
-    return 0 if costly else 1 + _SURE.index(each.basis), -(each.tokens or 0)
+    kept = [each for each in best.values() if each.tokens is None or share(each) >= THRESHOLDS.warning_share]
+    return sorted(kept, key=order)
 
 
 def share_of(tokens: int, counts: int | None) -> float:

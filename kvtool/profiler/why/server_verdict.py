@@ -6,20 +6,20 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
-from kvtool.measure.servers.causes.counter_causes import cause, counter_causes
-from kvtool.measure.servers.causes.event_causes import event_causes
+from kvtool.measure.servers.causes.counter_causes import cause
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
 from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.watching import server_counts
 from kvtool.measure.servers.server_values import truth_at
 from kvtool.profiler.why.log_causes import FIRST_USES, log_causes, unexplained
 from kvtool.profiler.why.log_report import LogReport
-from kvtool.profiler.why.ordered_causes import is_whole, ordered, share_of
+from kvtool.profiler.why.ordered_causes import is_whole, ordered, server_causes, share_of
 from kvtool.profiler.why.recorded_causes import recorded_causes
 from kvtool.results.documents.reconciliation import ReplayDocument
 from kvtool.results.documents.server_cause import ServerCause
 from kvtool.results.documents.watched import ServerNow
 from kvtool.results.documents.why_document import WhyDocument, WhyServer
+from kvtool.results.money import Reported
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
@@ -42,8 +42,10 @@ def why_document(
     `of_lines` are causes that the servers wrote into their own logs.
     """
     report = None if profiled is None else profiled.report
-    looked_up, hits, rate_source = _rate(evidence, report)
-    found = [*counter_causes(evidence), *event_causes(evidence), *of_lines]
+    of_log = None if report is None else report.reported
+    apart = of_log is not None and _is_apart(evidence, of_log)
+    looked_up, hits, rate_source = _rate(evidence, None if apart else of_log)
+    found = [*server_causes(evidence), *of_lines]
     if replay is not None:
         found += recorded_causes(replay, evidence.kind)
     notes = [*notes, *(f"{server.source}: {server.trouble}" for server in evidence.servers if server.trouble)]
@@ -51,26 +53,31 @@ def why_document(
         facts = [*found, *_other_traffic(evidence, report)]
         caching, missed = _caching(evidence), _missed(evidence, report)
         enough = None if profiled is None else profiled.enough
-        of_log = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed, enough=enough))
-        left = unexplained(report, of_log, missed)
+        logged = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed, enough=enough))
+        left = unexplained(report, logged, missed)
         if share_of(left, looked_up) >= THRESHOLDS.warning_share:
             notes.append(
                 f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each."
             )
-        found += of_log
+        found += logged
     counts = looked_up or (None if report is None else report.totals.prompt_tokens)
-    causes = ordered(found, counts, proven=report is not None or is_whole(evidence))
+    logged_tokens = of_log.prompt_tokens if apart and of_log is not None else None
+    proven = (report is not None and not apart) or is_whole(evidence)
+    causes = ordered(found, counts, proven=proven, of_log=logged_tokens)
+    if apart and of_log is not None:
+        notes.append(_both_rates(evidence, of_log))
     losses = evidence.losses
     if losses is not None:
         notes += losses.notes
         if not losses.whole:
             notes.append("KV events are missing from before kvtool listened, so the losses are too low.")
-    verdict, summary = _verdict(causes, counts, hits, evidence, report)
+    verdict, summary = _verdict(causes, counts, hits, evidence, report, logged_tokens)
     return WhyDocument(
         span=span,
         servers=[_server(server) for server in evidence.servers],
         logs=list(logs),
         prompt_tokens=looked_up,
+        log_prompt_tokens=logged_tokens,
         hit_tokens=hits,
         hit_rate=None if not looked_up or hits is None else min(hits / looked_up, 1.0),
         rate_source=rate_source,
@@ -84,10 +91,28 @@ def why_document(
     )
 
 
-def _rate(evidence: ServerEvidence, report: Report | None) -> tuple[int | None, int | None, RateSource | None]:
+def _is_apart(evidence: ServerEvidence, of_log: Reported) -> bool:
+    """Return whether the servers counted other requests than those of the log: other tokens, or fewer hits than its answers."""
+    counted, hits, _ = _rate(evidence, None)
+    if counted is None or hits is None or evidence.kind is None:
+        return False
+    noticed = THRESHOLDS.error_share * counted
+    return abs(counted - of_log.prompt_tokens) > noticed or of_log.cached_tokens - hits > noticed
+
+
+def _both_rates(evidence: ServerEvidence, of_log: Reported) -> str:
+    counted, hits, _ = _rate(evidence, None)
+    rate = percent(min((hits or 0) / counted, 1.0)) if counted else "0.0%"
+    return (
+        f"The log and the server do not match. The answers of the log report {percent(of_log.hit_rate)} of"
+        f" {plural(of_log.prompt_tokens, 'prompt token')}. The server counted {rate} of {counted or 0:,}."
+    )
+
+
+def _rate(evidence: ServerEvidence, of_log: Reported | None) -> tuple[int | None, int | None, RateSource | None]:
     """Return prompt tokens, hits and who reports them: the answers in a log, else the counters."""
-    if report is not None and report.reported is not None:
-        return report.reported.prompt_tokens, report.reported.cached_tokens, "log"
+    if of_log is not None:
+        return of_log.prompt_tokens, of_log.cached_tokens, "log"
     counted, looked_up = evidence.counted, evidence.looked_up
     hits = 0 if counted.get(names.QUERIES) == 0 else counted.get(names.HITS)
     if looked_up and hits is not None:
@@ -131,14 +156,18 @@ def _verdict(
     hits: int | None,
     evidence: ServerEvidence,
     report: Report | None,
+    of_log: int | None,
 ) -> tuple[Verdict, str]:
     """Return the verdict and its sentence."""
     first = causes[0] if causes else None
     if first is not None and first.basis != "possible":
-        costly = first.basis == "shown" or share_of(first.tokens or 0, counts) >= THRESHOLDS.error_share
+        of = of_log if first.source == "log" and of_log is not None else counts
+        costly = first.basis == "shown" or share_of(first.tokens or 0, of) >= THRESHOLDS.error_share
         if costly:
-            return "cause", _headline(first, counts)
-        return "healthy", "No cause takes more than 5% of the prompt tokens."
+            return "cause", _headline(first, of, "of the log " if of is not counts else "")
+        firsts = _first_uses(evidence, report)
+        rest = f" {percent(min(firsts / counts, 1.0))} are first uses." if firsts and counts and of_log is None else ""
+        return "healthy", f"No cause takes more than {THRESHOLDS.error_share:.0%} of the prompt tokens.{rest}"
     if first is not None:
         return "possible", f"Possible cause: {first.cause}. The counters alone do not prove it."
     if counts and (report is not None or is_whole(evidence)):
@@ -150,11 +179,11 @@ def _verdict(
     return "unknown", "Unknown: the counters show no cause. KV events or a log of the requests would."
 
 
-def _headline(first: ServerCause, counts: int | None) -> str:
-    if first.tokens is None or not counts:
+def _headline(first: ServerCause, counts: int | None, where: str) -> str:
+    if first.tokens is None or not counts or first.basis == "shown":
         return f"{first.cause[:1].upper()}{first.cause[1:]}. {first.why}"
     most = "At most " if first.basis == "at most" else ""
-    return f"{most}{percent(min(first.tokens / counts, 1.0))} of the prompt tokens are lost to {first.cause}."
+    return f"{most}{percent(min(first.tokens / counts, 1.0))} of the prompt tokens {where}are lost to {first.cause}."
 
 
 def _first_uses(evidence: ServerEvidence, report: Report | None) -> int | None:

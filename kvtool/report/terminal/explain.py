@@ -40,6 +40,7 @@ def print_entry(console: Console, entry: CodeEntry) -> None:
         say(console, f"{tier}: {TIERS[tier]}", indent=2, style="dim")
     if entry.can_be_ignored:
         say(console, f"Ignore it with a comment: # kvtool: ignore[{entry.code}] reason", style="dim")
+        say(console, f"In TypeScript and JavaScript: // kvtool: ignore[{entry.code}] reason", style="dim")
 
 
 def print_list(console: Console, entries: Sequence[CodeEntry]) -> None:

@@ -25,11 +25,17 @@ _COLUMNS = (
 )
 
 
-def print_prices(console: Console, document: PricesDocument, *, details: bool) -> None:
-    """Print a line for each row; with `details` the rest of it, and its source."""
+def print_prices(console: Console, document: PricesDocument, *, details: bool, on: str | None = None) -> None:
+    """Print a line for each row; with `details` the rest of it, and its source. `on` is the day that was asked for."""
     plain = ascii_only(console)
     rows = [[sanitize(cell, ascii_only=plain) for cell in _cells(row)] for row in document.rows]
     put_table(console, _COLUMNS, rows)
+    if on is not None and any(row.since is None for row in document.rows):
+        put(console)
+        say(
+            console,
+            sanitize(f"Rows without a first day may be of models that did not exist on {on}.", ascii_only=plain),
+        )
     if not details:
         return
     for row in document.rows:

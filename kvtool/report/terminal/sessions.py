@@ -34,10 +34,13 @@ def print_folders(console: Console, folders: Sequence[tuple[str | None, str, int
         say(console, f"Reading {sanitize(path, ascii_only=plain)}: {plural(files, 'transcript')}{name}.", style="bold")
 
 
-def print_sessions(console: Console, document: SessionsDocument, by_event: Sequence[str]) -> None:
+def print_sessions(
+    console: Console, document: SessionsDocument, by_event: Sequence[str], by_session: Sequence[str]
+) -> None:
     """Print the sums, the sessions and the subagents with the costliest misses, and what was not read.
 
-    `by_event` are the options of `kvtool profile` that list the misses one by one.
+    `by_event` are the options of `kvtool profile` that list the misses one by one, `by_session` those that list the
+    sessions of a log.
     """
     plain, total = ascii_only(console), document.total
     put(console)
@@ -66,7 +69,11 @@ def print_sessions(console: Console, document: SessionsDocument, by_event: Seque
     )
     if costliest is not None and costliest.missed:
         put(console)
-        put_next(console, "list the misses of the costliest session", ["profile", costliest.path, *by_event])
+        if sum(row.path == costliest.path for row in (*document.sessions, *document.subagents)) > 1:
+            todo = "list the sessions of this log, with the text that changed between them"
+            put_next(console, todo, ["profile", costliest.path, *by_session])
+        else:
+            put_next(console, "list the misses of the costliest session", ["profile", costliest.path, *by_event])
 
 
 def _rate(total: MissRow) -> str:
@@ -83,7 +90,7 @@ def _lost(total: MissRow) -> str:
         return "nothing that was cached"
     cost = "" if total.cost is None else f", {shown_money(Decimal(total.cost))}"
     causes = "; ".join(f"{MISS_CAUSES[cause]} {each.tokens:,}" for cause, each in total.by_cause.items())
-    return f"{plural(total.missed, 'token')} repeat an earlier prompt but were not read{cost}: {causes}"
+    return f"{plural(total.missed, 'cached token')} were not read{cost}: {causes}"
 
 
 def _print_rows(console: Console, head: str, rows: Sequence[SessionRow], most: int) -> None:

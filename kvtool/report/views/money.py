@@ -48,14 +48,9 @@ def shown_amount(text: str | None, currency: str) -> str:
     return "" if text is None else shown_money(Decimal(text), currency)
 
 
-def _hosted(report: Report) -> bool:
-    """Return whether the rules of a provider were followed, not those of an own engine."""
-    return bool(report.config.get("rules_by_day") or report.config.get("provider"))
-
-
 def _rates(report: Report) -> Iterator[tuple[str, str, str, str]]:
     """Yield the reported and the predicted hit rate with their costs."""
-    hosted, money = _hosted(report), report.money
+    hosted, money = report.hosted, report.money
     who, how = ("provider", "the provider's rules") if hosted else ("server", "kvtool")
     told, predicted = report.reported, report.predicted
     if told is not None:
@@ -96,7 +91,7 @@ def _basis(report: Report) -> Iterator[str]:
     money, reported = report.money, report.reported
     if reported is not None and reported.requests < report.totals.requests:
         yield f"Reported: {reported.requests:,} of {plural(report.totals.requests, 'request')}."
-    if reported is not None and report.predicted is not None and not report.difference and not _hosted(report):
+    if reported is not None and report.predicted is not None and not report.difference and not report.hosted:
         yield "Reported and predicted tokens are equal for every request."
     if money is None:
         return
@@ -144,7 +139,7 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
     }
     told = [(cause, of.tokens, of.cost, of.difference) for cause, of in by_cause.items()]
     told += [(cause, tokens, "", True) for cause, tokens in rest.items()]
-    hosted = _hosted(report)
+    hosted = report.hosted
     rows = [
         (
             (MORE_PREDICTED if differs else LOST).get(cause, cause),
@@ -263,6 +258,6 @@ def _ratios(report: Report) -> list[str]:
     if ratios:
         shown = ", ".join(f"{model} {ratio:.3f}" for model, ratio in sorted(ratios.items())[:3])
         more = f", {len(ratios) - 3:,} more" if len(ratios) > 3 else ""
-        who = "Provider" if _hosted(report) else "Server"
+        who = "Provider" if report.hosted else "Server"
         told.append(f"{who} tokens per kvtool token: {shown}{more}.")
     return told

@@ -26,6 +26,11 @@ CauseName = Literal[
     "slots",
     "context",
     "several servers",
+    "expiry",
+    "missing cache marks",
+    "minimum length",
+    "cache keys",
+    "the provider",
 ]
 Basis = Literal["counted", "shown", "at most", "possible"]
 """How sure a cause is: its tokens are counted; it is a fact without a figure; its tokens have a bound; nothing excludes it."""

@@ -34,6 +34,8 @@ class WhyDocument(Document):
     servers: list[WhyServer]
     logs: list[str]
     prompt_tokens: Count | None
+    log_prompt_tokens: Count | None = None
+    """Prompt tokens of the log, where the servers counted other requests; causes with the source `log` take a part of these."""
     hit_tokens: Count | None
     hit_rate: Ratio | None
     """Reported by the servers or the answers; null where nobody reports it."""

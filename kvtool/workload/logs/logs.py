@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 _LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 MEMORY_FORMAT = "values"
 """Of prompts that a program holds."""
+_MOST_GROUPS = 12
+"""Groups that an error names."""
 _MOST_OPEN = 64
 """Files that are kept open side by side; of more, each is opened when it is read from."""
 _MOST_IDS = 1_000_000
@@ -63,6 +65,8 @@ class LogOptions:
     format: str | None = None
     tenant: str | None = None
     """The field of a record that says whose request it is; None: what its format says."""
+    groups: tuple[str, ...] = ()
+    """Only the requests of these groups; empty: all."""
     by_time: bool = True
     """Whether records are put in the order of time and joined, for which all of them are looked at first."""
 
@@ -168,6 +172,7 @@ class LogSource:
         sessions: dict[str, int] = {}  # how many turns each has had
         first_error: KvtoolError | None = None
         requests = 0
+        others: set[str] = set()
         tenants = state.tenants
         for found in self._in_order(state, values=self._grouping.values or tenants is not None):
             if isinstance(found, KvtoolError):
@@ -175,6 +180,10 @@ class LogSource:
                 first_error = first_error or found
                 continue
             turns, first = found.turns, found.first
+            group = state.division.group_of(found)
+            if self.options.groups and group not in self.options.groups:
+                others.add(group)
+                continue
             count = len(turns)
             if self.options.limit is not None:
                 count = min(count, self.options.limit - requests)
@@ -185,7 +194,6 @@ class LogSource:
             if first.session is not None:
                 base = sessions.get(first.session, 0)
                 sessions[first.session] = base + count
-            group = state.division.group_of(found)
             own = found.path if len(self._paths) > 1 and self._is_double(found, ids, state) else None
             placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
             if tenants is not None:
@@ -198,17 +206,25 @@ class LogSource:
         self._outcome = state.outcome(self._order())
         if tenants is not None and requests:
             tenants.check()
-        if not requests and not state.left_out.heard:
-            first_error = first_error or next(iter(state.failed.values()), None)
-            if first_error is not None:
-                raise first_error
-            named = self._paths[0] if self._paths else "the list of files"
-            if state.left_out.counts:
-                there = f"it contains no model request; {state.left_out.notes()[0]}"
-                raise KvtoolError(there, hint=state.left_out.hint, place=Place(named))
-            if state.records:
-                raise KvtoolError("it contains no model request", place=Place(named))
-            raise KvtoolError("the file is empty", place=Place(named))
+        if not requests:
+            self._check_found(state, others, first_error)
+
+    def _check_found(self, state: PassState, others: set[str], first_error: KvtoolError | None) -> None:
+        """Raise why a pass found no request. `others` are groups that were left out."""
+        if others:
+            raise _no_group(self.options.groups, others)
+        if state.left_out.heard:
+            return
+        first_error = first_error or next(iter(state.failed.values()), None)
+        if first_error is not None:
+            raise first_error
+        named = self._paths[0] if self._paths else "the list of files"
+        if state.left_out.counts:
+            there = f"it contains no model request; {state.left_out.notes()[0]}"
+            raise KvtoolError(there, hint=state.left_out.hint, place=Place(named))
+        if state.records:
+            raise KvtoolError("it contains no model request", place=Place(named))
+        raise KvtoolError("the file is empty", place=Place(named))
 
     def _as_served(self, turns: Iterator[Turn]) -> Iterator[Turn]:
         """Return the engine's requests for calls that do not depend on its answers."""
@@ -579,3 +595,10 @@ class _PassListener:
     def __init__(self, found: Callable[[str, str], None], state: PassState) -> None:
         self.found = found
         self.left_out = state.left_out.add
+
+
+def _no_group(asked: Sequence[str], found: set[str]) -> KvtoolError:
+    """Return the error for groups of which a log has no request."""
+    names = ", ".join(sorted(found)[:_MOST_GROUPS])
+    more = f" and {len(found) - _MOST_GROUPS:,} more" if len(found) > _MOST_GROUPS else ""
+    return KvtoolError(f"the log has no request of group {' or '.join(asked)}", hint=f"its groups are {names}{more}")

@@ -102,6 +102,9 @@ def test_the_folders_of_agents_are_found(tmp_path: Path) -> None:
         ("Qwen Code", "projects", 1),
         ("Pi", "sessions", 1),
     ]
+    named = find_folders([str(home)], {})  # a home that the user names is read as that of the agents
+    assert {(each.agent, each.path) for each in named} < {(each.agent, each.path) for each in found}
+    assert len(named) == len(found) - 1
     with pytest.raises(KvtoolError, match="no folder of Claude Code, Codex, Gemini CLI, Qwen Code or Pi") as error:
         find_folders([], {"HOME": str(tmp_path)})
     assert error.value.exit_code == 2
@@ -211,3 +214,12 @@ def test_a_session_of_gemini_cli_is_listed(
     assert [(row["key"], row["requests"], row["prompt_tokens"], row["read"]) for row in found["sessions"]] == [
         ("s1", 2, 16_100, 7_000)
     ]
+
+
+def test_a_log_of_several_sessions_has_them_listed_next(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = random.Random(4)
+    sessions = [made_session(source, name, "shop", 6) for name in ("one", "two")]
+    for named, option in ((sessions, "--by session"), (sessions[:1], "--by event")):
+        write_lines(tmp_path / "log.jsonl", [line for each in named for line in each])
+        assert run(["sessions", str(tmp_path / "log.jsonl"), "-q"]) == 0
+        assert option in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any, get_args
 
 import pytest
@@ -9,11 +10,10 @@ import pytest
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.profiler.why.log_causes import FIRST_USES, log_causes, unexplained
 from kvtool.results.documents.server_cause import CauseName, ServerCause
+from kvtool.results.finding import Finding, Rerun
+from kvtool.results.misses import MISS_CAUSES, CacheMisses, MissSum
 from tests.made_results import group
 from tests.made_results import report as made_report
-
-HOSTED = {"below_minimum", "unmarked"}
-"""Fates that only hosted models have."""
 
 
 def report(**more: Any) -> Any:
@@ -26,7 +26,7 @@ def causes(of: Any, *found: ServerCause, caching: bool | None = True, missed: in
     return {each.cause: each.tokens for each in log_causes(of, found, "vLLM", caching=caching, missed=missed)}
 
 
-@pytest.mark.parametrize("fate", [fate for fate in FATES if fate not in (*FIRST_USES, *HOSTED, "hit")])
+@pytest.mark.parametrize("fate", [fate for fate in FATES if fate not in (*FIRST_USES, "hit")])
 def test_every_fate_of_a_token_that_could_hit_has_a_cause(fate: str) -> None:
     found = causes(report(fates={"hit": 5, fate: 70, "unique": 9}))
     assert list(found.values()) == [70]
@@ -55,3 +55,49 @@ def test_a_cache_that_is_on_and_reads_nothing_is_not_called_off() -> None:
     nothing = report(fates={"hit": 100}, difference={"caching_off": 100})
     assert causes(nothing, caching=None) == {"caching off": 100}
     assert causes(nothing, caching=True) == {}
+
+
+def hosted(**more: Any) -> Any:
+    """A report of a provider's rules."""
+    found = report(**more)
+    return found.model_copy(update={"config": {**found.config, "rules_by_day": True}})
+
+
+def finding(code: str, tokens: int, fix: str) -> Finding:
+    """A finding of a group."""
+    return Finding.of(code, "error", "g", "", 0, 0, "it happened", tokens, fix)
+
+
+def test_a_provider_has_no_capacity_and_its_findings_name_the_change() -> None:
+    found = hosted(
+        fates={"hit": 5, "expired": 60, "unmarked": 30, "isolated": 7, "unique": 9},
+        findings=[finding("KV305", 60, "mark it for 1 hour"), finding("KV203", 30, "mark the end")],
+    )
+    said = {each.cause: each for each in log_causes(found, (), None, caching=None)}
+    assert {name: each.tokens for name, each in said.items()} == {
+        "expiry": 60,
+        "missing cache marks": 30,
+        "cache keys": 7,
+    }
+    assert said["expiry"].change == "Mark it for 1 hour."
+    assert said["missing cache marks"].change == "Mark the end."
+
+
+def test_every_cause_of_a_miss_is_named_where_the_rules_do_not_give_the_reads() -> None:
+    rng = random.Random(7)
+    names = [name for name in MISS_CAUSES if name != "unknown"]
+    for _ in range(20):
+        tokens = {name: rng.randint(1, 999) for name in rng.sample(names, rng.randint(1, len(names)))}
+        sums = {name: MissSum(events=1, tokens=count, written=0, cost=None) for name, count in tokens.items()}
+        misses = CacheMisses.model_construct(by_cause=sums, predictable=False)
+        found = causes(hosted(fates={"hit": 1, "evicted": 5}, misses=misses), caching=None)
+        assert sum(count or 0 for count in found.values()) == sum(tokens.values())
+        assert "capacity" not in found
+
+
+def test_the_figure_beside_an_edit_is_of_this_edit_alone() -> None:
+    rates = {"group_before": 0.1, "group_after": 0.9, "total_before": 0.1, "total_after": 0.8, "group_predicted": None}
+    edit = finding("KV101", 50, "move it").model_copy(update={"rerun": Rerun(**rates, group_alone=0.45)})
+    change = next(log_causes(report(fates={"blocked": 50}, findings=[edit]), (), None, caching=None)).change
+    assert "45.0%" in change
+    assert "80.0%" not in change

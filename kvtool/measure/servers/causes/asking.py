@@ -64,6 +64,7 @@ def ask_servers(sources: Sequence[str], *, seconds: float | None, kv_events: Seq
             time.sleep(seconds)
         if seconds:
             asked = [_last_look(server) for server in asked]
+    asked = _by_process(asked)
     return ServerEvidence(tuple(asked), None if losses is None else losses.sums())
 
 
@@ -84,6 +85,34 @@ def _first_look(source: str) -> AskedServer:
             if counted_between(first, last).broken is not None:
                 return AskedServer(source, facts, first, last)
     return _checked(AskedServer(source, facts, None, last, settings=settings))
+
+
+def _by_process(asked: Sequence[AskedServer]) -> list[AskedServer]:
+    """Read several files of one process as its counters over time: a replica has a start of its own."""
+    found: list[AskedServer] = []
+    for server in asked:
+        at = next((at for at, each in enumerate(found) if _is_same_process(each, server)), None)
+        if at is None:
+            found.append(server)
+        else:
+            found[at] = _spanning(found[at], server)
+    return found
+
+
+def _is_same_process(one: AskedServer, other: AskedServer) -> bool:
+    """Return whether two files are of one process: the same starts and the same configuration."""
+    first, second = one.after, other.after
+    if first is None or second is None or is_url(one.source) or is_url(other.source):
+        return False
+    same = first.of is second.of and first.engines.keys() == second.engines.keys() and first.config == second.config
+    return same and bool(first.created) and first.created == second.created
+
+
+def _spanning(server: AskedServer, other: AskedServer) -> AskedServer:
+    """Return the longest span of three scrapes of one process; its counters never fall, so the order is theirs."""
+    scrapes = [each for each in (server.before, server.after, other.after) if each is not None]
+    scrapes.sort(key=lambda each: sum(sum(engine.counts.values()) for engine in each.engines.values()))
+    return replace(server, source=f"{server.source} {other.source}", before=scrapes[0], after=scrapes[-1])
 
 
 def _slot_settings(connection: ServerConnection) -> dict[str, int]:

@@ -26,10 +26,17 @@ _ANY: Mapping[CauseName, str] = {
     "slots": "Give each conversation a slot.",
     "context": "Let the model keep its whole context.",
     "several servers": "Pass the URL of each server, not of the load balancer.",
+    "expiry": "Ask for a longer time to live, or send the next request sooner.",
+    "missing cache marks": "Mark the end of the shared prefix with `cache_control`.",
+    "minimum length": "Make the shared prefix as long as the provider's minimum, or accept it.",
+    "cache keys": "Send one `prompt_cache_key`, model and set of parameters for requests with one prefix.",
+    "the provider": "Nothing in the prompts: ask the provider, with the request ids of kvtool profile.",
 }
 _OF_SERVER: Mapping[str, Mapping[CauseName, str]] = {
     "vLLM": {
-        "caching off": "Remove --no-enable-prefix-caching.",
+        "caching off": (
+            "Remove --no-enable-prefix-caching, or set --enable-prefix-caching where it is off by default for the model."
+        ),
         "short prompts": "Set --block-size 16, where the model allows it. Hybrid models need long blocks.",
         "model groups": "Set --prefix-cache-retention-interval to a multiple of the block size.",
         "capacity": "Raise --gpu-memory-utilization, or set --kv-cache-dtype fp8 or --kv-offloading-size.",

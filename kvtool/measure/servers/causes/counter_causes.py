@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 
 from kvtool.measure.servers.causes.changes import change_of
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
 from kvtool.measure.servers.metrics import metric_names as names
+from kvtool.measure.servers.metrics.exposition import BucketCounts
 from kvtool.measure.servers.server_values import number_at, truth_at
 from kvtool.results.documents.server_cause import Basis, CauseName, ServerCause
 from kvtool.text.terminal.numbers import plural
@@ -28,13 +30,14 @@ def cause(
     )
 
 
-def counter_causes(evidence: ServerEvidence) -> Iterator[ServerCause]:
-    """Yield what each server shows by itself, then what they show together."""
+def counter_causes(evidence: ServerEvidence, *, costly: float) -> Iterator[ServerCause]:
+    """Yield what each server shows by itself, then what they show together. `costly` is the share of tokens that users notice."""
     for server in evidence.servers:
-        for find in (_several, _restart, _caching_off, _short_prompts, _preemptions, _chunks, _not_looked_up):
+        found = (_several, _restart, _short_prompts, _chunks, _not_looked_up) if server.caches_prefixes else _CACHELESS
+        for find in found:
             yield from find(server)
     yield from _router_size(evidence)
-    yield from _possible(evidence)
+    yield from _possible(evidence, costly)
 
 
 def _several(server: AskedServer) -> Iterator[ServerCause]:
@@ -53,9 +56,12 @@ def _restart(server: AskedServer) -> Iterator[ServerCause]:
 
 
 def _caching_off(server: AskedServer) -> Iterator[ServerCause]:
-    if truth_at(server.labels, "enable_prefix_caching") is False:
-        tokens = server.counted.get(names.PROMPT) or server.counted.get(names.QUERIES)
-        yield cause("caching off", "counted", tokens, "The server reports that prefix caching is off.", server.kind)
+    tokens = server.counted.get(names.PROMPT) or server.counted.get(names.QUERIES)
+    yield cause("caching off", "counted", tokens, "The server reports that prefix caching is off.", server.kind)
+
+
+_CACHELESS = (_several, _restart, _caching_off)
+"""What a server without a prefix cache can show: nothing else takes tokens that no cache has."""
 
 
 def _not_looked_up(server: AskedServer) -> Iterator[ServerCause]:
@@ -85,12 +91,6 @@ def _short_prompts(server: AskedServer) -> Iterator[ServerCause]:
         return
     why = f"{count:,} of {plural(int(sizes.count), 'prompt')} have {below}."
     yield cause("short prompts", "at most", int(min(count * bound, sizes.total)), why, server.kind)
-
-
-def _preemptions(server: AskedServer) -> Iterator[ServerCause]:
-    if preemptions := server.counted.get(names.PREEMPTIONS):
-        why = f"{plural(preemptions, 'preemption')}: the cache was too small for the requests that ran together."
-        yield cause("capacity", "shown", None, why, server.kind)
 
 
 def _chunks(server: AskedServer) -> Iterator[ServerCause]:
@@ -123,19 +123,20 @@ def _router_size(evidence: ServerEvidence) -> Iterator[ServerCause]:
             yield cause("chunk size", "shown", None, why, server.kind, "server")
 
 
-def _possible(evidence: ServerEvidence) -> Iterator[ServerCause]:
+def _possible(evidence: ServerEvidence, costly: float) -> Iterator[ServerCause]:
     """Yield what the configuration makes possible and no counter excludes, with the largest bound that holds."""
     computed = evidence.computed
+    servers = [server for server in evidence.servers if server.caches_prefixes]
+    caches = sum(max(server.engines, 1) for server in servers)
+    for server in servers:
+        yield from _capacity(server, evidence.looked_up, costly)
     if not computed:
         return
-    if evidence.caches > 1:
-        why = (
-            f"{plural(evidence.caches, 'cache')} share the requests. The counters do not show which one a prefix is in."
-        )
+    if caches > 1:
+        why = f"{plural(caches, 'cache')} share the requests. The counters do not show which one a prefix is in."
         yield cause("routing", "possible", computed, why, evidence.kind)
-    for server in evidence.servers:
+    for server in servers:
         yield from _model_groups(server, computed)
-        yield from _evictions(server)
         if spec := _drafts(server):
             yield cause("drafts", "possible", None, spec, server.kind)
 
@@ -156,16 +157,59 @@ def _model_groups(server: AskedServer, computed: int) -> Iterator[ServerCause]:
     yield cause("model groups", "possible", computed, why, server.kind)
 
 
-def _evictions(server: AskedServer) -> Iterator[ServerCause]:
-    """More was stored than one cache keeps, so blocks were evicted; what was stored later again is not counted."""
+def _capacity(server: AskedServer, looked_up: int | None, costly: float) -> Iterator[ServerCause]:
+    """Preemptions are a fact; whether blocks were evicted before their reuse is only possible.
+
+    A few preemptions prove nothing about the other requests: as a fact counts only what can take a part that users notice.
+    """
+    preemptions, again = server.counted.get(names.PREEMPTIONS) or 0, _preempted_tokens(server)
+    evicted, evictions = _evictions(server)
+    happened = f"{plural(preemptions, 'preemption')}: the cache was too small for the requests that ran together."
+    computed = server.counted.get(names.COMPUTED) or looked_up
+    bound = None if again is None or computed is None else min(computed, again + evicted)
+    many = again is None or not looked_up or again >= costly * looked_up
+    if preemptions and many:
+        yield cause("capacity", "shown", bound, happened, server.kind)
+    elif evictions:
+        why = f"{evictions} {happened}" if preemptions else evictions
+        yield cause("capacity", "possible", bound if preemptions else evicted, why, server.kind)
+    elif preemptions:
+        yield cause("capacity", "at most", again, happened, server.kind)
+
+
+def _preempted_tokens(server: AskedServer) -> int | None:
+    """Return the most prompt tokens that preempted requests can have computed again; None where nothing bounds them.
+
+    A preempted request computes its own prompt again, which fitted into the cache.
+    """
+    preemptions, sizes = server.counted.get(names.PREEMPTIONS) or 0, server.counted.histograms.get(names.PROMPT_SIZES)
+    if not preemptions:
+        return 0
+    longest = [server.capacity_tokens, None if server.facts is None else server.facts.value("max_model_len")]
+    if sizes is not None:
+        longest.append(next((int(bound) for bound, count in _filled(sizes) if count >= sizes.count), None))
+    known = [each for each in longest if isinstance(each, int)]
+    return preemptions * min(known) if known else None
+
+
+def _filled(sizes: BucketCounts) -> Iterator[tuple[float, float]]:
+    """Yield the finite bounds of a histogram with the counts up to them."""
+    return ((bound, count) for bound, count in zip(sizes.bounds, sizes.counts, strict=True) if isfinite(bound))
+
+
+def _evictions(server: AskedServer) -> tuple[int, str]:
+    """Return how many tokens can have been evicted before their reuse, and what shows it; 0 where all that was stored fits.
+
+    More was stored than one cache keeps, so blocks were evicted; what was stored later again is not counted.
+    """
     room, lifetime = server.capacity_tokens, server.lifetime
     stored = (lifetime.get(names.COMPUTED) or 0) + (lifetime.get(names.GENERATED) or 0)
     room = None if room is None else room * max(server.engines, 1)
-    if room is None or stored <= room:
-        return
     computed = server.counted.get(names.COMPUTED) or 0
-    why = f"Since its start the server computed {stored:,} tokens, and its cache keeps at most {room:,}."
-    yield cause("capacity", "possible", min(computed, stored - room), why, server.kind)
+    if room is None or stored <= room or not computed:
+        return 0, ""
+    why = f"Since its start the server computed {stored:,} tokens, and its cache keeps {room:,}."
+    return min(computed, stored - room), why
 
 
 def _drafts(server: AskedServer) -> str | None:

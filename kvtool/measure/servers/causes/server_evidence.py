@@ -10,7 +10,7 @@ from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.counted_between import Counted, counted_between, since_start
 from kvtool.measure.servers.metrics.counters import Scrape
 from kvtool.measure.servers.server_facts import ServerFacts
-from kvtool.measure.servers.server_values import number_at
+from kvtool.measure.servers.server_values import number_at, truth_at
 
 _UNITS = (
     *("block_size", "hash_block_size", "cache_hit_alignment_tokens", "prefix_match_unit"),
@@ -69,9 +69,19 @@ class AskedServer:
 
     @property
     def capacity_tokens(self) -> int | None:
-        """Return the tokens that one engine keeps at most; None where it is not reported."""
+        """Return the tokens that one engine keeps; None where it is not reported.
+
+        Block 0 is never used. A model with several groups of layers keeps fewer tokens than its blocks have.
+        """
         blocks, size = (number_at(self.labels, key) for key in ("num_gpu_blocks", "block_size"))
-        return None if blocks is None or size is None else max(blocks - 1, 0) * size
+        reported = number_at(self.labels, "kv_cache_size_tokens")
+        of_blocks = None if blocks is None or size is None else max(blocks - 1, 0) * size
+        return min((each for each in (of_blocks, reported) if each is not None), default=None)
+
+    @property
+    def caches_prefixes(self) -> bool:
+        """Return whether its prefix cache may be on: the server does not report that it is off."""
+        return truth_at(self.labels, "enable_prefix_caching") is not False
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kvtool.report.terminal.lines import put_head, rate_style
+from kvtool.report.terminal.lines import put_head, put_next, rate_style
 from kvtool.results.documents.watched import ObservedTimes, ServerCounts, WatchDocument, WatchedEvents
 from kvtool.text.terminal.console import ascii_only, bar, draws_bars, fold, pack, put, sanitize, say, shorten
 from kvtool.text.terminal.numbers import duration, percent, plural
@@ -48,6 +48,9 @@ def print_watched(console: Console, seen: WatchDocument, *, window: float) -> No
         say(console, text, hang=2)
     for note in _notes(seen):
         say(console, note, hang=2, style="dim")
+    if seen.causes:
+        put(console)
+        put_next(console, "see the causes with what to change", ["why", seen.source])
 
 
 def watched_line(seen: WatchDocument, *, window: float) -> str:
@@ -162,13 +165,17 @@ def _events(events: WatchedEvents | None, plain: bool) -> list[str]:
 
 
 def _causes(seen: WatchDocument) -> list[str]:
-    """Return what takes most of the tokens of the window."""
-    looked_up = seen.window.queried_tokens or 0
-    found = [each for each in seen.causes if each.basis != "possible"][:_CAUSES]
-    return [
-        f"lost to {each.cause}: {percent(min(each.tokens / looked_up, 1.0)) if each.tokens and looked_up else each.why}"
-        for each in found
-    ]
+    """Return what takes most of the tokens of the window, the costliest with what to change."""
+    looked_up = seen.window.queried_tokens or seen.since_start.queried_tokens or 0
+    found = [each for each in seen.causes if each.basis != "possible"][:_CAUSES] or seen.causes[:1]
+    said = []
+    for each in found:
+        most = "" if each.basis == "counted" else "at most "
+        share = f"{most}{percent(min(each.tokens / looked_up, 1.0))}" if each.tokens and looked_up else each.why
+        said.append(f"{'possibly ' if each.basis == 'possible' else ''}lost to {each.cause}: {share}")
+    if found:
+        said[0] = f"{said[0].rstrip('.')}. {found[0].change}"
+    return said
 
 
 def _notes(seen: WatchDocument) -> list[str]:

@@ -67,10 +67,14 @@ def _rate(document: WhyDocument) -> str:
 
 def amount(each: ServerCause, document: WhyDocument) -> str:
     """Return what a cause takes, in words."""
-    if each.tokens is None or not document.prompt_tokens:
-        return {"shown": "a fact; its tokens are not counted", "possible": "possible"}.get(each.basis, each.basis)
-    share = percent(min(each.tokens / document.prompt_tokens, 1.0))
-    count = f"{share} of the prompt tokens"
-    return {"counted": count, "shown": count, "at most": f"at most {count}", "possible": f"possible, at most {count}"}[
-        each.basis
-    ]
+    of = document.log_prompt_tokens if each.source == "log" else None
+    of, where = (document.prompt_tokens, "the prompt tokens") if of is None else (of, "the prompt tokens of the log")
+    if each.tokens is None or not of:
+        return {"shown": "it happened; how many tokens it cost is unknown"}.get(each.basis, each.basis)
+    count = f"{percent(min(each.tokens / of, 1.0))} of {where}"
+    return {
+        "counted": count,
+        "shown": f"it happened, and cost at most {count}",
+        "at most": f"at most {count}",
+        "possible": f"possible, at most {count}",
+    }[each.basis]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 
+from kvtool.measure.servers.causes.asking import ask_servers
 from kvtool.measure.servers.causes.counter_causes import counter_causes
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
 from kvtool.measure.servers.metrics.counters import scrape_of
@@ -32,7 +34,7 @@ def server(text: str, before: str | None = None) -> AskedServer:
 
 def causes(*servers: AskedServer, router: int | None = None) -> dict[str, ServerCause]:
     """By their names; each is there once."""
-    found = list(counter_causes(ServerEvidence(servers, router_block_size=router)))
+    found = list(counter_causes(ServerEvidence(servers, router_block_size=router), costly=0.05))
     assert len({each.cause for each in found}) == len(found)
     return {each.cause: each for each in found}
 
@@ -74,13 +76,53 @@ def test_prompts_that_are_never_looked_up_are_requests_that_read_no_cache() -> N
     assert (found.basis, found.tokens) == ("counted", 700)
 
 
-def test_preemptions_are_a_fact_and_evictions_only_possible() -> None:
+def test_many_preemptions_are_a_fact_and_evictions_only_possible() -> None:
     assert causes(server(vllm_metrics(preemptions=3)))["capacity"].basis == "shown"
     room = 399 * 32
     for computed, possible in ((room, False), (room + 500, True)):
         found = causes(server(vllm_metrics(prompt=computed, cached=0, generated=0)))
         assert ("capacity" in found) is possible
     assert (found["capacity"].basis, found["capacity"].tokens) == ("possible", 500)
+
+
+def test_a_few_preemptions_neither_prove_the_cause_nor_drop_the_bound_of_evictions() -> None:
+    rng = random.Random(5)
+    for _ in range(50):
+        prompt, longest, preemptions = rng.randint(1, 9) * 100_000, rng.randint(1, 20) * 100, rng.randint(1, 60)
+        text = vllm_metrics(
+            prompt=prompt, cached=0, generated=0, preemptions=preemptions, more=sizes({str(longest): 9, "+Inf": 9}, 900)
+        )
+        found = causes(server(text))["capacity"]
+        again, evicted = preemptions * longest, prompt - 399 * 32
+        assert found.basis == ("shown" if again >= 0.05 * prompt else "possible")
+        assert found.tokens == min(prompt, again + evicted)
+    fits = causes(server(vllm_metrics(preemptions=1, more=sizes({"20": 9, "+Inf": 9}, 90))))["capacity"]
+    assert (fits.basis, fits.tokens) == ("at most", 20)
+
+
+def test_no_other_cause_takes_tokens_of_a_server_without_a_cache() -> None:
+    off = {"enable_prefix_caching": "False", "sliding_window": "128"}
+    text = vllm_metrics(prompt=900_000, queries=0, cached=0, preemptions=400, config=off)
+    assert list(causes(server(text))) == ["caching off"]
+    on = vllm_metrics(prompt=900_000, cached=0)
+    assert set(causes(server(text), server(on))) == {"caching off", "capacity"}
+
+
+def test_the_size_that_a_server_reports_is_its_capacity() -> None:
+    found = causes(server(vllm_metrics(prompt=5000, cached=0, generated=0, config={"kv_cache_size_tokens": "2105"})))
+    assert found["capacity"].tokens == 5000 - 2105
+    assert "2,105" in found["capacity"].why
+
+
+def test_files_of_one_process_are_its_counters_over_time(tmp_path: Path) -> None:
+    texts = [vllm_metrics(prompt=1000 * (at + 1), cached=100 * at) for at in range(3)]
+    texts.append(vllm_metrics(created=CREATED + 9, prompt=50, cached=0))
+    paths = [tmp_path / f"{at}.txt" for at in range(4)]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_text(text)
+    random.Random(3).shuffle(paths)
+    evidence = ask_servers([str(path) for path in paths], seconds=None)
+    assert sorted(server.counted.get("prompt") or 0 for server in evidence.servers) == [50, 2000]
 
 
 def test_a_tier_that_never_has_anything_and_a_router_with_other_blocks() -> None:
