@@ -250,10 +250,9 @@ class ProviderCache:
         written, hour = self._written(asked, hit, prompt)
         node = found.at
         now = asked.use.now
-        booked = tuple(("unmarked" if cause == "setting_changed" else cause, tokens) for cause, tokens in rungs)
         return Outcome(
             hit,
-            booked,
+            tuple(rungs),
             Prediction(
                 rules=rules,
                 prompt=prompt,
@@ -269,6 +268,7 @@ class ProviderCache:
                 in_a_minute=rate,
                 marks=0 if asked.blocks is None else len(asked.blocks.asked),
                 unread=found.unread,
+                stored_ends=self._stored_ends(asked),
             ),
         )
 
@@ -284,6 +284,11 @@ class ProviderCache:
                 hour = is_charged_for_an_hour(rules, self._ttl(asked, ttl))
                 ends[hour] = max(ends[hour], scale.theirs_of(stop))
         return written_tokens(scale.theirs_of(hit), prompt, ends[False], ends[True])
+
+    def _stored_ends(self, asked: RuledRequest) -> tuple[int, ...]:
+        if asked.rules.keeps != "breakpoints" or asked.blocks is None:
+            return ()
+        return tuple(end for end in asked.blocks.marked if asked.scale.theirs_of(end) >= asked.rules.minimum)
 
     def _in_a_minute(self, scope: str, asked: RuledRequest) -> int:
         """Return the requests of the last minute with this one's prefix and key; 0 if the rules give no bound."""

@@ -208,7 +208,8 @@ class MarkTrial:
         ):
             return finding
         if (cheaper := self.cheaper) is None:
-            return finding.model_copy(update={"fix": "keep the marks (tested: no other marks cost less)"})
+            kept = "keep the marks (tested: no other marks cost less)"
+            return finding.model_copy(update={"fix": kept, "severity": "info"})
         fix = marks_in_words(cheaper.marks)
         saved = shown_money(cheaper.before - cheaper.cost)
         told = f"{fix}: {shown_money(cheaper.before)} -> {shown_money(cheaper.cost)}, {saved} saved (verified)"
