@@ -10,7 +10,7 @@ import numpy as np
 
 from kvtool.accounting.caches.breakpoints import ContentBlocks, find_blocks
 from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Prediction, UnreadPrefix
-from kvtool.accounting.caches.calibration_ratio import Scale, TokenRatios
+from kvtool.accounting.caches.calibration_ratio import Alike, Scale, TokenRatios
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.caches.forks import Forks, find_forks, settings_digest
 from kvtool.accounting.caches.mark_plan import last_blocks, lead_blocks, prefix_keys, unmarkable_blocks
@@ -170,11 +170,10 @@ class ProviderCache:
 
     def _asked(self, job: Job, rules: Provider, now: float, scope: str) -> RuledRequest:
         call = job.turn.call
-        model = call.model or ""
-        usage = call.usage
+        alike, usage = Alike.of(job.turn), call.usage
         if usage is not None:
-            self.ratios.add(model, usage.prompt, len(job.ids))
-        scale = self.ratios.scale(model)
+            self.ratios.add(alike, usage.prompt, len(job.ids))
+        scale = self.ratios.scale(alike)
         blocks = find_blocks(job, rules) if rules.keeps == "breakpoints" or rules.fork_system else None
         if blocks is not None and rules.needs_mark and len(blocks.asked) > rules.most:
             count = len(blocks.asked)
