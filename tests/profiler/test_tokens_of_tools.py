@@ -35,7 +35,10 @@ def app_requests(r: random.Random, app: str, weight: float) -> list[tuple[float,
             now += r.uniform(20, 90)
             history.append({"role": "user", "content": said(r, r.randint(30, 90))})
             length = 8 + int(weight * len(schema) * 48) + sum(len(str(each).split()) for each in (text, *history))
-            last = {"role": "user", "content": [{"type": "text", "text": history[-1]["content"], "cache_control": MARK}]}
+            last = {
+                "role": "user",
+                "content": [{"type": "text", "text": history[-1]["content"], "cache_control": MARK}],
+            }
             body: dict[str, Any] = {"model": "claude-sonnet-4-5", "max_tokens": 99, "messages": [*history[:-1], last]}
             body["system"] = [{"type": "text", "text": text}]
             if schema:

@@ -133,8 +133,12 @@ class MarkCosts:
                 exchanged = self._exchanged(best, options, others if few else others[:_TRIED])
                 found = min(map(sent, exchanged), key=cost)
             if cost(found) >= cost(best):
-                return best
+                break
             best = found
+        for mark in best:  # those that save nothing
+            fewer = tuple(each for each in best if each != mark)
+            best = fewer if cost(fewer) <= cost(best) else best
+        return best
 
     @staticmethod
     def _exchanged(marks: MarkSet, options: Sequence[PlacedMark], others: Sequence[PlacedMark]) -> list[MarkSet]:

@@ -202,6 +202,10 @@ class MoneyBook:
         self.used[call.model or ""] = row
         return self._rates_in(row, call, prompt, moment)
 
+    def cost_of(self, group: str) -> Decimal:
+        """Return what the rules predict for a group's requests."""
+        return self.groups[group][self.told].costs.predicted.total
+
     @property
     def told(self) -> bool:
         """Return whether the log reports reads of any request; sums then cover only those, else all."""
