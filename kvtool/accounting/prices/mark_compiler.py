@@ -135,10 +135,7 @@ class MarkCosts:
             if cost(found) >= cost(best):
                 break
             best = found
-        for mark in best:  # those that save nothing
-            fewer = tuple(each for each in best if each != mark)
-            best = fewer if cost(fewer) <= cost(best) else best
-        return best
+        return _fewest(best, cost)
 
     @staticmethod
     def _exchanged(marks: MarkSet, options: Sequence[PlacedMark], others: Sequence[PlacedMark]) -> list[MarkSet]:
@@ -184,7 +181,22 @@ def _compile_scope(members: Sequence[PromptLayout], rates: Sequence[Rates]) -> l
                 own, least = tried, total
         if best and (total := cost(best)) < least * (1 - _WORTH):
             own = best
-    return [_kind(members, keys, key, own.get(key, common)) for key in dict.fromkeys([*keys, OTHERS])]
+    found = {key: own.get(key, common) for key in dict.fromkeys([*keys, OTHERS])}
+    for key in found:
+
+        def cost_with(marks: MarkSet, key: int = key) -> Decimal:
+            return trials.cost(every, [marks if keys[at] == key else found[keys[at]] for at in every])
+
+        found[key] = _fewest(found[key], cost_with)
+    return [_kind(members, keys, key, marks) for key, marks in found.items()]
+
+
+def _fewest(marks: MarkSet, cost: Callable[[MarkSet], Decimal]) -> MarkSet:
+    """Return the marks without those that save nothing."""
+    for mark in marks:
+        fewer = tuple(each for each in marks if each != mark)
+        marks = fewer if cost(fewer) <= cost(marks) else marks
+    return marks
 
 
 def _kind(members: Sequence[PromptLayout], keys: Sequence[int], key: int, marks: MarkSet) -> MarkedKind:
