@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
 from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
@@ -146,6 +147,11 @@ class SlotCause:
         return not self.within_group
 
     @property
+    def is_of_other_groups(self) -> bool:
+        """Return whether only prompts of other groups contain the value: this group's own text is complete without it."""
+        return self.is_of_groups and not self.structural and 0 < self.values.seen == self.values.missing
+
+    @property
     def share(self) -> float:
         """Return its fair share of the blocked tokens, each split evenly over the distinct slots before it.
 
@@ -166,7 +172,9 @@ class SlotCause:
 
     @property
     def kind(self) -> DifferenceKind:
-        """Return what varies, by all that was seen of it."""
+        """Return what varies, by all that was seen of it; of what only prompts of other groups contain, nothing is known."""
+        if self.is_of_other_groups:
+            return OTHER
         kind = self._resolve().kind
         return TEMPLATE_TIME if self.slot.part == "chat template" and kind.code == TIME.code else kind
 

@@ -90,22 +90,19 @@ def fixed_finding(
     severity: Severity,
     tokens_lost: int,
     fix: str,
-    number: int = 0,
     together: int = 1,
     subject: str = "",
 ) -> Finding | None:
     """Return the finding of a cause whose fix was tried in a rerun; None where that won nothing. A declared one is always an error.
 
-    It was fix `number` (from 0) of `together` in that rerun, in the order of what each adds. `subject` replaces the cause's name.
+    It was one of `together` fixes in that rerun. `subject` replaces the cause's name.
     """
     gain = rerun.group_after - rerun.group_before
     declared = is_declared_stable(cause)
     if gain <= 0 and not declared:
         return None
     claim = "changes in a segment declared stable" if declared else CLAIM
-    if number and not declared:
-        claim = f"is the next blocker after the other {'fix' if number == 1 else 'fixes'}"
-    together_text = f" ({together} fixes together)" if together > 1 else ""
+    together_text = "" if together <= 1 else " (both fixes)" if together == 2 else f" (all {together} fixes)"
     return described(cause, claim, place=place, block_size=block_size, subject=subject).model_copy(
         update={
             "code": KV103.code if declared else cause.kind.code,

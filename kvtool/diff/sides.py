@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.layout.kv201 import OTHER
-from kvtool.diagnose.compare.change import Change
+from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.messages import compare_turns
 from kvtool.diagnose.findings import logged_place
 from kvtool.diagnose.tool_places import TOOLS, in_tools, tool_place
+from kvtool.diff.diff_texts import DiffTexts
 from kvtool.diff.marked_reuse import marked_reuse
 from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff, diff_prompts, reusable
 from kvtool.diff.side_inputs import InputSide
@@ -25,6 +26,8 @@ from kvtool.workload.render import Renderer
 from kvtool.workload.turn import RequestName, Turn
 
 _OF_STRUCTURE = ("order", "session")
+_MOST_SHOWN = 4096
+"""Characters of a difference that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,8 @@ def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) ->
         tokenizer=renderer.tokenizer.name,
     )
     named = tuple(named_changes(a, b))
-    diff = replace(diff, named=named, named_places=tuple(_place_of(change, b) for change in named))
+    shown = (*named, *unnamed_changes(a, b, named))
+    diff = replace(diff, named=shown, named_places=tuple(_place_of(change, b) for change in shown))
     if diff.first is None:
         return diff
     first = with_tool_places(diff.first, a, b)
@@ -89,6 +93,35 @@ def named_changes(a: Rendered, b: Rendered) -> list[Change]:
     if a.is_chat == b.is_chat:
         return compare_turns(a.side.turn, b.side.turn)
     return compare_turns(*(Turn("", text=side.prompt.text) for side in (a, b)))
+
+
+def unnamed_changes(a: Rendered, b: Rendered, named: Sequence[Change]) -> Iterator[Change]:
+    """Yield the lines that differ beside the named differences, of which no kind is known; nothing where a history differs."""
+    if any(change.part.kind not in ("text", "message") for change in named):
+        return
+    for part, one, other in _text_pairs(a, b):
+        known = [(change.start, change.stop) for change in named if change.part == part]
+        texts = DiffTexts(Traced(one), Traced(other))
+        for line in (line for region in texts.regions for line in texts.by_line(region)):
+            start, stop = line.b
+            if not any((low < stop and start < high) or low == high == start for low, high in known):
+                yield Change(
+                    OTHER, part, start, stop, one[slice(*line.a)][:_MOST_SHOWN], other[start:stop][:_MOST_SHOWN]
+                )
+
+
+def _text_pairs(a: Rendered, b: Rendered) -> Iterator[tuple[RequestPart, str, str]]:
+    """Yield the texts of two requests that differ, each with its part: of texts the whole, of chats message by message."""
+    if not (a.is_chat and b.is_chat):
+        one, other = (each.side.turn.text if a.is_chat == b.is_chat else each.prompt.text for each in (a, b))
+        if one is not None and other is not None:
+            yield RequestPart("text"), str.__str__(one), str.__str__(other)
+        return
+    pairs = zip(a.side.turn.messages or (), b.side.turn.messages or (), strict=False)
+    for index, (before, after) in enumerate(pairs):
+        one, other = before.get("content"), after.get("content")
+        if isinstance(one, str) and isinstance(other, str) and one != other and role_of(before) == role_of(after):
+            yield RequestPart("message", index, role_of(after)), str.__str__(one), str.__str__(other)
 
 
 def _place_of(change: Change, b: Rendered) -> str:

@@ -35,7 +35,8 @@ class Fix:
     very turn where nothing is to be done, and is deterministic and idempotent), the others change the source's order, the chat
     template or the plan. None of them: the advice is for people only and cannot be tried. `warnings` name what a person has to
     look at, such as text that refers to what was moved. `in_order`: what is done to a turn hangs on those before it in the pass.
-    `memo` is what `make` remembers of texts from one pass to the next.
+    `memo` is what `make` remembers of texts from one pass to the next. `at_end` are moves to the very end of the message under the
+    same key: one edit of a file makes one of them in all prompts that read the file.
     """
 
     key: str
@@ -51,6 +52,7 @@ class Fix:
     plan: Callable[[Plan], Plan] | None = None
     in_order: bool = False
     memo: UnitMemo | None = None
+    at_end: tuple[Fix, ...] = ()
     lines: int = 1
     """Lines of a prompt that it moves together: 1 where it moves one, where requests differ in it, and where it moves none."""
 

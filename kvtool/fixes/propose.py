@@ -75,7 +75,7 @@ from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, targ
 from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
 from kvtool.fixes.moves.passages_last import PASSAGES, PASSAGES_AFTER, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
-from kvtool.fixes.moves.split_text import cut_values
+from kvtool.fixes.moves.split_text import cut_values, with_target_at_end
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.orders.block_order import BlockOrder
 from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_ranked
@@ -259,9 +259,18 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             memo=target.held,
         )
         fixes.insert(0, within)
+    ends = [partial(with_target_at_end, target=target, ended=ended) for ended in (True, False)]
+    last = what + destination(cause.slot, within=True)
     fixes = [replace(fix, lines=moved.lines) for fix in fixes]
+    if not cause.slot.logged:
+        fixes = [replace(fix, at_end=_at_ends(fix, last, ends)) for fix in fixes]
     named = [] if moved.refusal is None else [_named_once(cause, target, moved.refusal, near)]
     return [*fixes, *(named or _layouts(cause, samples))]
+
+
+def _at_ends(fix: Fix, what: str, ends: Sequence[Transform]) -> tuple[Fix, ...]:
+    """Return the moves to the very end of the message under the key of a fix."""
+    return tuple(replace(fix, what=what, make=partial(lambda end: end, end)) for end in ends)
 
 
 def _own_message(cause: SlotCause, samples: Sequence[Turn], fixes: Sequence[Fix]) -> list[Fix]:

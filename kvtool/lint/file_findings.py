@@ -113,16 +113,18 @@ class Finder:
 
     def _judged(self, one: TextInput) -> JudgedText:
         files: tuple[str, ...] = ()
+        imported: tuple[str, ...] = ()
         rendered: tuple[RenderedFile, ...] = ()
         prompts: list[list[Node]] = []
         note, partly = "", False
         if one.is_code:
-            prompts, unread, rendered = code_prompts(one.path, one.text)
+            read_code = code_prompts(one.path, one.text)
+            prompts, rendered, imported = read_code.prompts, read_code.rendered, read_code.imported
             note = (
                 "" if prompts or rendered else "nothing to report: no changing value was found in a prompt of this file"
             )
-            note = _UNREAD.format(_listed(unread)) if unread else note
-            partly = bool(unread)
+            note = _UNREAD.format(_listed(read_code.unread)) if read_code.unread else note
+            partly = bool(read_code.unread)
         elif one.style == DATA:
             read = read_prompts(one.path, one.text)
             if read is None:
@@ -132,7 +134,11 @@ class Finder:
             if not any(part.style for prompt in read.prompts for part in prompt):
                 note = f"{read.format}: nothing to report, no prompt has placeholders"
         elif one.style == "jinja":
-            prompts = [with_passed(jinja_template(_sent(one), {each.variable for each in one.passed}), one.passed)]
+            prompts = [
+                with_passed(
+                    jinja_template(_sent(one), {each.variable for each in one.passed}, dict(one.included)), one.passed
+                )
+            ]
         elif one.style == "mustache":
             prompts = [mustache_nodes(_sent(one))]
         elif one.marks:
@@ -155,7 +161,7 @@ class Finder:
         findings = find_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
-        return JudgedText(findings, note=note, files=files, rendered=rendered, partly=partly)
+        return JudgedText(findings, note=note, files=files, rendered=rendered, imported=imported, partly=partly)
 
 
 def _least_blocks(one: TextInput) -> tuple[int, int, int]:

@@ -70,7 +70,7 @@ class TextInput:
     """A file that was read: a template, or code. `style` is how its placeholders are written, or DATA.
 
     `found`: nobody named it, it lay in a folder that was named. `marks`: what in it code replaces by itself. `passed`: the
-    values that code passes to it and that surely differ from call to call.
+    values that code passes to it and that surely differ from call to call. `included`: the texts of files that it includes.
     """
 
     path: str
@@ -80,6 +80,7 @@ class TextInput:
     found: bool = False
     marks: tuple[str, ...] = ()
     passed: tuple[PassedValue, ...] = ()
+    included: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_code(self) -> bool:

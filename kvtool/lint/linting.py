@@ -28,12 +28,14 @@ from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
 from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.unused_texts import without_unused
+from kvtool.lint.formats.included_texts import included_texts
 from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.passed_values import PassedValue
 from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.python.rendered_files import template_paths
 from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
+from kvtool.results.finding import Finding
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -83,7 +85,7 @@ def lint(
     def checked(path: str, code: str) -> bool:
         return wanted(code) and (path not in static or code in STATIC_CODES)
 
-    selected = [finding for finding in result.findings if wanted(finding.code)]
+    selected = [finding for finding in _without_estimates(result.findings) if wanted(finding.code)]
     left, unused = apply_ignores(selected, ignores, checked=checked)
     result.ignored = len(selected) - len(left)
     kept = without_unused(left, inputs.texts)
@@ -94,6 +96,13 @@ def lint(
         kept, key=lambda one: (one.path, one.line, one.column, one.code, one.group, -one.tokens_lost)
     )
     return result
+
+
+def _without_estimates(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings without what was read of a place of which a run measured the same."""
+    given = list(findings)
+    measured = {(each.path, each.line, each.column, each.code) for each in given if each.group and each.line}
+    return [each for each in given if each.group or (each.path, each.line, each.column, each.code) not in measured]
 
 
 def _new_problems(told: Sequence[KvtoolError], problems: Iterable[KvtoolError]) -> list[KvtoolError]:
@@ -181,7 +190,15 @@ def _judged_for_templates(
             for path in template_paths(one.path, file.name):
                 given[path] = (*given.get(path, ()), *file.values)
     passed = {realpath(path): values for path, values in given.items()}
-    others = [replace(one, passed=passed.get(realpath(one.path), ())) for one in texts if not one.is_code]
+    others = [
+        replace(
+            one,
+            passed=passed.get(realpath(one.path), ()),
+            included=included_texts(one.path, one.text) if one.style == "jinja" else (),
+        )
+        for one in texts
+        if not one.is_code
+    ]
     read, made = iter(of_code), iter(_judged(others, finder, options, cache))
     return [next(read if one.is_code else made) for one in texts]
 

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.values.kv101 import TIME
+from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
+from kvtool.diagnose.codes.values.kv105 import COUNTER
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
+from kvtool.lint.python.template_calls import ValueKind
 from kvtool.lint.skeleton import Hole, Node, TemplatePlace, with_holes
+
+_DATE = "date"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,17 @@ class RenderedFile:
 
     name: str
     values: tuple[PassedValue, ...]
+    settled: tuple[str, ...] = ()
+    """Variables that get what a process is set up with."""
+
+
+def value_kind(kind: DifferenceKind) -> ValueKind | None:
+    """Return how a value of this kind is made up; None where that is not known."""
+    if kind.code == TIME.code:
+        return "date" if kind.key == _DATE else "clock"
+    if kind.code == REQUEST_ID.code:
+        return "id"
+    return "counter" if kind.code == COUNTER.code else "constant" if kind.code == ENVIRONMENT.code else None
 
 
 def with_passed(nodes: Iterable[Node], passed: Iterable[PassedValue]) -> list[Node]:

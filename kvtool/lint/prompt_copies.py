@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
+from kvtool.lint.evidence.placeholders import is_settled
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
+from kvtool.lint.passed_values import RenderedFile, value_kind
+from kvtool.lint.python.chats import ChatMessage
+from kvtool.lint.python.template_calls import ValueKind
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text
 
-__all__ = ["CopiedPrompt", "copy_prompts", "may_hold_prompts"]
+__all__ = [
+    "CopiedPrompt",
+    "RenderedFile",
+    "copy_prompts",
+    "is_settled",
+    "may_hold_prompts",
+    "rendered_by",
+    "value_kind",
+]
 
 _MOST = 4
 """Prompts of one file."""
@@ -25,51 +38,114 @@ _RESERVED = frozenset(("loop", "self", "super", "caller", "range", "dict", "name
 
 @dataclass(frozen=True, slots=True)
 class CopiedPrompt:
-    """A copy of a prompt as a Jinja template, the file that it is from, and the places of its variables there."""
+    """A copy of a prompt as a Jinja template, the file that it is from, and the places and kinds of its variables there."""
 
     path: str
     text: str
     places: dict[str, str] = field(default_factory=dict)
+    messages: tuple[tuple[str, str], ...] = ()
+    """Role and text of each message of a chat; `text` is all of them. Without: it is one message, whose role is not known."""
+    message_places: tuple[str, ...] = ()
+    """The file and the first known line of each message."""
+    unknown: tuple[str, ...] = ()
+    """Notes on constants whose text is not known."""
+    kinds: dict[str, ValueKind] = field(default_factory=dict)
 
 
-def copy_prompts(folder: Path, names: Iterable[str], notes: list[str]) -> list[CopiedPrompt]:
-    """Return the prompts in these files; `notes` get a line for each file that cannot be read."""
+def copy_prompts(
+    folder: Path, names: Iterable[str], notes: list[str], rendered: list[RenderedFile] | None = None
+) -> list[CopiedPrompt]:
+    """Return the prompts in these files; `rendered` gets the template files that they render.
+
+    `notes` get a line for each file that cannot be read, and for each text that is not known.
+    """
+    rendered = [] if rendered is None else rendered
     found: list[CopiedPrompt] = []
     for name in names:
         try:
-            found += list(_copies(folder, name))[:_MOST]
+            copies = list(_copies(folder, name, rendered))[:_MOST]
+            found += copies
+            notes += dict.fromkeys(note for copy in copies for note in copy.unknown)
         except (KvtoolError, RecursionError) as error:
             message = error.message if isinstance(error, KvtoolError) else "nested too deeply to read"
             notes.append(f"{name} was left out: {message}")
     return found
 
 
-def _copies(folder: Path, name: str) -> Iterator[CopiedPrompt]:
+def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
+    """Yield the template files that files of code render; a file that cannot be read yields none."""
+    for name in names:
+        with suppress(KvtoolError, RecursionError):
+            yield from code_prompts(str(folder / name), read_text(folder / name, shown=name)).rendered
+
+
+def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[CopiedPrompt]:
     text = read_text(folder / name, shown=name)
     if name.endswith(CODE_SUFFIXES):
-        seen: set[str] = set()
-        for nodes in code_prompts(str(folder / name), text)[0]:
-            constant = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
-            if constant.strip() and constant not in seen:  # a template and where it is filled are one prompt
-                seen.add(constant)
-                yield _from_nodes(name, nodes)
+        seen: set[object] = set()
+        code = code_prompts(str(folder / name), text)
+        rendered += code.rendered
+        for chat in code.chats:
+            copy = _from_chat(name, chat)
+            if copy.messages not in seen:
+                seen.add(copy.messages)
+                yield copy
+        sent = [_constant(nodes) for chat in code.chats for _, nodes in chat]
+        for nodes in code.prompts:
+            constant = _constant(nodes)
+            if constant.strip() and constant not in seen and not _is_sent(nodes, sent):
+                seen.add(constant)  # a template and where it is filled are one prompt
+                yield _from_chat(name, [("", nodes)])
         return
     read = read_prompts(str(folder / name), text)
     for prompt in read.prompts if read is not None else ():
         if any(part.style == "jinja" for part in prompt):
             yield CopiedPrompt(name, "\n\n".join(str.__str__(part.text) for part in prompt))
         elif (nodes := prompt_nodes(prompt)) and any(part.style for part in prompt):
-            yield _from_nodes(name, nodes)
+            yield _from_chat(name, [("", nodes)])
 
 
-def _from_nodes(name: str, nodes: Iterable[Node]) -> CopiedPrompt:
-    nodes = list(nodes)
+_ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "placeholder": "user"}
+_KNOWN_ROLES = ("system", "developer", "user", "assistant", "tool")
+
+
+def _constant(nodes: Iterable[Node]) -> str:
+    return "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
+
+
+def _is_sent(nodes: Iterable[Node], sent: Sequence[str]) -> bool:
+    """Return whether all constant texts of a prompt are in messages that are sent."""
+    texts = [leaf.strip() for leaf in leaves(nodes) if isinstance(leaf, str)]
+    return all(any(text in one for one in sent) for text in texts)
+
+
+def _from_chat(name: str, chat: Sequence[ChatMessage]) -> CopiedPrompt:
+    """Return the copy of a chat, or of a text without a role."""
+    nodes = [node for _, each in chat for node in each]
+    writer = _Writer()
+    texts = ["".join(writer.written(each)) for _, each in chat]
+    roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
+    messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
+    spots = [next((_spot(leaf) for leaf in leaves(each) if _spot(leaf)), 0) for _, each in chat]
+    where = tuple(f"{name}:{line}" if line else name for line in spots)
     places: dict[str, str] = {}
+    kinds: dict[str, ValueKind] = {}
+    unknown: list[str] = []
     for leaf in leaves(nodes):
         if isinstance(leaf, Hole):
-            spot = leaf.spot
-            places.setdefault(_variable(leaf), f"{name}:{spot.line}:{spot.column}")
-    return CopiedPrompt(name, "".join(_Writer().written(nodes)), places)
+            variable, place = _variable(leaf), f"{name}:{leaf.spot.line}:{leaf.spot.column}"
+            if leaf.spot.line:
+                places.setdefault(variable, place)
+            kind = "constant" if leaf.constant else value_kind(leaf.kind)
+            if kind is not None:
+                kinds.setdefault(variable, kind)
+            if leaf.constant:
+                unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
+    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds)
+
+
+def _spot(leaf: str | Hole) -> int:
+    return leaf.spot.line if isinstance(leaf, Hole) else 0
 
 
 class _Writer:
@@ -111,7 +187,8 @@ def _literal(text: str) -> str:
 
 def _variable(hole: Hole) -> str:
     """Return a name for a value: that of the code that says what it is."""
-    name = re.sub(r"\W+", "_", hole.what, flags=re.ASCII).strip("_")
+    what = hole.unseen if hole.constant else hole.what
+    name = re.sub(r"\W+", "_", what, flags=re.ASCII).strip("_")
     if not name or name[0].isdigit() or keyword.iskeyword(name) or name in _RESERVED:
         name = f"value_{name}".rstrip("_")
     return name

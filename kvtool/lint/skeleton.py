@@ -35,7 +35,8 @@ class Hole:
     `leads`: the whole conversation follows it. `capped`: a warning at most. `elsewhere`: the prompt that it is put into is not
     seen. `made`: the place where its value is made, if it is reported elsewhere. `hidden`: not reported, as it costs nothing more.
     `given`: callers of the function that puts it in give it. `unseen`: it varies less than what is before it, but its text is
-    elsewhere: a conversation, a file, instructions; this names it.
+    elsewhere: a conversation, a file, instructions; this names it. `constant`: it does not vary, only its
+    text is not known.
     """
 
     spot: TemplatePlace
@@ -53,6 +54,7 @@ class Hole:
     hidden: bool = False
     given: bool = False
     unseen: str = ""
+    constant: bool = False
 
     @property
     def is_new(self) -> bool:
@@ -195,6 +197,8 @@ def _walk(
             before_hole = behind.here == 0 and behind is not NOTHING
             behind = behind.with_text(count(node), min(count(_label(node)), THRESHOLDS.label) if before_hole else 0)
         elif isinstance(node, Hole):
+            if node.constant:
+                continue
             if not node.unseen:
                 found.append((node, behind))
             if not node.unseen or node.doubt == "use":

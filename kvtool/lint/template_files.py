@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -18,6 +18,7 @@ from kvtool.lint.evidence.placeholders import doubt_of, placeholder, section, un
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.evidence.surrounding_text import label_before
 from kvtool.lint.evidence.volatile_calls import TEMPLATE_CLOCK, called, named
+from kvtool.lint.formats.included_texts import constant_nodes
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, TemplatePlaces, placeholders, text_nodes
 from kvtool.text.line_index import LineIndex
 from kvtool.text.templates.code_generator import ParsedEnvironment
@@ -100,28 +101,41 @@ def placeholder_count(text: str, style: str) -> int:
     return sum(1 for _ in placeholders(text, style))
 
 
-def jinja_template(source: Traced, known: Collection[str] = ()) -> list[Node]:
+def jinja_template(
+    source: Traced, known: Collection[str] = (), included: Mapping[str, str] | None = None
+) -> list[Node]:
     """A Jinja template as nodes; KvtoolError, with the place, where its syntax is wrong. `source` knows where it is.
 
-    Of names in `known` is known what they get: there is a hole for each, whatever it is called.
+    Of names in `known` is known what they get: there is a hole for each, whatever it is called. `included` are texts of files that
+    it may include, by their names: they count as constant text.
     """
     source = source.replace("\r\n", "\n").replace("\r", "\n")  # as for rendering: with others the text behind is lost
     if "{{" not in source and _DOLLAR.search(source):
         with suppress(TemplateSyntaxError):  # those of a shell may stand in a template, too
-            return _nodes(ParsedEnvironment(source, chat=False, dollars=True), known)
+            return _nodes(ParsedEnvironment(source, chat=False, dollars=True), known, included)
     chat = is_chat_template(source)
     environment = ParsedEnvironment(source, chat=chat)
     try:
-        return _nodes(environment, known, chat=chat)
+        return _nodes(environment, known, included, chat=chat)
     except TemplateSyntaxError as error:
         raise KvtoolError(f"template: {error.message}", place=_line_place(source, error.lineno)) from error
     except (RecursionError, MemoryError, ValueError, OverflowError) as error:
         raise KvtoolError("template: too large, or nested too deeply to read", place=_line_place(source, 1)) from error
 
 
-def _nodes(environment: ParsedEnvironment, known: Collection[str], *, chat: bool = False) -> list[Node]:
+def _nodes(
+    environment: ParsedEnvironment, known: Collection[str], included: Mapping[str, str] | None, *, chat: bool = False
+) -> list[Node]:
     tree = environment.parse(environment.source)
-    return list(_Reader(environment, chat=chat, known=known).body(tree.body))
+    return list(_Reader(environment, chat=chat, known=known, included=included or {}).body(tree.body))
+
+
+def _included_nodes(name: str, included: Mapping[str, str]) -> list[Node]:
+    """Return the constant text of an included file; nothing of one that is not there, or that is no template."""
+    text = included.get(name, "")
+    with suppress(KvtoolError):
+        return list(constant_nodes(jinja_template(Traced.of(text, Origin(name, text=text))))) if text else []
+    return []
 
 
 def is_chat_template(text: str) -> bool:
@@ -147,8 +161,11 @@ def _line_place(source: Traced, line: int) -> Place | None:
 class _Reader:
     """Walks the tree of a template in the order of its output."""
 
-    def __init__(self, environment: ParsedEnvironment, *, chat: bool, known: Collection[str] = ()) -> None:
+    def __init__(
+        self, environment: ParsedEnvironment, *, chat: bool, known: Collection[str], included: Mapping[str, str]
+    ) -> None:
         self._environment = environment
+        self._included = included
         self._known = known
         self._chat = chat
         self._values: dict[str, list[Node]] = {}
@@ -183,6 +200,9 @@ class _Reader:
             self._assign(statement)
         elif isinstance(statement, nodes.Macro):
             self._macros[statement.name] = statement
+        elif isinstance(statement, nodes.Include):
+            if isinstance(statement.template, nodes.Const) and isinstance(statement.template.value, str):
+                yield from _included_nodes(statement.template.value, self._included)
         elif isinstance(statement, nodes.Import):
             self._imported.add(statement.target)
         elif isinstance(statement, nodes.FromImport):

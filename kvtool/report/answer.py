@@ -126,7 +126,8 @@ def _rate(report: Report) -> str:
         count = len({finding.fix_key for finding in report.findings if finding.rerun is not None and finding.fix_key})
         fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} below ({gains_basis(report)})"
-        if by_hand := [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]:
+        by_hand = [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]
+        if max(by_hand, default=0.0) >= fixed + _NOTICEABLE:
             text += f", {percent(max(by_hand))} with the manual edits"
         larger = larger_cache(report) if reachable - max(now, fixed) >= _NOTICEABLE else None
         return text if larger is None else f"{text}, {percent(reachable)} with {larger}"

@@ -156,7 +156,7 @@ def test_made_up_values_are_named_as_such_wherever_their_rate_is_shown(init: Com
     variables = workload.partition("vars:\n")[2].partition("groups:")[0].splitlines()
     assert len(variables) == 3
     assert all("# made up: " in line for line in variables)
-    assert "made up: user_message 1" in workload
+    assert "made up: user_message {}" in workload
     for text in (out, workload):
         assert text.count('Values marked "made up" are guesses. Replace them.') == 1
     config = Path("kvtool.toml").read_text(encoding="utf-8")
@@ -172,7 +172,7 @@ def test_no_question_is_invented(init: Command) -> None:
     variables = yaml.safe_load(Path("kvtool-workload.yaml").read_text(encoding="utf-8"))["vars"]
     assert set(variables) == {"question", "context", "customer", "company", "lang", "other", "user_message"}
     for given in variables.values():
-        values = given["choice"] if "choice" in given else [given["text"]]
+        values = [given["format"]] if "counter" in given else [given["text"]]
         assert all(value.startswith("made up: ") for value in values)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 from tests.conftest import Command
@@ -45,7 +46,7 @@ def test_prompts_in_python_and_yaml_are_copied(init: Command) -> None:
     assert [group.name for group in source.spec.groups] == ["agent", "prompts"]
     workload = Path("kvtool-workload.yaml").read_text(encoding="utf-8")
     for name in ("app/agent.py", "prompts.yaml"):
-        assert f"# Copied from {name}." in workload
+        assert f"# Copied from {name}:" in workload
     said = " ".join(out.split())
     assert "app/agent.py:2:" in said or "prompts.yaml:2:" in said
     assert "loses most:" in said
@@ -95,3 +96,108 @@ def test_a_bad_template_is_named_with_its_place_and_hides_no_other(init: Command
     assert "prompts/open.j2 was left out: template: unexpected end of template" in said
     assert "(prompts/open.j2:2:" in said
     assert "Found in .: 1 prompt" in said
+
+
+CODE = """
+import itertools, os, random
+from datetime import datetime
+from uuid import uuid4
+from jinja2 import Environment, FileSystemLoader
+
+env = Environment(loader=FileSystemLoader("prompts"))
+BUILD = os.environ["BUILD"]
+numbers = itertools.count()
+
+
+class Book:
+    def __init__(self):
+        self._jobs = 0
+
+    def _render(self, name, **values):
+        return env.get_template(f"{name}.j2").render(**values)
+
+    def letter(self, wish):
+        self._jobs += 1
+        return self._render("letter", a=self._jobs, b=uuid4().hex, c=datetime.now().isoformat(), d=BUILD, wish=wish)
+
+
+def direct(wish):
+    return env.get_template("direct.j2").render(a=next(numbers), b=random.random(), c=os.getenv("REGION"), wish=wish)
+"""
+
+
+def test_values_are_made_up_by_what_code_passes(init: Command) -> None:
+    write("app/render.py", CODE)
+    write("prompts/letter.j2", f"{{{{ a }}}} {{{{ b }}}} {{{{ c }}}} {{{{ d }}}} {{{{ wish }}}} {RULES}")
+    write("prompts/direct.j2", f"{{{{ a }}}} {{{{ b }}}} {{{{ c }}}} {{{{ wish }}}} {RULES}")
+    assert init()[0] == 0
+    groups = yaml.safe_load(Path("kvtool-workload.yaml").read_text(encoding="utf-8"))
+    shared = groups.get("vars", {})
+    direct, letter = ({**shared, **group.get("vars", {})} for group in groups["groups"])
+    kinds = [{name: next(iter(each[name])) for name in "abcd" if name in each} for each in (letter, direct)]
+    assert kinds == [
+        {"a": "counter", "b": "uuid", "c": "datetime", "d": "text"},
+        {"a": "counter", "b": "uuid", "c": "text"},
+    ]
+
+
+def test_a_value_of_which_nothing_is_known_never_repeats(init: Command) -> None:
+    write("prompts/a.j2", f"{{{{ wish }}}} {RULES}")
+    assert init()[0] == 0
+    source = load_yaml_workload("kvtool-workload.yaml")
+    prompts = [conversation.next_turn(None) for conversation in source.conversations()]
+    assert len({str(each) for each in prompts}) == len(prompts) == 40
+
+
+CHAT = f"""
+from openai import OpenAI
+from datetime import datetime
+from langchain_core.prompts import ChatPromptTemplate, MessagesPlaceholder
+from elsewhere import MORE
+RULES = {RULES * 2!r}
+
+def ask(text):
+    return OpenAI().chat.completions.create(
+        model="m",
+        messages=[
+            {{"role": "system", "content": f"{{RULES}}{{MORE}}"}},
+            {{"role": "user", "content": f"{{text}} (asked at {{datetime.now()}})"}},
+        ],
+    )
+
+PROMPT = ChatPromptTemplate.from_messages(
+    [("system", "Be kind to {{name}}. " + RULES), MessagesPlaceholder("history"), ("human", "{{question}}")]
+)
+"""
+
+
+def test_messages_of_code_keep_their_roles_and_their_order(init: Command) -> None:
+    write("bot.py", CHAT)
+    code, out, _ = init()
+    assert code == 0
+    groups = yaml.safe_load(Path("kvtool-workload.yaml").read_text(encoding="utf-8"))["groups"]
+    found = [[(each["role"], each["text"]) for each in group["messages"]] for group in groups]
+    found.sort(key=len)
+    assert [[role for role, _ in each] for each in found] == [["system", "user"], ["system", "user", "user"]]
+    assert found[0][0][1].endswith("{{ the_text_of_MORE }}")
+    assert found[0][1][1] == "{{ text }} (asked at {{ call_datetime_now }})"
+    assert [text for _, text in found[1][1:]] == ["{{ history }}", "{{ question }}"]
+    assert "the text of `MORE` was not found" in " ".join(out.split())
+
+
+def test_optimize_says_that_only_a_copy_is_edited(init: Command, in_folder: Command) -> None:
+    write("app/bot.py", CHAT.replace("{{MORE}}", "").replace('f"{RULES}', 'f"{datetime.now()}\\n{RULES}'))
+    assert init()[0] == 0
+    path = Path("kvtool-workload.yaml")
+    line = next(n for n, text in enumerate(CHAT.splitlines(), 1) if "RULES}{" in text)
+    for arguments in ((), ("--allow", "P2"), ("--allow", "P2", "--write")):
+        out = " ".join(in_folder("optimize", str(path), *arguments)[1].split())
+        assert f"copy: app/bot.py:{line} is not edited. Make the same change there." in out
+    assert f"app/bot.py:{line}" in out.partition("Your service changes only when you edit")[2]
+    assert Path("app/bot.py").read_text(encoding="utf-8").count("datetime.now()") == 2
+
+
+def test_an_edit_of_what_is_no_copy_says_nothing_of_copies(init: Command, in_folder: Command) -> None:
+    write("prompts/a.j2", f"{{{{ now }}}}\n{RULES * 2}")
+    assert init()[0] == 0
+    assert "copy:" not in in_folder("optimize", "kvtool-workload.yaml")[1]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
+import random
 import re
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -515,3 +518,23 @@ def test_a_directory_and_a_bad_block_size(tmp_path):
         read_prompt(str(tmp_path))
     with pytest.raises(KvtoolError, match="block size 0"):
         made(DiffCommand, prompts=("a", "b"), block_size=0).run()
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_line_that_differs_is_listed(in_folder: Callable[..., tuple[int, str, str]], seed: int) -> None:
+    """Lines with a difference of no known kind come after the others."""
+    chance = random.Random(seed)
+    words = ["claim", "water", "fire", "letter", "garage", "tariff", "amount", "branch"]
+    lines = [f"{' '.join(chance.choices(words, k=8))} {number}." for number in range(40)]
+    others = list(lines)
+    places = sorted(chance.sample(range(1, 39), 3))
+    for place in places:
+        others[place] = f"Finish with {' '.join(chance.choices(words, k=3))} please."
+    others[0] += "  "
+    Path("a.txt").write_text("\n".join(lines) + "\n")
+    Path("b.txt").write_text("\n".join(others) + "\n")
+    found = json.loads(in_folder("diff-prompts", "a.txt", "b.txt", "--json")[1])
+    told = [each["told"] for each in found["differences"]]
+    assert {f"line {place + 1}" for place in (0, *places)} <= set(told)
+    _, out, _ = in_folder("diff-prompts", "a.txt", "b.txt")
+    assert all(f"line {place + 1}" in out for place in places)

@@ -73,6 +73,6 @@ def test_what_stands_below_a_chain_of_calls_is_read_once() -> None:
     """However long the chain is: each call asks for what it is called on several times."""
     chain = "".join(f".format(name{number}=user)" for number in range(60))
     text = f'def build(user):\n    return "You help {{name0}}, and {{name1}} too, whatever they ask."{chain}\n'
-    _, unread, _ = python_prompts("a.py", text)
+    unread = python_prompts("a.py", text).unread
     assert work_left()
     assert not unread

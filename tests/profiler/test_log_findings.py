@@ -150,7 +150,7 @@ def test_a_finding_names_record_message_and_line(
 def test_the_terminal_shows_what_was_and_what_is(kvtool: Command) -> None:
     write("prod.jsonl", lines(chat))
     _, out, _ = kvtool("profile", "prod.jsonl", "--dry-run", "--width", "100")
-    assert "record 2, messages[0] (system), line 3: KV101" in out
+    assert "prod.jsonl:2, messages[0] (system), line 3: KV101" in out
     assert "   was | Now: 2026-01-01 10:00:07\n" in out
     assert "   now | Now: 2026-01-01 10:01:07\n       |      ^^^^^^^^^^^^^^^^^^^\n" in out
     assert "kvtool diff-prompts " in out

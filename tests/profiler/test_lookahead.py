@@ -102,7 +102,7 @@ def test_what_wins_in_a_part_is_run_in_all(
     report, of_part = runs(time_and_id_first, tmp_path / "log.jsonl", monkeypatch, ahead=True, record=record)
     same, whole = runs(time_and_id_first, tmp_path / "log.jsonl", monkeypatch, ahead=False, record=record)
     assert report == same
-    assert ["2 fixes together" in finding["fix"] for finding in report["findings"][:2]] == [True, True]
+    assert ["(both fixes)" in finding["fix"] for finding in report["findings"][:2]] == [True, True]
     assert of_part.count(False) <= len(whole)
     assert any(of_part)
 

@@ -291,7 +291,7 @@ def test_fingerprints_outlive_moved_lines_and_other_figures_and_are_unique() -> 
 
     one = finding(message="variable `now` (timestamp) stops reuse of the text after it: 10 values", line=3)
     moved = finding(
-        message="variable `now` (timestamp) is the next blocker after the other fix. It has 99 values",
+        message="variable `now` (timestamp) stops reuse of the text after it. It has 99 values",
         line=7,
         tokens_lost=1,
     )

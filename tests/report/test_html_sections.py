@@ -290,7 +290,7 @@ def test_fixes_show_before_and_after() -> None:
     )
     [card] = found.all(class_="card")
     assert [node.words() for node in card.all("figcaption")] == [
-        "support40.0% → 90.0%this fix alone 70.0% (mark)",
+        "support40.0% → 90.0%only this one 70.0% (mark)",
         "all requests63.5% → 88.5%",
     ]
     widths = [bar.attributes["width"] for bar in card.all("rect") if "least" in bar.attributes.get("class", "")]

@@ -34,7 +34,7 @@ def test_the_gain_of_fixes_that_were_tried_together_is_said_once() -> None:
     print_findings(Console(file=out, width=200), findings, plain=False, show_text="none", header=("w.yaml",))
     helps = [line.strip() for line in out.getvalue().splitlines() if "help:" in line]
     assert helps == [
-        "help: move line 1 to the end: desk 10.0% -> 90.0%; this fix alone: 30.0%",
-        "help: move line 2 to the end; this fix alone: 40.0%",
+        "help: move line 1 to the end: desk 10.0% -> 90.0%; only this one: 30.0%",
+        "help: move line 2 to the end; only this one: 40.0%",
         "help: move line 3 to the end: shop 10.0% -> 80.0%",
     ]

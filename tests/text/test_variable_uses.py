@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from kvtool.cli.commands.init.made_up import variable_lines
 from kvtool.diagnose import codes
+from kvtool.lint.python.template_calls import TemplateCalls
 from kvtool.text.files.yaml_document import parse_yaml
 from kvtool.text.templates.application import Application, IncludedSource
 from kvtool.text.templates.template import compile_template
@@ -37,7 +38,9 @@ def infer(source: str) -> VariableUses:
 
 
 def values_of(uses: VariableUses, seed: int = 0) -> VariableValues:
-    lines = [line for name, shape in sorted(uses.variables.items()) for line in variable_lines(name, shape)]
+    lines = [
+        line for name, shape in sorted(uses.variables.items()) for line in variable_lines(name, shape, TemplateCalls())
+    ]
     variables = "vars:\n" + "\n".join(lines) + "\n" if lines else ""
     document = parse_yaml(f"version: 1\n{variables}groups: [{{name: a, text: x}}]\n", "w.yaml")
     loading = Loading(document, seed)

@@ -198,6 +198,7 @@ def test_one_request_sees_one_value_of_a_variable(tmp_path: Path) -> None:
         ("{datetime: 1s, format: unix}", ["1767603600", "1767603601", "1767603602"]),
         ("{datetime: 1d, format: '%d.%m.%Y'}", ["05.01.2026", "06.01.2026", "07.01.2026"]),
         ("{counter: 10, step: -3}", ["10", "7", "4"]),
+        ("{counter: 7, format: 'no. {} of all'}", ["no. 7 of all", "no. 8 of all", "no. 9 of all"]),
         ("{choice: [a, b], pick: cycle}", ["a", "b", "a"]),
         ("{file: lines.text}", ["first", " second", "first"]),
         ("{file: q.jsonl, key: q}", ["one", '{"two": 2}', "one"]),

@@ -442,3 +442,11 @@ def test_bad_amounts_are_value_errors(text: str) -> None:
     for parse in (parse_duration, parse_rate, parse_bytes, parse_capacity, parse_threshold):
         with pytest.raises(ValueError, match=r"."):
             parse(text)
+
+
+@pytest.mark.parametrize("form", ["none", "{} of {}"])
+def test_a_counter_in_a_text_has_one_place(tmp_path: Path, form: str) -> None:
+    text = f"version: 1\nvars:\n  n: {{counter: 1, format: '{form}'}}\ngroups:\n- {{name: a, requests: 1, text: '{{{{ n }}}}'}}\n"
+    (error,) = load_problems(tmp_path, text)
+    assert str(error.place).endswith(":3:27")
+    assert error.message == f"`{form}` has no single place for the number"

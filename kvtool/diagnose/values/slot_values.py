@@ -115,6 +115,8 @@ class SlotValues:
     seen: int = 0
     absent: int = 0
     """How often the value was on one side only."""
+    missing: int = 0
+    """How often only the prompt that was compared with had a value."""
     distinct: set[int] = field(default_factory=set)
     examples: list[str] = field(default_factory=list)
     """The first 32 values, at most 256 characters of each."""
@@ -158,6 +160,7 @@ class SlotValues:
         """
         self.seen += 1
         self.absent += absent
+        self.missing += absent and not value
         self._enter(value, kind)
         if other is not None:
             self._enter(other, kind)

@@ -159,10 +159,11 @@ class _FieldEdits:
         text = self._source(inserted, spot)
         if not text:
             return
-        places = [(spot, len(spot.text))] if right is None else []
+        home = next((piece.spot for piece in inserted if piece.spot is not None), None)
+        last = home if home is not None and self._reader.shape(spot).extends else spot
+        places = [(last, len(last.text))] if right is None else []
         places += [(left.spot, left.stop)] if right is not None and left is not None and left.spot is not None else []
         places += [(right.spot, right.start)] if right is not None and right.spot is not None else []
-        home = next((piece.spot for piece in inserted if piece.spot is not None), None)
         places.sort(key=lambda at: at[0] != home)  # a file that others include stays as it is
         for of_spot, place in places:
             if not self._reader.shape(of_spot).splits(place):
@@ -185,9 +186,8 @@ class _FieldEdits:
         spot = removed[0].spot
         assert spot is not None
         of_spot = list(takewhile(lambda piece: piece.spot == spot, removed))
-        again = any(piece.spot == spot for piece in removed[len(of_spot) :])
-        if again or any(behind.start < one.stop for one, behind in pairwise(of_spot)):
-            raise NotEditableError("a Jinja loop writes the text, so move the whole loop")
+        if any(behind.start < one.stop for one, behind in pairwise(piece for piece in removed if piece.spot == spot)):
+            raise NotEditableError("Jinja writes this text several times, as in a loop: move the whole loop")
         start, stop = self._whole(of_spot[0], of_spot[-1])
         self._edit(spot, ValueEdit(start, stop, text))
         if len(of_spot) < len(removed):

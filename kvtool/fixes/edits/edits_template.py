@@ -26,17 +26,21 @@ def is_template(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`expressions` are the ranges of each `{{ … }}`, `solid` those of which nothing may be cut, in order and apart."""
+    """`expressions` are the ranges of each `{{ … }}`, `solid` those of which nothing may be cut, in order and apart.
+
+    `extends`: another template decides where its blocks go, and drops what is outside of them.
+    """
 
     expressions: tuple[Range, ...] = ()
     solid: tuple[Range, ...] = ()
+    extends: bool = False
 
     def check_cut(self, start: int, stop: int) -> None:
         """Raise NotEditableError where cutting `[start, stop)` out would take a construct apart."""
         for low, high in self.solid:
             if low < stop and start < high and not (start <= low and high <= stop):
                 raise NotEditableError(
-                    "the text is part of a Jinja block or a long expression, which the move would break"
+                    "the text is part of a Jinja block or a long expression, which the edit would break"
                 )
 
     def splits(self, place: int) -> bool:
@@ -74,7 +78,7 @@ def shape_of(text: str) -> Shape:
             solid.append((back[start], back[high]))
     if depth:
         raise NotEditableError("its template cannot be read")
-    return Shape(tuple(expressions), tuple(solid))
+    return Shape(tuple(expressions), tuple(solid), extends)
 
 
 def _offsets(text: str) -> range | list[int]:

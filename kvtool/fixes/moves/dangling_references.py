@@ -51,11 +51,11 @@ def dangling_references(before: Turn, after: Turn) -> list[str]:
         low, middle, high = (start, stop, max(landed, stop)) if landed > start else (landed, start, stop)
         for line in old[low:middle]:
             for phrase in _phrases("forward", line):
-                found[f"“{phrase}” is in moved text, and other text follows it now"] = None
+                found[f"other text now follows “{phrase}”: does it still mean the same?"] = None
             for phrase in _phrases("back", line) if low == start or middle - low <= _SHORT else ():
-                found[f"“{phrase}” is in moved text, and other text is before it now"] = None
+                found[f"“{phrase}” now follows other text: does it still mean the same?"] = None
             if goes_with_previous(line) and line == next(iter(old[low:middle])) and start == low:
-                found[f"“{_begin(line)}” begins moved text, and other text is before it now"] = None
+                found[f"“{_begin(line)} …” now follows other text: does it still mean the same?"] = None
         for line in [line for line in old[middle:high] if line][:1]:
             if goes_with_previous(line):
                 found[f"“{_begin(line)}” comes right after moved text and may refer to it"] = None

@@ -15,7 +15,7 @@ from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.jinja_places import has_blocks, with_open_blocks, without_line_ends
 from kvtool.fixes.moves.movable_unit import IN_MANY, Movable, merged, movable_unit
 from kvtool.fixes.moves.move_target import BLOCK_CODES, MoveTarget, places_at, value_in
-from kvtool.fixes.turn_texts import edited, map_texts, role_of_part
+from kvtool.fixes.turn_texts import edited, map_texts, role_of_part, texts_of, with_texts
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.prose import ROW
@@ -133,6 +133,30 @@ def units_last(text: Traced, found: SplitText, end: int) -> Traced:
     if not plain.startswith(("\r", "\n"), end) and end < len(plain):
         parts.append(newline)
     return concat([kept, newline * gap, rearranged(text, [*parts, (end, len(text))])])
+
+
+def with_target_at_end(turn: Turn, target: MoveTarget, *, ended: bool) -> Turn:
+    """Return the turn with what the target names after all of its text, on a new line; the very turn where it is there already.
+
+    The new characters are the same in all turns, so that one edit of a file can give them to all who read it. `ended`: only in
+    texts that end with a newline, and with one.
+    """
+
+    def change(text: str, role: str) -> str:
+        plain = str.__str__(text)
+        found = parted(text, [target], role, len(plain))
+        units = found.units
+        if not units or not plain[units[-1].stop :].strip() or (ended and not plain.endswith("\n")):
+            return text
+        newline = "\r\n" if "\r\n" in plain else "\n"
+        moved: list[Span | str] = []
+        for unit in units:
+            span = unit.start, unit.stop
+            moved += [span, newline] if ended else [newline, span]
+        return rearranged(text, [*found.kept, *moved])
+
+    changed = {(at.message, at.part): (at.text, change(at.text, at.role)) for at in texts_of(turn)}
+    return with_texts(turn, {place: after for place, (before, after) in changed.items() if after is not before})
 
 
 def _last_line(text: str, kept: Sequence[Span]) -> str:

@@ -29,6 +29,8 @@ class JudgedText:
     files: tuple[str, ...] = ()
     rendered: tuple[RenderedFile, ...] = ()
     """Template files that code renders with values that surely differ."""
+    imported: tuple[str, ...] = ()
+    """Files that decide what code imports, those that do not exist too."""
     known: bool = True
     partly: bool = False
     error: KvtoolError | None = None
@@ -45,7 +47,7 @@ class JudgedText:
             plain["error"] = [self.error.message, self.error.hint, place, self.error.exit_code]
         if self.rendered:
             plain["rendered"] = [asdict(one) for one in self.rendered]
-        plain |= {name: value for name in ("note", "files", "partly") if (value := getattr(self, name))}
+        plain |= {name: value for name in ("note", "files", "imported", "partly") if (value := getattr(self, name))}
         return json.dumps(plain if self.known else plain | {"known": False})
 
     @classmethod
@@ -59,6 +61,7 @@ class JudgedText:
             note=str(plain.get("note", "")),
             files=tuple(map(str, plain.get("files", ()))),
             rendered=tuple(_rendered(each) for each in plain.get("rendered", ())),
+            imported=tuple(map(str, plain.get("imported", ()))),
             known=bool(plain.get("known", True)),
             partly=bool(plain.get("partly", False)),
             error=None if error is None else _error(*error),
@@ -75,7 +78,7 @@ def _rendered(plain: Mapping[str, Any]) -> RenderedFile:
         PassedValue(one["variable"], DifferenceKind(**one["kind"]), one["clock"], TemplatePlace(**one["place"]))
         for one in plain["values"]
     )
-    return RenderedFile(plain["name"], tuple(values))
+    return RenderedFile(plain["name"], tuple(values), tuple(plain["settled"]))
 
 
 def _error(message: str, hint: str | None, place: Mapping[str, Any] | None, exit_code: int) -> KvtoolError:

@@ -67,7 +67,8 @@ def _movable_units(text: str, findings: Sequence[Finding], jinja: bool) -> tuple
         return nothing
     starts = [0, *(found.end() for found in re.finditer("\n", text))]
     values = [_value_at(text, starts, one, shape) if _moves(one) else None for one in findings]
-    known = sorted({*shape.expressions, *placeholders(text), *(value for value in values if value)})
+    tags = {*shape.solid} - {*shape.expressions}
+    known = sorted({*shape.expressions, *placeholders(text), *(value for value in values if value)} - tags)
     units = [_unit_of(text, value, known, shape) for value in values]
     end = min(_end(text, known), _content_begin(text, known, [unit for unit in units if unit]))
     stop = len(text[:end].rstrip())

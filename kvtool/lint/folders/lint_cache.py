@@ -1,7 +1,7 @@
 """Results of earlier runs, for files that did not change: one cache file for each folder and set of options.
 
 It lies in the user's cache folder, not in the project: a linter writes nothing there. An entry is valid for the content of its
-file, the options and this very program. It may quote prompts.
+file and of those that it imports texts from, the options and this very program. It may quote prompts.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ class LintCache:
         found = self._cache.known(one.path, self._key(one))
         if found is None:
             return None
+        imports, _, packed = found.partition(" ")
         try:
-            return JudgedText.unpacked(found)
+            judged = JudgedText.unpacked(packed)
+            return judged if imports == _imports(judged) else None
         except (ValueError, KeyError, TypeError, AttributeError):
             self._cache.drop(one.path)
             return None
@@ -38,7 +40,7 @@ class LintCache:
     def add(self, one: TextInput, result: JudgedText) -> None:
         """Keep a result; not of a file that could not be read."""
         if result.error is None:
-            self._cache.add(one.path, self._key(one), result.packed())
+            self._cache.add(one.path, self._key(one), f"{_imports(result)} {result.packed()}")
 
     def close(self) -> None:
         """Write what is new; files that were not asked for are forgotten where others were."""
@@ -46,10 +48,15 @@ class LintCache:
 
     def _key(self, one: TextInput) -> str:
         return hash_of(
-            f"{one.kind}\0{one.style}\0{one.found}\0{one.marks}\0{one.passed}\0{one.text}".encode(
+            f"{one.kind}\0{one.style}\0{one.found}\0{one.marks}\0{one.passed}\0{one.included}\0{one.text}".encode(
                 "utf-8", "surrogatepass"
             )
         )
+
+
+def _imports(result: JudgedText) -> str:
+    """Return a hash of the files that decide what a file imports."""
+    return hash_of("".join(map(file_hash, result.imported)).encode()) if result.imported else "-"
 
 
 def cache_folder() -> Path | None:

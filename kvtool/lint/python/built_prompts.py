@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
+from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.engine.no_garbage_collection import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.evidence.prompt_evidence import (
@@ -25,8 +26,10 @@ from kvtool.lint.evidence.prompt_evidence import (
 from kvtool.lint.evidence.volatile_calls import of_unknown, shuffled, unordered
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.changed_values import backwards, changed
+from kvtool.lint.python.chats import ChatMessage
 from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
+from kvtool.lint.python.imported_texts import ImportedTexts
 from kvtool.lint.python.module import FunctionCode, Module, imported
 from kvtool.lint.python.name_values import Summary
 from kvtool.lint.python.program import Program
@@ -64,11 +67,17 @@ def _holds_texts(value: Value) -> bool:
 
 
 class PythonPrompts(NamedTuple):
-    """Texts of a file that may be prompts, as nodes; functions that were too much work to be read; templates that it renders."""
+    """Texts of a file that may be prompts, as nodes; functions that were too much work to be read; templates that it renders.
+
+    `imported`: the files that decide what it imports, those that do not exist too. `chats`: the messages
+    that it sends together, of all or of some of the prompts.
+    """
 
     prompts: list[list[Node]]
     unread: tuple[str, ...]
     rendered: tuple[RenderedFile, ...]
+    imported: tuple[str, ...]
+    chats: list[list[ChatMessage]]
 
 
 def python_prompts(path: str, text: str) -> PythonPrompts:
@@ -85,9 +94,13 @@ def built_prompts(path: str, read: Callable[[], PythonSource]) -> PythonPrompts:
         with (
             uncollected()
         ):  # syntax trees are many small objects, none of them garbage yet: to look takes half of the time
-            program = Program(Module(path, read()), _Scope)
+            imports = ImportedTexts(path, lambda module, inside: Program(module, _Scope, inside).text_of)
+            program = Program(Module(path, read()), _Scope, imports)
             prompts = program.prompts()
-            return PythonPrompts(prompts, tuple(dict.fromkeys(program.unread)), tuple(program.rendered))
+            unread, rendered = dict.fromkeys(program.unread), program.rendered
+            return PythonPrompts(
+                prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at), program.chats.all()
+            )
     except RecursionError as error:
         raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error
 
@@ -109,7 +122,8 @@ class _Scope(Flow):
         if self._yields:
             value = (Items(tuple(self._yields[:_MOST_YIELDS])),)  # one behind the other
         attributes = {name: one for name, one in self.values.items() if name.startswith("self.")}
-        return Summary(value, tuple((without_holes(one), evidence) for one, evidence in self.sinks), attributes)
+        sinks = tuple((without_holes(one), evidence) for one, evidence in self.sinks)
+        return Summary(value, sinks, attributes, tuple(self.renders))
 
     def _parameters(self, function: FunctionCode) -> None:
         arguments = function.node.args
@@ -232,6 +246,9 @@ class _Scope(Flow):
     def _do_augassign(self, statement: ast.AugAssign) -> None:
         name = dotted(statement.target)
         value = self.value_of(statement.value)
+        if self._counts(name, statement):
+            self._set(name, (Hole(self.source.spot_of(statement.target), COUNTER, f"`{name}`", certain=True),))
+            return
         if isinstance(statement.op, ast.Add) and name:
             before = self.values.get(name)
             if before is None:
@@ -240,6 +257,15 @@ class _Scope(Flow):
                 value = self.text_beside_value(statement.value, value)
             value = self.goes_on(statement.value, value, before)
             self._set(name, self.added([before, value]))
+
+    def _counts(self, name: str, statement: ast.AugAssign) -> bool:
+        """Return whether it counts in a name that keeps its value from call to call: an attribute or a global name."""
+        kept = name.startswith("self.") or name in self.globals
+        number = isinstance(statement.value, ast.Constant) and type(statement.value.value) is int
+        return kept and number and isinstance(statement.op, ast.Add | ast.Sub)
+
+    def _do_global(self, statement: ast.Global) -> None:
+        self.globals |= set(statement.names)
 
     def _do_return(self, statement: ast.Return) -> None:
         if statement.value is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -21,8 +21,9 @@ from kvtool.lint.evidence.prompt_evidence import (
     message_role,
 )
 from kvtool.lint.evidence.value_precision import sure_kind
-from kvtool.lint.evidence.volatile_calls import has_no_order, unordered
+from kvtool.lint.evidence.volatile_calls import environment, has_no_order, unordered
 from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
+from kvtool.lint.python.chats import has_messages, messages_in
 from kvtool.lint.python.filled_templates import any_of, filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python.known_calls import KnownCalls
 from kvtool.lint.python.rendered_files import rendered_files
@@ -41,7 +42,10 @@ from kvtool.lint.python.text_values import (
     Piece,
     Value,
     cut,
+    has_param,
+    text_of,
 )
+from kvtool.lint.python.value_origins import TURNS, holds_turns
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _TEXT_METHODS = frozenset(
@@ -105,6 +109,14 @@ def _is_option(node: ast.expr) -> bool:
     return not isinstance(node.value, str) or (len(node.value) <= _LONGEST_OPTION and not re.search(r"\s", node.value))
 
 
+def _with_between(values: Sequence[Value], between: str) -> Iterator[Piece]:
+    """Texts that `join` puts together."""
+    for number, value in enumerate(values):
+        if number and between:
+            yield between
+        yield from value
+
+
 _SIGNS = "$<>[]{}()%@#*_ "
 """What is around the name in it."""
 
@@ -156,6 +168,8 @@ class Calls(KnownCalls):
             known = self._known(node, name, spot)
             if known is not None:
                 return known
+        if name.rpartition(".")[2] == "MessagesPlaceholder":
+            return (self.conversation(node, self._placeholder_name(node)),)
         if is_quiet(name or (node.func.attr if isinstance(node.func, ast.Attribute) else "")):
             return ()
         if role := message_role(name) or self._role(node):
@@ -175,6 +189,11 @@ class Calls(KnownCalls):
         role = given["role"]
         written = str(role.value) if isinstance(role, ast.Constant) else dotted(role).lower()
         return next((one for one in ("system", "developer", "user", "assistant", "tool") if one in written), "other")
+
+    def _placeholder_name(self, node: ast.Call) -> str:
+        """Return the name of the messages that are put in, `history` where it is not written."""
+        names = [*node.args, *(word.value for word in node.keywords if word.arg == "variable_name")]
+        return next((name for one in names if (name := self._constant(one))), "history")
 
     def _message(self, node: ast.Call, role: str) -> Value:
         given = {word.arg: word.value for word in node.keywords if word.arg}
@@ -197,7 +216,7 @@ class Calls(KnownCalls):
         """Methods of texts, lists, mappings and paths; None for any other."""
         method = function.attr
         if method == "join" and node.args:
-            return self._join(node.args[0])
+            return self._join(node.args[0], self._written(function.value) or "")
         base = self.value_of(function.value)
         if not name and method not in _SET_METHODS and has_no_order(f"_.{method}"):
             order = unordered(f"_.{method}", self._words(node), spot)
@@ -210,8 +229,8 @@ class Calls(KnownCalls):
             return base
         if method in _FILLING:
             return self._fill(node, function, base)
-        if method in _LOADING and node.args and (asked_for := self._written(node.args[0])) is not None:
-            return (FilePath(name=asked_for),)
+        if method in _LOADING and node.args:
+            return self._template_file(node.args[0])
         if method == "partial" and base:
             given = {word.arg: self._factory(word.value) for word in node.keywords if word.arg is not None}
             self.told(filled := self._later(base, given), Evidence.SENT)
@@ -225,6 +244,13 @@ class Calls(KnownCalls):
         pattern = self._constant(node.args[0]) if node.args else None
         left = self.refine(base, method, pattern)
         return left if left and all(isinstance(piece, Hole | Either | Param) for piece in base) else None
+
+    def _template_file(self, node: ast.expr) -> Value | None:
+        """Return the template file of a name, or of one that callers give a part of; None for any other."""
+        if (name := self._written(node)) is not None:
+            return (FilePath(name=name),)
+        made = self.value_of(node)
+        return (FilePath(made=made),) if has_param(made) else None
 
     def _replaced(self, node: ast.Call, base: Value, spot: TemplatePlace) -> Value:
         """`text.replace("[QUESTION]", value)`: where nothing is known of the value, the mark says what it is."""
@@ -294,11 +320,17 @@ class Calls(KnownCalls):
                 named.add(word.arg)
         style = "format" if function.attr.startswith("format") else "jinja" if function.attr == "render" else "dollar"
         given = {key: self.as_text(value, node) for key, value in given.items()}
+        if any(isinstance(piece, Literal) and piece.imported for piece in base):
+            base = ()  # its own file reports it
         base = tuple(
             part for piece in base for part in (piece.template or (piece,) if isinstance(piece, Param) else (piece,))
         )
         if not filled_text(base):
-            self.program.rendered += rendered_files(base, given)
+            if any(word.arg is None and dotted(word.value) == self.keywords_name != "" for word in node.keywords):
+                self.renders += [
+                    piece.made or (piece.name,) for piece in base if isinstance(piece, FilePath) and not piece.given
+                ]
+            self.program.rendered += rendered_files(base, given, self._settled(node))
             template = dotted(function.value)
             imported = (
                 self.canonical(template) != template
@@ -317,6 +349,27 @@ class Calls(KnownCalls):
             self.told(text, Evidence.NAME)
         return text
 
+    def render_with(self, made: Value, node: ast.Call) -> None:
+        """A call hands its keywords on to the template whose name is `made`."""
+        if all(isinstance(piece, str | Literal) for piece in made):
+            name = "".join(text_of(piece) for piece in made if isinstance(piece, str | Literal))
+            given = {word.arg: self._filled_in(word.value) for word in node.keywords if word.arg is not None}
+            self.program.rendered += rendered_files((FilePath(name=name),), given, self._settled(node))
+
+    def _settled(self, node: ast.Call) -> list[str]:
+        """Return the keywords that get a constant of the module, or a setting of the process."""
+        return [
+            word.arg
+            for word in node.keywords
+            if word.arg is not None
+            and not isinstance(word.value, ast.Constant)
+            and (self.is_kept(word.value) or self._is_setting(word.value))
+        ]
+
+    def _is_setting(self, node: ast.expr) -> bool:
+        called = node.func if isinstance(node, ast.Call) else node
+        return environment(self.canonical(dotted(called)), self.source.spot_of(node)) is not None
+
     @staticmethod
     def _filled_with(base: Value, given: Mapping[str, Value], positional: list[Value], style: str) -> Value:
         return cut(formatted(base, given, positional, style))
@@ -324,7 +377,7 @@ class Calls(KnownCalls):
     def _filled_in(self, node: ast.expr) -> Value:
         """Return the value for a placeholder: a hole where only is known that callers give it."""
         value = self.of_loop(self._argument(node), node)
-        hole = self.asked_of(node) if is_given(value) else None
+        hole = self.origin_of(node) if is_given(value) else None
         return with_hole(value, hole) if value or hole is None else (hole,)
 
     def _put_under(self, name: str, node: ast.expr) -> Value | None:
@@ -335,9 +388,9 @@ class Calls(KnownCalls):
         hole = asked(name, self.source.spot_of(node))
         return None if hole is not None and hole.doubt == "use" else value
 
-    def _join(self, argument: ast.expr) -> Value:
+    def _join(self, argument: ast.expr, between: str) -> Value:
         if isinstance(argument, ast.List | ast.Tuple):
-            return cut(part for one in argument.elts for part in self.as_text(self.put(one), one))
+            return cut(_with_between([self.as_text(self.put(one), one) for one in argument.elts], between))
         value = self.value_of(argument)
         pieces: list[Piece] = []
         for piece in value:
@@ -346,9 +399,9 @@ class Calls(KnownCalls):
                 if order is not None:
                     inside = isinstance(argument, ast.Name | ast.Attribute)
                     pieces.append(order.at(self.source.spot_of(argument)) if inside else order)
-                pieces += [part for one in piece.values for part in one]
+                pieces += _with_between(piece.values, between)
             elif isinstance(piece, Mapped):
-                pieces += [key for key, _ in piece.pairs]
+                pieces += _with_between([(key,) for key, _ in piece.pairs], between)
             elif isinstance(piece, Either):
                 pieces.append(Either(tuple(self.as_text(one, argument) for one in piece.branches)))
             else:
@@ -394,12 +447,34 @@ class Calls(KnownCalls):
                 self.told(self._later(value, given) if later else value, evidence)
             if makes and word.arg in ("template", "messages", "prompt"):
                 passed[0] = value
+        self._add_chat(node, passed, sends, last)
         if makes and passed:
             return passed[0]
         if any(part in last.lower() for part in _PASSES):
             return self._passed_on(node, passed)
         hole = self.by_name(last, spot) if last[:1].islower() else None
         return (hole,) if hole is not None else ()
+
+    def _add_chat(self, node: ast.Call, values: Sequence[Value], sends: Evidence, last: str) -> None:
+        """Keep the messages that a call sends: those of the system are before all others, whatever their order is."""
+        if last == "from_template" and values:
+            self.program.chats.add([("user", self._later(values[0], {}))])
+        if sends is not Evidence.ASKED:
+            return
+        system: list[tuple[str, Value]] = []
+        others: list[tuple[str, Value]] = []
+        names = [*("" for _ in node.args), *(word.arg or "" for word in node.keywords)]
+        given = [*node.args, *(word.value for word in node.keywords)]
+        for name, one, value in zip(names, given, values, strict=True):
+            if name and is_system_name(name):
+                system.append(("system", self._parts(value)))
+            elif has_messages(value):
+                others += messages_in(value)
+            elif name in TURNS and holds_turns(dotted(one)):
+                others.append(("placeholder", (self.conversation(one, dotted(one)),)))
+            elif name in _ASKED_WITH or (not name and filled_text(value)):
+                others.append(("user", value))
+        self.program.chats.add([*system, *others])
 
     @staticmethod
     def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:
@@ -420,7 +495,12 @@ class Calls(KnownCalls):
         def change(piece: Piece) -> Value | None:
             if not isinstance(piece, Literal):
                 return None
-            return tuple(formatted((piece,), given, [], template_style(piece)))
+            text = tuple(formatted((piece,), given, [], template_style(piece)))
+            return (
+                tuple(replace(one, hidden=True) if isinstance(one, Hole) else one for one in text)
+                if piece.imported
+                else text
+            )
 
         return cut(changed(value, change))
 

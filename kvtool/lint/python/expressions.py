@@ -103,7 +103,7 @@ class Expressions(Calls):
                 continue
             number += 1
             value = self.of_loop(self.as_text(self.value_of(part.value), part.value), part.value)
-            hole = self.asked_of(part.value) if is_given(value) else None
+            hole = self.origin_of(part.value) if is_given(value) else None
             value = with_hole(value, hole) if value or hole is None else (hole,)
             if not value:
                 continue

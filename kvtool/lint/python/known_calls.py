@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
+from dataclasses import replace
 
+from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.lint.evidence.value_precision import keeps, refined
 from kvtool.lint.evidence.volatile_calls import (
     JSON_KEYS,
@@ -160,6 +162,12 @@ class KnownCalls(Objects):
             if last == "strftime" and node.args:
                 return self.refine((hole,), "strftime", self._constant(node.args[0]))
             return self.refine((hole,), "date") if last == "today" and name.endswith("date.today") else (hole,)
+        if name == "itertools.count":
+            return (Hole(spot, COUNTER, f"`{name}`", certain=True, hidden=True),)
+        if name == "next" and node.args and (counters := _counters(self.value_of(node.args[0]))):
+            return tuple(
+                replace(one, spot=spot, what=f"`next({dotted(node.args[0])})`", hidden=False) for one in counters
+            )
         if name in _SETS:
             inside = self.value_of(node.args[0]) if node.args else ()
             values = tuple(
@@ -275,6 +283,10 @@ class KnownCalls(Objects):
         bound = [(name, self.value_of(one)) for name, one in zip(names, node.args[1:], strict=False)]
         bound += [(word.arg, self.value_of(word.value)) for word in node.keywords if word.arg]
         return (Callee(target.function, target.owner, (*target.bound, *bound)),)
+
+
+def _counters(value: Value) -> list[Hole]:
+    return [piece for piece in pieces_of(value) if isinstance(piece, Hole) and piece.kind is COUNTER and piece.hidden]
 
 
 def _elements(piece: Piece) -> tuple[Value, ...]:

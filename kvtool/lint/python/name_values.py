@@ -22,6 +22,8 @@ from kvtool.lint.evidence.volatile_calls import RANDOM, order_hole, process_vari
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.assignments import Assigned
 from kvtool.lint.python.changed_values import backwards
+from kvtool.lint.python.chats import Chats
+from kvtool.lint.python.imported_texts import ImportedTexts, at_use
 from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
 from kvtool.lint.python.syntax import KNOWN_ROOT, dotted
 from kvtool.lint.python.text_values import (
@@ -29,6 +31,7 @@ from kvtool.lint.python.text_values import (
     Callee,
     Instance,
     Items,
+    Literal,
     Many,
     Param,
     Value,
@@ -54,6 +57,8 @@ class Summary:
     value: Value = ()
     sinks: tuple[tuple[Value, Evidence], ...] = ()
     attributes: dict[str, Value] | None = None
+    renders: tuple[Value, ...] = ()
+    """Names of template files that it fills with all keywords that it is given."""
 
 
 class ProgramReader(Protocol):
@@ -61,6 +66,8 @@ class ProgramReader(Protocol):
 
     declared: set[TemplatePlace]
     rendered: list[RenderedFile]
+    imports: ImportedTexts
+    chats: Chats
 
     def value_in_module(self, name: str) -> Value | None: ...
     def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value: ...
@@ -102,6 +109,8 @@ class Names(ABC):
         self.unknown: set[str] = set()
         """Names that were assigned something of which nothing is known: what they are called may say it."""
         self.imports: dict[str, Imported] = {}
+        self.renders: list[Value] = []
+        self.globals: set[str] = set()
         self.keywords_name = ""
         self.sinks: list[tuple[Value, Evidence]] = []
         self._label = label
@@ -141,16 +150,52 @@ class Names(ABC):
     def variable(self, node: ast.expr, name: str) -> Value:
         """Return the value of a name or a chain of names."""
         spot = self.source.spot_of(node)
-        value, rest = self._base(name)
+        value = self._known_value(name)
         if value is not None:
-            for attribute in rest.split(".") if rest else ():
-                value = self.attribute_of(value, attribute)
             known = any(name in values for values in (self.values, *self.outer))
             if not value and (not known or name in self.unknown) and (hole := self.by_name(name, spot)) is not None:
                 return (hole,)
             return value
+        if texts := self._imported_texts(name):
+            span = self.source.span(node)
+            return at_use(texts, lambda text: Literal(text, *span, self.source, shown=True, imported=True))
         hole = process_variable(self.canonical(name), spot) or self.by_name(name, spot) or self._elsewhere(name, spot)
         return (hole,) if hole is not None else ()
+
+    def _known_value(self, name: str) -> Value | None:
+        value, rest = self._base(name)
+        for attribute in rest.split(".") if rest and value is not None else ():
+            value = self.attribute_of(value or (), attribute)
+        return value
+
+    def text_of(self, name: str) -> Value | None:
+        """Return the value of a name or a chain of names, for a module that imports it."""
+        value = self._known_value(name)
+        return self._imported_texts(name) if value is None else value
+
+    def _origin(self, name: str) -> Imported | None:
+        """Return the import that a name comes from; None for one that the module defines itself, or nothing says."""
+        imports = self.module.imports | self.imports
+        if name in imports:
+            return imports[name]
+        star = imports.get("*")
+        return Imported(star.module, name) if star is not None and not self.module.has(name) else None
+
+    def _imported_texts(self, name: str) -> Value | None:
+        """Return constant texts of another module of the project."""
+        root, _, rest = name.partition(".")
+        origin = self._origin(root)
+        return None if origin is None else self.program.imports.value_of(origin, rest)
+
+    def imported_constant(self, node: ast.expr) -> Hole | None:
+        """Return the hole of an imported constant whose text is not known; it is the same in all requests."""
+        name = dotted(node)
+        if not name.rpartition(".")[2].isupper() or self._base(name)[0] is not None:
+            return None
+        if self._origin(name.partition(".")[0]) is None or self._imported_texts(name):
+            return None
+        spot = self.source.spot_of(node)
+        return Hole(spot, OTHER, f"`{name}`", doubt="open", hidden=True, unseen=f"the text of `{name}`", constant=True)
 
     def _elsewhere(self, name: str, spot: TemplatePlace) -> Hole | None:
         """Return the hole of a prompt that another module holds, by its name: `SYSTEM_PROMPT`, which is imported."""
@@ -215,6 +260,10 @@ class Names(ABC):
     @abstractmethod
     def value_of(self, node: ast.expr) -> Value:
         """Return the known text of an expression."""
+
+    @abstractmethod
+    def render_with(self, made: Value, node: ast.Call) -> None:
+        """A call hands its keywords on to the template whose name is `made`."""
 
     @abstractmethod
     def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:

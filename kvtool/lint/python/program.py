@@ -9,7 +9,9 @@ from dataclasses import replace
 from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.changed_values import changed, substituted, system_first
+from kvtool.lint.python.chats import Chats, messages_in
 from kvtool.lint.python.filled_templates import nodes_of
+from kvtool.lint.python.imported_texts import ImportedTexts
 from kvtool.lint.python.module import ClassCode, FunctionCode, Module
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
@@ -68,8 +70,9 @@ _OWN_BODY = "code outside of functions"
 class Program:
     """One module. `scope` makes the reader of one function, class body or module."""
 
-    def __init__(self, module: Module, scope: Callable[..., Names]) -> None:
+    def __init__(self, module: Module, scope: Callable[..., Names], imports: ImportedTexts) -> None:
         self._module = module
+        self.imports = imports
         self._scope = scope
         self._summaries: dict[FunctionCode, Summary] = {}
         self._partly: dict[FunctionCode, tuple[Summary, frozenset[FunctionCode]]] = {}
@@ -86,6 +89,7 @@ class Program:
         """Where parameters are declared whose names say what they are."""
         self._running: set[FunctionCode] = set()
         self._found = ModulePrompts(module)
+        self.chats = Chats(module.path)
 
     def prompts(self) -> list[list[Node]]:
         """Everything that the module builds that may be a prompt, with something in it that varies."""
@@ -118,6 +122,10 @@ class Program:
         if name in self._module.classes:
             return (Instance(self._module.classes[name], CLASS),)
         return None if name in self._module.imports else self.values().get(name)
+
+    def text_of(self, name: str) -> Value | None:
+        """Return the value of a name or a chain of names of the module, for one that imports it."""
+        return self._scope(self, self._module, outer=(self.values(),)).text_of(name)
 
     def body(self, cls: ClassCode) -> dict[str, Value]:
         """Return the values of the names in the body of a class."""
@@ -265,6 +273,8 @@ class Program:
         given = self._bound(target.function, target.bound, node, scope)
         summary = self.summary(target.function, scope.depth + 1)
         self._hand_on(summary, given, scope)
+        for made in summary.renders:
+            scope.render_with(substituted(made, filler(given, frozenset()), [_MOST_NODES]), node)
         unknown = self._unknown(given, target.function, node, scope)
         return substituted(summary.value, filler(given, unknown), [_MOST_NODES], scope.source.spot_of(node))
 
@@ -336,6 +346,8 @@ class Program:
                 return
             evidence = Evidence.ASKED
             self._leading(value, roles)
+            if not written:
+                self.chats.add(messages_in(value))
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):

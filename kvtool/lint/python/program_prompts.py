@@ -14,6 +14,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     speaks_of_models,
 )
 from kvtool.lint.evidence.surrounding_text import with_clocks, with_data, without_profiles
+from kvtool.lint.python.chats import LEAST_TEXT
 from kvtool.lint.python.module import Module
 from kvtool.lint.python.name_values import Names
 from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
@@ -21,8 +22,6 @@ from kvtool.lint.python.varying_texts import judged, key_of
 from kvtool.lint.python.work_budget import spend
 from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, before_values, leaves
 
-_LEAST = 40
-"""Characters of constant text, below which nothing is a prompt."""
 _READ = 20_000
 """Characters of which is asked how they read; each is a step."""
 
@@ -47,7 +46,7 @@ class ModulePrompts:
             return
         text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
         goes_on = any(isinstance(leaf, Hole) and leaf.unseen in (CONVERSATION, MARKED_BLOCK) for leaf in leaves(nodes))
-        if len(text) < _LEAST and not goes_on:
+        if len(text) < LEAST_TEXT and not goes_on:
             return
         spend(min(len(text), _READ))
         how = Belief.STRONG if goes_on else belief(evidence, text)

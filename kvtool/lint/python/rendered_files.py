@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
@@ -16,16 +16,21 @@ _MOST_FOLDERS = 64
 """Folders beside a file in which its templates are looked for."""
 
 
-def rendered_files(base: Value, given: Mapping[str, Value]) -> Iterator[RenderedFile]:
-    """Yield the template files that a call of `render` fills, where a value that it passes surely differs from call to call."""
+def rendered_files(base: Value, given: Mapping[str, Value], settled: Collection[str]) -> Iterator[RenderedFile]:
+    """Yield the template files that a call of `render` fills, where it is known whether a value differs from call to call.
+
+    `settled` are the names of those that a process is set up with.
+    """
     values = tuple(
         PassedValue(name, hole.kind, hole.clock, hole.spot)
         for name, value in given.items()
         if (hole := next((one for one in holes_of(value) if isinstance(one, Hole) and _is_plain(one)), None))
         is not None
     )
-    if values:
-        yield from (RenderedFile(one.name, values) for one in base if isinstance(one, FilePath) and one.name)
+    if values or settled:
+        yield from (
+            RenderedFile(one.name, values, tuple(settled)) for one in base if isinstance(one, FilePath) and one.name
+        )
 
 
 def _is_plain(hole: Hole) -> bool:

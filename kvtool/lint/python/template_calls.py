@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 _LOADS = ("get_template", "render_template", "select_template")
 """Calls whose first argument is the name of a template file (Jinja, Flask)."""
 _RENDERS = ("render", "render_async", "render_template")
 _MOST_CONSTANTS = 20
 Constant = str | int | float | bool
+ValueKind = Literal["clock", "date", "id", "counter", "constant"]
+"""What code says of a value that differs from call to call, or never."""
 
 
 @dataclass(slots=True)
@@ -23,6 +26,8 @@ class TemplateCalls:
 
     constants: dict[str, list[Constant] | None] = field(default_factory=dict)
     roles: set[str] = field(default_factory=set)
+    kinds: dict[str, ValueKind] = field(default_factory=dict)
+    """Kinds of values of which code says it, by path."""
 
     def add(self, constants: Mapping[str, Constant | None], role: str | None) -> None:
         """Add what one call says."""

@@ -29,7 +29,8 @@ MESSAGE_KEYS = ("content", "text", "parts")
 class Literal:
     """A string constant: its text, and the source range it is written in, where placeholders are looked up.
 
-    `shown`: it is an example, whose placeholders a model is to see.
+    `shown`: it is an example, whose placeholders a model is to see. `imported`: it is written in another file, which is where
+    its placeholders are reported.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Literal:
     stop: int = 0
     source: PythonSource | None = None
     shown: bool = False
+    imported: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,11 +107,12 @@ class Instance:
 class FilePath:
     """A path, a file that was opened, or what is in it; `given`: callers give all of the path.
 
-    `name` is that of a template, as code asks its loader for it.
+    `name` is that of a template, as code asks its loader for it, `made` what it is made of where callers give a part of it.
     """
 
     given: bool = False
     name: str = ""
+    made: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)

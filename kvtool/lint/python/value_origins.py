@@ -10,7 +10,15 @@ import re
 from dataclasses import replace
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
-from kvtool.lint.evidence.placeholders import asked, doubt_of, is_settled, names_a_conversation, names_a_part
+from kvtool.diagnose.codes.values.kv104 import USER
+from kvtool.lint.evidence.placeholders import (
+    asked,
+    doubt_of,
+    is_settled,
+    names_a_conversation,
+    names_a_part,
+    placeholder,
+)
 from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends, is_prompt_name, is_quiet, snake_case
 from kvtool.lint.evidence.value_precision import keeps
 from kvtool.lint.python.changed_values import is_given, with_hole
@@ -48,6 +56,8 @@ class ValueOrigins(Names):
         spot = self.source.spot_of(node)
         if name := self._given_name(node, _DEEPEST):
             hole = asked(name.removeprefix("self."), spot) or _key_of_settings(name, spot)
+            if "." in name and not name.startswith("self.") and (own := _of_person(name, spot)) is not None:
+                return own
             if hole is not None and self._is_number(node) and not self._of_turn(name):
                 return replace(hole, doubt="open")  # how many: that is mostly set once
             if hole is not None and hole.doubt == "open" and self._varies_as_made(name, node):
@@ -60,6 +70,10 @@ class ValueOrigins(Names):
         if hole is not None and hole.doubt == "open" and self._varies_as_made(name, node):
             return replace(hole, doubt="use")
         return hole if hole is not None and hole.doubt == "use" else None
+
+    def origin_of(self, node: ast.expr) -> Hole | None:
+        """Return the hole of something put into a text, of which only is known where it comes from."""
+        return self.asked_of(node) or self.imported_constant(node)
 
     def of_loop(self, value: Value, node: ast.expr) -> Value:
         """Add a hole to the text of a loop over something unknown.
@@ -85,7 +99,7 @@ class ValueOrigins(Names):
         value = self.of_loop(self.value_of(node), node)
         if isinstance(node, ast.Constant | ast.List | ast.Dict | ast.JoinedStr) or not is_given(value):
             return value
-        hole = self.asked_of(node)
+        hole = self.origin_of(node)
         return with_hole(value, hole) if value or hole is None else (hole,)
 
     def text_beside_value(self, node: ast.expr, value: Value) -> Value:
@@ -98,7 +112,8 @@ class ValueOrigins(Names):
         `others` hold messages: the list that it is put into, or what is added to it.
         """
         messages = any(isinstance(one, Message) for other in others for one in pieces_of(other, _FIRST))
-        name = dotted(node) or _called(node)
+        root = node.value if isinstance(node, ast.Subscript) else node
+        name = dotted(root) or _called(root)
         if not messages or not is_given(value) or not holds_turns(name):
             return value
         return (*value, Items(((self.conversation(node, name),),)))
@@ -285,6 +300,12 @@ def _key_asked_for(call: ast.Call) -> str:
     """The key in `given.get("question")`; empty for any other call."""
     first = call.args[0] if call.args and isinstance(call.func, ast.Attribute) and call.func.attr == "get" else None
     return first.value if isinstance(first, ast.Constant) and isinstance(first.value, str) else ""
+
+
+def _of_person(name: str, spot: TemplatePlace) -> Hole | None:
+    """Return the hole of an attribute that says who asks, by its name: `user.first_name`."""
+    hole = placeholder(name, spot)
+    return hole if hole is not None and hole.kind is USER else None
 
 
 def _key_of_settings(name: str, spot: TemplatePlace) -> Hole | None:

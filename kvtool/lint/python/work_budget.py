@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class TooMuchWorkError(Exception):
     """The budget of one file is used up."""
@@ -30,3 +33,15 @@ def spend(steps: int = 1) -> None:
 
 def work_left() -> bool:
     return _WORK.left > 0
+
+
+@contextmanager
+def set_apart(steps: int) -> Iterator[None]:
+    """Work that has a budget of its own, and takes nothing from that of the file; more than that ends it silently."""
+    left, _WORK.left = _WORK.left, steps
+    try:
+        yield
+    except TooMuchWorkError:
+        return
+    finally:
+        _WORK.left = left

@@ -21,12 +21,15 @@ _OFTEN_LEAST = 1024
 """Tokens that most providers cache from."""
 _SAID = "put shared text before it: it is {what} in {article} {role} message, which an application must not rewrite"
 _SHARED_FIRST = "put the text that the groups share before this text"
+_FIRST_REQUEST = "nothing to fix: it is the first request of the group, and other groups have a line more there"
 SEND_THE_SAME = "send the same text each time, or move it after the shared text"
 
 
 def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan, *, marked: bool) -> str:
     """Return the same as for an engine, but where a hosted model caches nothing that is so short. `marked`: the provider stores
     what cache marks end, and those of the log were kept."""
+    if stuck.cause.is_of_other_groups:
+        return _FIRST_REQUEST
     if differs_from_groups(stuck.cause):
         return _SHARED_FIRST
     moved = stuck.tried is not None and stuck.tried.kind.startswith("move")

@@ -160,7 +160,6 @@ class Teller:
                 severity=self._severity(step.cause, group),
                 tokens_lost=lost,
                 fix=f"{step.fix.what}{break_even(step)}",
-                number=number,
                 together=len(steps) if not told else 1,
                 # Their numbers and their order, which differ first, are not what varies.
                 subject="text of passages" if step.fix.kind == PASSAGES else "",
@@ -169,7 +168,7 @@ class Teller:
                 finding = finding.model_copy(update=carried(step.fix))
                 if step.fix.kind == PASSAGES:
                     finding = finding.model_copy(update={"code": KV201.code})
-                found.append(self._priced(finding, first or step.cause, group))
+                found.append(self._priced(finding, first or step.cause, group, number=number))
         return found
 
     def _closed_too(
@@ -184,8 +183,8 @@ class Teller:
             is_value = (
                 varies(cause.kind.code) == "value" and cause.share >= THRESHOLDS.warning_share * group.prompt_tokens
             )
-            if cause.slot in handled or left.get(cause.slot, 0.0) >= cause.share / 2:
-                continue
+            if cause.slot in handled or is_paid_once(cause) or left.get(cause.slot, 0.0) >= cause.share / 2:
+                continue  # what only other groups' fixes change is no gain of this group's
             if is_value or is_worth_finding(cause.blocked, group):
                 told.append(cause)
             elif cause.blocked:
@@ -222,13 +221,16 @@ class Teller:
     def _severity(self, cause: SlotCause, group: GroupTotals) -> Severity:
         return severity_in_run(self._behind(cause, group), group.requests, group.prompt_tokens)
 
-    def _priced(self, finding: Finding, cause: SlotCause, group: GroupTotals) -> Finding:
+    def _priced(self, finding: Finding, cause: SlotCause, group: GroupTotals, *, number: int = 0) -> Finding:
         """Return the finding with its example and its cost: part of the group's tokens, fair share, and seconds of a mean
-        request's predicted TTFT.
+        request's predicted TTFT. It is that of fix `number` (from 0) of those that were tried together.
         """
         tokens = max(group.prompt_tokens, 1)
         elsewhere = self._behind(cause, group) - finding.tokens_lost
         counted = f". An earlier change already blocks {elsewhere:,} of the tokens after it" if elsewhere > 0 else ""
+        if counted and number:
+            others = "the other fix" if number == 1 else "the other fixes"
+            counted = f". It costs up to {elsewhere:,} tokens more after {others}"
         return finding.model_copy(
             update={
                 "message": finding.message + counted,

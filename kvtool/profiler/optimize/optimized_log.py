@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,12 +56,20 @@ class OptimizedLog:
     changed: int
     left: Counter[str]
     after: RunResult | None = None
+    wanted: tuple[str, int] | None = None
+    """File and record of the costliest cause: its request is the example, where it is edited."""
     _changes: int = 0
     """Changed places of the example."""
 
     def show(self, edit: RequestEdit) -> None:
-        """Keep the request with the most changes as example; of equals the second one, as the first saw no earlier request."""
+        """Keep the wanted request as example, else the one with the most changes; of equals the second one, as the first saw no
+        earlier request.
+        """
         self.changed += 1
+        name = edit.turn.name
+        if name is not None and (name.path, name.record) == self.wanted:
+            self.example, self._changes = edit, sys.maxsize
+            return
         if self.changed > _LOOKED_AT:
             return
         changes = count_changes(edit)
@@ -100,7 +109,7 @@ def edit_log(opened: Opened, fixes: Sequence[Fix], progress: Progress) -> Optimi
     source = opened.source
     if not isinstance(source, LogSource) or not fixes or STDIN in source.files.paths:
         return None
-    log = OptimizedLog({}, None, 0, Counter())
+    log = OptimizedLog({}, None, 0, Counter(), wanted=_costliest(fixes))
     changed = _changed_turns(source, fixes, log)
     for path in source.files.paths:
         log.values[path] = dict(_edited_values(path, changed.get(path, {}), log))
@@ -117,6 +126,13 @@ def edit_log(opened: Opened, fixes: Sequence[Fix], progress: Progress) -> Optimi
         profiler = opened.profiler(ReportOptions(), progress, source=source.of_files(paths))
         log.after = profiler.counted()
     return log
+
+
+def _costliest(fixes: Sequence[Fix]) -> tuple[str, int] | None:
+    """Return file and record of the cause that the profile tells first."""
+    causes = [fix.cause for fix in fixes if fix.cause is not None and fix.cause.record is not None]
+    record = max(causes, key=lambda cause: cause.blocked).record if causes else None
+    return None if record is None else (record.path, record.record)
 
 
 def write_log(path: str, log: OptimizedLog, output: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from os.path import realpath
@@ -173,7 +173,7 @@ class Optimizer:
             kept = made if changed is None or self._harm(changed) else replace(kept, now=changed)
         order = [(step.cause.group, step.fix.key) for chain in chains.values() for step in chain]
         done = [
-            each if each.reason or each.step in kept.steps else replace(each, reason=_NO_GAIN) for each in made.done
+            each if each.reason or _has(kept.steps, each.step) else replace(each, reason=_NO_GAIN) for each in made.done
         ]
         done.sort(key=lambda each: order.index((each.step.cause.group, each.step.fix.key)))
         return replace(kept, done=done)
@@ -183,12 +183,14 @@ class Optimizer:
         steps, overlay = list(made.steps), made.now.overlay
         refused: list[Done] = []
         for step in wanted:
-            if step in steps:
+            if _has(steps, step):
                 continue
             new, edited = [step], _TOO_LITTLE if step not in worth else self._edited(state, overlay, [*steps, step])
-            alike = [each for each in worth if each not in steps and _change_of(each) == _change_of(step)]
-            if isinstance(edited, str) and step in worth and len(alike) > 1:
-                new, edited = alike, self._edited(state, overlay, [*steps, *alike])
+            if isinstance(edited, str) and step in worth:
+                ways = _of_all_readers(step, [each for each in worth if not _has(steps, each)])
+                tried = [(alike, self._edited(state, overlay, [*steps, *alike])) for alike in ways]
+                made_so = [(alike, texts) for alike, texts in tried if not isinstance(texts, str)]
+                new, edited = min(made_so, key=lambda way: self._changes(overlay, way[1]), default=(new, edited))
             if isinstance(edited, str):
                 refused.append(Done(step, edited, step.before, step.after))
             else:
@@ -202,11 +204,20 @@ class Optimizer:
             for step in wanted:
                 made = self._made(state, made, [step], worth)
             return made
+        if not harm:
+            added = [each if each in worth else _measured(each, made, changed.result) for each in added]
+            steps = [*made.steps, *added]
         done = [Done(each, harm, _rate(made.now.result, each), _rate(changed.result, each)) for each in added]
         if harm:
             return replace(made, done=[*made.done, *refused, *done])
         self._keep(changed)
         return _Made(changed, steps, [*made.done, *refused, *done])
+
+    def _changes(self, before: Mapping[str, str], after: Mapping[str, str]) -> tuple[int, int]:
+        """Count the files that an edit changes, as few are the easiest to keep, and those whose last newline comes or goes."""
+        texts = [(before.get(path, self._originals[path][1]), text) for path, text in after.items()]
+        ends = sum(old.endswith("\n") != new.endswith("\n") for old, new in texts)
+        return sum(old != new for old, new in texts), ends
 
     def _texts(self, state: _State) -> dict[str, tuple[str, str]]:
         """Return texts of edited files, by path: as they are on disk, and as they are in `state`."""
@@ -280,10 +291,43 @@ def _is_impossible(done: Done) -> bool:
     return bool(done.reason) and is_left_to_people(done.reason)
 
 
+def _of_all_readers(step: KeptFix, others: Sequence[KeptFix]) -> Iterator[list[KeptFix]]:
+    """Yield what `step` and those of other groups may be as one change of a text that all of them read.
+
+    As each group has it; and moves to the very end of the message, which is one place of a file even where what its readers
+    insert is not.
+    """
+    alike = [each for each in others if _change_of(each) == _change_of(step)]
+    if len(alike) > 1:
+        yield alike
+    moves = [each for each in others if each.fix.at_end and _place_of(each) == _place_of(step)]
+    of_groups = {each.cause.group: each for each in reversed(moves)}
+    if _has(moves, step):
+        for number in range(len(step.fix.at_end)):
+            yield [
+                replace(each, fix=each.fix.at_end[number]) for each in (of_groups | {step.cause.group: step}).values()
+            ]
+
+
 def _change_of(step: KeptFix) -> tuple[object, ...]:
     """Return the same for steps of two groups that are one change of a text which both read."""
-    slot, kind = step.cause.slot, step.fix.kind
-    return kind, slot.path, slot.line, slot.column, slot.variable, slot.kind, slot.words
+    return "move" if step.fix.at_end else step.fix.kind, *_place_of(step)
+
+
+def _place_of(step: KeptFix) -> tuple[object, ...]:
+    slot = step.cause.slot
+    return slot.path, slot.line, slot.column, slot.variable, slot.kind, slot.words
+
+
+def _has(steps: Sequence[KeptFix], step: KeptFix) -> bool:
+    """Return whether a step is among others, whichever place its text moves to."""
+    return any(each.fix.key == step.fix.key for each in steps)
+
+
+def _measured(step: KeptFix, made: _Made, now: RunResult) -> KeptFix:
+    """Return a step whose text moves to another place than advised, with what it wins on the edited files."""
+    is_first = all(each.cause.group != step.cause.group for each in made.steps)
+    return replace(step, after=_rate(now, step), alone=_rate(now, step) if is_first else step.alone)
 
 
 def _wins(now: GroupTotals, then: GroupTotals) -> bool:
@@ -335,7 +379,7 @@ def plan_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
     while True:
         advice = runs.first.advised(tiers)
         found = optimize(runs, tiers)
-        needed = {*SAFE_TIERS, *(each.step.fix.tier for each in found.edited if each.step in advice.steps)}
+        needed = {*SAFE_TIERS, *(each.step.fix.tier for each in found.edited if _has(advice.steps, each.step))}
         if found.tried <= needed:
             return replace(found, later=frozenset(later)), advice
         later.update(each.step.fix.key for each in found.edited)

@@ -33,6 +33,8 @@ from kvtool.results.documents.optimize import (
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.yaml.made_up_values import copied_from
+from kvtool.workload.yaml.yaml_source import YamlSource
 
 if TYPE_CHECKING:
     from kvtool.profiler.optimize.optimized_log import OptimizedLog
@@ -87,8 +89,8 @@ def optimized(
         requests=sum(group.requests for group in groups),
         hit_rate=_rates(*found.rates),
         groups=groups,
-        steps=[_done(done) for done in [*found.done, *left]],
-        needs_consent=[_step(done) for done in forbidden],
+        steps=[_done(done, opened) for done in [*found.done, *left]],
+        needs_consent=[_step(done, opened) for done in forbidden],
         request_order=None if order is None else RequestOrder(fix=order.fix.what, hit_rate=order.hit_rate),
         files=[changed.path for changed in found.files],
         edited_log=None if log is None else _edited_log(log, found.before, sdk, allowed=allowed),
@@ -221,7 +223,7 @@ def _rates(before: float, after: float) -> BeforeAfter:
     return BeforeAfter(before=before, after=after)
 
 
-def _step(done: Done) -> Step:
+def _step(done: Done, opened: Opened) -> Step:
     step, (path, line, column) = replace(done.step, before=done.before, after=done.rate), done.place
     return Step(
         code=step.fix.code,
@@ -231,15 +233,23 @@ def _step(done: Done) -> Step:
         line=line or None,
         column=column or None,
         place="" if (logged := logged_cause(step.cause)) is None or not logged.record else logged.told,
+        copied_from=_copied_from(opened, path, line),
         fix=step.fix.what,
         warnings=list(step.fix.warnings),
         hit_rate=StepRates.taken_from(step),
     )
 
 
-def _done(done: Done) -> DoneStep:
+def _copied_from(opened: Opened, path: str, line: int) -> str | None:
+    source = opened.source
+    if not isinstance(source, YamlSource) or path != opened.name:
+        return None
+    return copied_from(source.document.source, line)
+
+
+def _done(done: Done, opened: Opened) -> DoneStep:
     return DoneStep(
-        **dict(_step(replace(done, before=done.step.before, rate=done.step.after))),
+        **dict(_step(replace(done, before=done.step.before, rate=done.step.after), opened)),
         edited=not done.reason,
         reason=done.reason or None,
         files_hit_rate=_rates(done.before, done.rate),

@@ -64,13 +64,18 @@ def snippet(edit: RequestEdit, sdk: Sdk) -> str:
         system = [each for each in said[:1] if each is not None and each.role in INSTRUCTIONS]
         rest = said[len(system) :]
         lines.append("client.messages.create(")
-        lines += ["    ...,  # model, max_tokens"] + (["    tools=tools,"] if tools else [])
+        lines += ["    ...,  # model, max_tokens"] + ([f"    tools=tools,{_order(edit)}"] if tools else [])
         for each in system:
             lines += ["    system=[", *(line for block in each.blocks for line in _block(block, 8)), "    ],"]
         return "\n".join([*lines, "    messages=[", *_messages(rest), "    ],", ")"])
     call = "litellm.completion(" if sdk == "LiteLLM" else "client.chat.completions.create("
-    head = [call, "    ...,  # model"] + (["    tools=tools,"] if tools else [])
+    head = [call, "    ...,  # model"] + ([f"    tools=tools,{_order(edit)}"] if tools else [])
     return "\n".join([*lines, *head, "    messages=[", *_messages(said), "    ],", ")"])
+
+
+def _order(edit: RequestEdit) -> str:
+    """Say that tools are sent in one order, where the edit changes theirs."""
+    return "  # in the same order in all requests" if edit.turn.tools != edit.edited.tools else ""
 
 
 def _key(name: str) -> str:
@@ -108,16 +113,23 @@ def _blocks(was: Message | None, now: Message, name: str) -> list[_Block]:
         if at >= len(kept):
             names: tuple[str, ...] = (_MOVED,)
         else:
-            longer = _length(part) >= _length(kept[at]) and part.get("text") != kept[at].get("text")
             number = str(at + 1) if len(kept) > 1 else ""
-            names = (f"{name}{number}", _MOVED) if longer else (f"{name}{number}",)
+            names = (f"{name}{number}", _MOVED) if _ends_with_moved(kept[at], part) else (f"{name}{number}",)
         found.append(_Block(names, marks_on(part)))
     return found
 
 
-def _length(part: Any) -> int:
-    text = part.get("text") if isinstance(part, dict) else None
-    return len(text) if isinstance(text, str) else 0
+def _ends_with_moved(before: Any, after: Any) -> bool:
+    """Return whether a text ends with another line than before and has lost none of its length: text moved there, from it or not.
+
+    What is in another order inside of it ends as before.
+    """
+    old, new = (part.get("text") if isinstance(part, dict) else None for part in (before, after))
+    if not isinstance(new, str):
+        return False
+    old = old if isinstance(old, str) else ""
+    last = [str.__str__(text).rstrip().rpartition("\n")[2] for text in (old, new)]
+    return len(new.rstrip()) >= len(old.rstrip()) and last[0] != last[1]
 
 
 def _text(block: _Block) -> str:

@@ -251,6 +251,6 @@ def _change_drawing(identity: str, name: str, before: float, after: float, alone
     figures = [f"{percent(before)} → {percent(after)}"]
     if alone is not None:
         shapes += [line(alone, 11, alone, 27, "gate halo"), line(alone, 11, alone, 27, "gate")]
-        told += f", {percent(alone)} with this fix alone"
-        figures.append(f"this fix alone {percent(alone)} (mark)")
+        told += f", {percent(alone)} with only this one"
+        figures.append(f"only this one {percent(alone)} (mark)")
     return Drawing(drawing(identity, f"Hit rate of {name} before and after", told, 28, shapes), name, tuple(figures))

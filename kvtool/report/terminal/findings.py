@@ -97,7 +97,7 @@ def _finding(
         said.update(new)
         text += f": {', '.join(new)}" if new else ""
         if rerun.group_alone is not None and abs(rerun.group_alone - rerun.group_after) >= _TOLD_ALONE:
-            text += f"; this fix alone: {percent(rerun.group_alone)}"
+            text += f"; only this one: {percent(rerun.group_alone)}"
         basis = gain_basis(finding.warnings, estimate=finding.estimate)
         text += " (estimate)" if finding.estimate else ""
         text += " (verified by re-running)" if says_verified and basis == "verified" else ""

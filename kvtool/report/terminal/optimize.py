@@ -237,6 +237,9 @@ def _told(console: Console, text: str, style: str | None = None) -> None:
 
 
 def _warnings(console: Console, step: Step, plain: bool, *, indent: str) -> None:
+    if step.copied_from is not None:
+        place = sanitize(step.copied_from, ascii_only=plain)
+        _told(console, f"{indent}copy: {place} is not edited. Make the same change there.", "yellow")
     for warning in step.warnings:
         _told(console, f"{indent}look: {sanitize(warning, ascii_only=plain)}", "yellow")
 
@@ -264,6 +267,10 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         into = shown_path(document.input, plain)
         told = f"Lines move from {named} into {into}. Change the code that uses {'it' if len(moved) == 1 else 'them'}:"
         say(console, f"{told} it must send these lines where {into} has them, or its prompts lose them.", indent=0)
+    if copied := list(dict.fromkeys(step.copied_from for step in document.steps if step.edited and step.copied_from)):
+        into = shown_path(document.input, plain)
+        places = sanitize(", ".join(copied), ascii_only=plain)
+        say(console, f"{into} contains copies. Your service changes only when you edit {places}.", indent=0)
     if document.output is not None:
         how = "in the new order" if document.edited_log is None else "with the edits"
         say(console, f"Written {how}: {shown_path(document.output, plain)}", indent=0)

@@ -33,6 +33,8 @@ class Step(Model):
     column: Count | None
     place: str = ""
     """Where in a logged request it is, in words, as the finding has it; empty for files that people edit."""
+    copied_from: str | None = None
+    """Place in code that the line is a copy of: only the copy is edited."""
     fix: str
     warnings: list[str]
     hit_rate: StepRates

@@ -31,7 +31,7 @@ VARIABLES = (
 )
 _COMPANIONS = {
     "start": ("datetime",),
-    "format": ("datetime",),
+    "format": ("datetime", "counter"),
     "step": ("counter",),
     "weights": ("choice",),
     "key": ("file",),

@@ -10,12 +10,28 @@ from kvtool.text.files.yaml_document import YamlDocument
 MADE_UP = "made up"
 """Marks a guess, in values and in comments."""
 MARK = f"# {MADE_UP}"
+_COPIED = re.compile(r"\s*# Copied from (.+)\. Copy it again after a change there\.")
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
 def has_made_up(workload: str) -> bool:
     """Return whether a workload file, one that was edited since too, has made-up values."""
     return any(MARK in line or f'"{MADE_UP}: ' in line for line in workload.splitlines())
+
+
+def copied_comment(place: str) -> str:
+    """Return the comment above a message that is a copy of a text elsewhere."""
+    return f"# Copied from {place}. Copy it again after a change there."
+
+
+def copied_from(workload: str, line: int) -> str | None:
+    """Return the place of which a line of a workload file is a copy; None for one that is none."""
+    for above in reversed(workload.splitlines()[: max(line - 1, 0)]):
+        if (found := _COPIED.fullmatch(above)) is not None:
+            return found[1]
+        if above.lstrip().startswith("- "):
+            return None
+    return None
 
 
 def is_made_up(document: YamlDocument, group: str, variable: str) -> bool:

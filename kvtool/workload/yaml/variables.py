@@ -102,8 +102,7 @@ def _drawn(variable: Variable, loading: Loading, at: Path, key: tuple[Key, ...])
         dashes = variable.uuid == "4"
         return lambda number: str(_uuid(number, *key)) if dashes else _uuid(number, *key).hex
     if variable.counter is not None:
-        first, step = variable.counter, 1 if variable.step is None else variable.step
-        return lambda number: first + number * step
+        return _counter(variable, variable.counter, loading, at)
     if variable.choice is not None:
         return _choice(variable, variable.choice, loading, at, key)
     if variable.file is not None:
@@ -117,6 +116,17 @@ def _drawn(variable: Variable, loading: Loading, at: Path, key: tuple[Key, ...])
     text = variable.text
     assert text is not None
     return lambda _: text
+
+
+def _counter(variable: Variable, first: int, loading: Loading, at: Path) -> Draw:
+    step = 1 if variable.step is None else variable.step
+    if variable.format is None:
+        return lambda number: first + number * step
+    before, mark, after = variable.format.partition("{}")
+    if not mark or "{}" in after:
+        hint = "write the number as `{}`: `question {}`"
+        raise loading.error(f"`{variable.format}` has no single place for the number", (*at, "format"), hint)
+    return lambda number: f"{before}{first + number * step}{after}"
 
 
 def _object(fields: Mapping[str, Variable], loading: Loading, at: Path, key: tuple[Key, ...]) -> Draw:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from kvtool.cli.commands.init.made_up import Passed, generator, names_line, variable_lines
+from kvtool.cli.commands.init.made_up import generator, names_line, variable_lines
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
 from kvtool.lint.prompt_copies import CopiedPrompt
-from kvtool.lint.python.template_calls import Constant, TemplateCalls
+from kvtool.lint.python.template_calls import Constant, TemplateCalls, ValueKind
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
@@ -22,7 +23,7 @@ from kvtool.text.templates.application import Find, IncludedSource, find_include
 from kvtool.text.templates.variable_uses import VariableUses
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.traced import Traced
-from kvtool.workload.yaml.made_up_values import MADE_UP
+from kvtool.workload.yaml.made_up_values import MADE_UP, copied_comment
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 WORKLOAD = "kvtool-workload.yaml"
@@ -30,6 +31,7 @@ _REQUESTS = 240
 """Requests of all groups together, where each gets a number between these:"""
 _FEWEST, _MOST = 12, 40
 _MESSAGE = "user_message"
+_VARIABLE = re.compile(r"\{\{ \w+ \}\}")
 _JINJA = (".j2", ".jinja", ".jinja2")
 
 
@@ -62,8 +64,8 @@ class FoundTemplates:
     shared: VariableUses
 
     @property
-    def passed(self) -> Passed:
-        """Return the constants of the variables that the prompts share."""
+    def passed(self) -> TemplateCalls:
+        """Return what code passes to the variables that the prompts share."""
         return _passed(prompt for prompt in self.prompts if not prompt.own)
 
 
@@ -96,7 +98,8 @@ def read_prompts(
         if plain and error is None and not prompt.uses.variables and style_of(text) not in ("", "jinja"):
             notes.append(f"{name} has placeholders that are not Jinja. They are sent as written.")
     for copy in copies:
-        prompt = FoundPrompt(copy.path, _uses(folder, [(copy.path, copy.text)]), copied=copy)
+        uses = _uses(folder, [(copy.path, copy.text)])
+        prompt = FoundPrompt(copy.path, uses, copied=copy, calls=TemplateCalls(kinds=copy.kinds))
         if (error := _error(folder, prompt, prompt.uses)) is None:
             kept.append(prompt)
         else:
@@ -120,7 +123,10 @@ def read_prompts(
         replace(
             prompt,
             own=not prompt.raw
-            and (not differ.isdisjoint(prompt.calls.constants) or _error(folder, prompt, shared) is not None),
+            and (
+                not differ.isdisjoint((*prompt.calls.constants, *prompt.calls.kinds))
+                or _error(folder, prompt, shared) is not None
+            ),
         )
         for prompt in kept
     ]
@@ -130,17 +136,21 @@ def read_prompts(
 
 
 def _differing(prompts: Iterable[FoundPrompt]) -> set[str]:
-    """Return the paths of values that are other constants in one prompt than in another."""
-    seen: dict[str, list[Sequence[Constant] | None]] = {}
+    """Return the paths of values that are other constants, or of another kind, in one prompt than in another."""
+    seen: dict[str, list[Sequence[Constant] | ValueKind | None]] = {}
     for prompt in prompts:
-        for path, constants in prompt.calls.constants.items():
-            if constants not in seen.setdefault(path, []):
-                seen[path].append(constants)
+        for path, passed in {**prompt.calls.constants, **prompt.calls.kinds}.items():
+            if passed not in seen.setdefault(path, []):
+                seen[path].append(passed)
     return {path for path, values in seen.items() if len(values) > 1}
 
 
-def _passed(prompts: Iterable[FoundPrompt]) -> Passed:
-    return {path: constants for prompt in prompts for path, constants in prompt.calls.constants.items()}
+def _passed(prompts: Iterable[FoundPrompt]) -> TemplateCalls:
+    together = TemplateCalls()
+    for prompt in prompts:
+        together.constants |= prompt.calls.constants
+        together.kinds |= prompt.calls.kinds
+    return together
 
 
 def left_out(name: str, error: KvtoolError) -> str:
@@ -189,7 +199,7 @@ def compose_workload(found: FoundTemplates) -> str:
     pairs = _paired(found.prompts)
     shapes = dict(found.shared.variables)
     values = [line for name in sorted(shapes) for line in variable_lines(name, shapes[name], found.passed)]
-    if any(user is None for _, user in pairs) and _MESSAGE not in shapes:
+    if any(user is None and not _asks(system) for system, user in pairs) and _MESSAGE not in shapes:
         value, why = generator(_MESSAGE)
         values.append(f"  {_MESSAGE}: {value}  # {MADE_UP}: {why}")
     each = [found.shared, *(prompt.uses for prompt in found.prompts if prompt.own)]
@@ -219,10 +229,18 @@ def compose_workload(found: FoundTemplates) -> str:
         lines.append("    messages:")
         if system is not None:
             lines.append(_message("system", system))
-        lines.append(
-            f'      - {{role: user, text: "{{{{ {_MESSAGE} }}}}"}}' if user is None else _message("user", user)
-        )
+        if user is not None:
+            lines.append(_message("user", user))
+        elif not _asks(system):
+            lines.append(f'      - {{role: user, text: "{{{{ {_MESSAGE} }}}}"}}')
     return "\n".join(lines) + "\n"
+
+
+def _asks(prompt: FoundPrompt | None) -> bool:
+    """Return whether a copied chat has a message of the user."""
+    return (
+        prompt is not None and prompt.copied is not None and any(role == "user" for role, _ in prompt.copied.messages)
+    )
 
 
 def copied_places(prompts: Sequence[FoundPrompt]) -> dict[str, str]:
@@ -269,10 +287,14 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
 
 def _message(role: str, prompt: FoundPrompt) -> str:
     if prompt.copied is not None:
-        return (
-            f"      # Copied from {one_line(prompt.path)}. Copy it again after a change there.\n"
-            f"      - {{role: {role}, text: {_text(prompt.copied.text)}}}"
-        )
+        copied = prompt.copied
+        lines: list[str] = []
+        for number, (each, text) in enumerate(copied.messages or ((role, copied.text),)):
+            if _VARIABLE.fullmatch(text) is None:  # else nothing of it is written there
+                place = copied.message_places[number] if copied.message_places else prompt.path
+                lines.append(f"      {copied_comment(one_line(place))}")
+            lines.append(f"      - {{role: {each}, text: {_text(text)}}}")
+        return "\n".join(lines)
     raw = ", raw: true" if prompt.raw else ""
     return f"      - {{role: {role}, file: {_text(prompt.path)}{raw}}}"
 

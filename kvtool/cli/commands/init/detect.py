@@ -68,6 +68,7 @@ _CALL = re.compile(
     r"PromptTemplate\b|\b(?:completions|responses|messages)\.(?:create|parse|stream)\b|\bgenerate_?[cC]ontent|\blitellm\b"
     r"|\b(?:generate|stream)(?:Text|Object)\b"
 )
+_LOADS_TEMPLATE = re.compile(r"\b(?:get|select|get_or_select|render)_template\(")
 
 
 @dataclass(slots=True)
@@ -81,6 +82,8 @@ class FoundPrompts:
     code: list[str] = field(default_factory=list)
     data: list[str] = field(default_factory=list)
     """Data files with prompts: YAML, TOML, Prompty."""
+    rendering: list[str] = field(default_factory=list)
+    """Other Python files that load templates: what they pass to them is read."""
     calls: list[PromptCall] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -108,7 +111,7 @@ class _Search:
         for name in self._files():
             if name.isprintable():  # no other name can be written into a file and read again
                 self._sort(name)
-        for each in (found.workloads, found.templates, found.logs, found.code, found.data):
+        for each in (found.workloads, found.templates, found.logs, found.code, found.rendering, found.data):
             each.sort(key=_by_folder)
         found.calls.sort(key=lambda call: (_by_folder(call.path), call.line, call.column))
         if self._looked > MAX_FILES:
@@ -201,6 +204,8 @@ class _Search:
         if calls or _PROMPT_IN_CODE.search(text):
             self._found.code.append(name)
             self._found.calls += calls
+        elif name.endswith(".py") and _LOADS_TEMPLATE.search(text):
+            self._found.rendering.append(name)
 
     def _text(self, name: str, *, prompt: bool = False) -> str:
         """Return the text of a small file; empty for any other. Where it would be a `prompt`, it is told that it is none."""

@@ -52,7 +52,7 @@ class InitCommand(InitOptions, Command):
         )
         from kvtool.config.loading import load_config
         from kvtool.gate.tightening import lowered_limits
-        from kvtool.lint.prompt_copies import copy_prompts
+        from kvtool.lint.prompt_copies import RenderedFile, copy_prompts, rendered_by
         from kvtool.workload.yaml.made_up_values import has_made_up
 
         folder = Path(self.folder)
@@ -62,14 +62,18 @@ class InitCommand(InitOptions, Command):
         prompts = None
         sources = dict.fromkeys(found.code)
         if not found.workloads:
-            copies = copy_prompts(folder, [*found.code, *found.data], found.notes)
+            rendered: list[RenderedFile] = []
+            copies = copy_prompts(folder, [*found.code, *found.data], found.notes, rendered)
+            rendering = found.rendering if found.templates else []
+            rendered += rendered_by(folder, rendering)
+            sources |= dict.fromkeys(rendering)
             sources |= dict.fromkeys(each.path for each in copies)
             prompts = read_prompts(
                 folder,
                 found.templates,
                 found.notes,
                 copies,
-                calls_in(folder, found.code),
+                calls_in(folder, [*found.code, *rendering], rendered),
             )
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:

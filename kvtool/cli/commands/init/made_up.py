@@ -4,40 +4,53 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil, floor
 
-from kvtool.lint.python.template_calls import Constant
+from kvtool.diagnose.codes.values.kv107 import FLAG
+from kvtool.diagnose.values.variable_names import kind_of_name
+from kvtool.lint.prompt_copies import is_settled
+from kvtool.lint.python.template_calls import Constant, TemplateCalls, ValueKind
 from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
 from kvtool.workload.yaml.made_up_values import MADE_UP, MARK
 
-Passed = Mapping[str, Sequence[Constant] | None]
 _VALUES = 5
 _DEEPEST = 8
 _KEYS = 2
 """Keys of a mapping that a template runs over."""
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 _WORDS_OF_YAML = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
+_CLOCK = "{datetime: 1m}", "a clock, one minute a request"
+_ID = "{uuid: 4}", "a random id"
+_COUNTER = "{counter: 1}", "1, 2, 3…"
+_KINDS: dict[ValueKind, tuple[str, str]] = {
+    "clock": _CLOCK,
+    "date": ("{datetime: 1m, format: date}", "a date"),
+    "id": _ID,
+    "counter": _COUNTER,
+    "constant": ("one", "always the same"),
+}
+"""Generators of values of which code says the kind."""
 _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     (re.compile(rf"(?:^|_)(?:{words})(?:_|$)"), value, why)
     for words, value, why in (
-        ("now|date|time|today|timestamp|datetime|clock|at", "{datetime: 1m}", "a clock, one minute a request"),
-        ("uuid|guid|id|nonce|token", "{uuid: 4}", "a random id"),
-        ("n|num|number|count|index|turn|step|i", "{counter: 1}", "1, 2, 3…"),
+        ("now|date|time|today|timestamp|datetime|clock|at", *_CLOCK),
+        ("uuid|guid|id|nonce|token", *_ID),
+        ("n|num|number|count|index|turn|step|i", *_COUNTER),
         ("company|brand|product|app|agent|assistant|bot|model|team|version", "one", "always the same"),
     )
 )
 
 
-def variable_lines(name: str, shape: ValueShape, passed: Passed) -> list[str]:
-    """Return the lines of a variable under `vars:`. `passed` are constants that code passes, by the path of the value."""
+def variable_lines(name: str, shape: ValueShape, passed: TemplateCalls) -> list[str]:
+    """Return the lines of a variable under `vars:`. `passed` is what code passes, by the path of the value."""
     return list(_Writer(passed).lines(name, shape, name, 1))
 
 
 class _Writer:
     """Writes one variable; a shape that contains itself ends with an empty list."""
 
-    def __init__(self, passed: Passed) -> None:
+    def __init__(self, passed: TemplateCalls) -> None:
         self._passed = passed
         self._open: list[ValueShape] = []
 
@@ -52,10 +65,10 @@ class _Writer:
             yield f"{head} {empty}  {MARK}: empty, as it contains itself"
             return
         if kind not in ("function", "object", "list", "tuple"):
-            if (constants := self._passed.get(path)) and (given := _given(constants, kind)) is not None:
+            if (constants := self._passed.constants.get(path)) and (given := _given(constants, kind)) is not None:
                 yield f"{head} {given}"
                 return
-            value, why = _scalar(root, kind, path)
+            value, why = _scalar(root, kind, path, self._passed.kinds.get(path))
             yield f"{head} {value}  {MARK}: {why}"
             return
         self._open.append(root)
@@ -130,12 +143,14 @@ def _count(root: ValueShape) -> str:
     return f"[{min(low, 1000)}, {min(max(high, low), 1000)}]"
 
 
-def _scalar(root: ValueShape, kind: str, path: str) -> tuple[str, str]:
-    """Return the generator of a value as YAML, and what it is."""
+def _scalar(root: ValueShape, kind: str, path: str, known: ValueKind | None) -> tuple[str, str]:
+    """Return the generator of a value as YAML, and what it is; `known` is the kind that code says."""
     if kind == "date":
         return "{datetime: 1m, format: object}", "a clock, one minute a request"
     if kind == "bool":
         return "{bool: 0.5}", "true or false"
+    if kind == "number" and known == "counter":
+        return _COUNTER
     if kind == "number":
         if not root.numbers:
             return "{range: [1, 9]}", "a whole number"
@@ -146,16 +161,31 @@ def _scalar(root: ValueShape, kind: str, path: str) -> tuple[str, str]:
         texts += [] if len(texts) > 1 or root.literal else [f"{MADE_UP}: {path}"]
         return f"{{choice: {_as_json(texts)}}}", "the values that the templates compare it with"
     is_text = bool(root.fields) or bool(root.hints & {"text", "added"})
-    return generator(path, is_text=is_text)
+    return generator(path, known, is_text=is_text)
 
 
-def generator(path: str, *, is_text: bool = False) -> tuple[str, str]:
-    """Return the generator of a plain value as YAML, and what it is."""
+def generator(path: str, known: ValueKind | None = None, *, is_text: bool = False) -> tuple[str, str]:
+    """Return the generator of a plain value as YAML, and what it is.
+
+    A value of which nothing is known is another one in each request: what repeats by chance would decide over hits.
+    """
+    if known is not None:
+        value, why = _KINDS[known]
+        return _one(path) if value == "one" else (value, why)
     word = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", path.rpartition(".")[2]).lower()
     for pattern, value, why in _RULES:
         if pattern.search(word) and not (is_text and "counter" in value):
-            return (f"{{text: {_as_json(f'{MADE_UP}: {path}')}}}" if value == "one" else value), why
-    return f"{{choice: {_as_json([f'{MADE_UP}: {path} {number}' for number in range(1, _VALUES + 1)])}}}", "any text"
+            return _one(path) if value == "one" else (value, why)
+    if is_settled(path):
+        return _one(path)
+    if kind_of_name(path) is FLAG:
+        values = [f"{MADE_UP}: {path} {number}" for number in range(1, _VALUES + 1)]
+        return f"{{choice: {_as_json(values)}}}", "one of a few"
+    return f"{{counter: 1, format: {_as_json(f'{MADE_UP}: {path} {{}}')}}}", "another text in each request"
+
+
+def _one(path: str) -> tuple[str, str]:
+    return f"{{text: {_as_json(f'{MADE_UP}: {path}')}}}", "always the same"
 
 
 def names_line(key: str, names: set[str]) -> list[str]:

@@ -95,7 +95,8 @@ def _next(console: Console, diff: PromptDiff, command: CommandLine) -> None:
         todo = "fix the code that writes this text. See all requests" if fix is not None else "see all requests"
         put_next(console, f"{todo} of the log", command.to("profile", *logs))
     elif fix is not None and "-" not in command:
-        put_next(console, "make this change, then compare again", command)
+        file = diff.first.b.path if diff.first is not None and diff.first.b is not None else diff.name_b
+        put_next(console, f"make this change in {shown_path(file, ascii_only(console))}, then compare again", command)
 
 
 def _totals(console: Console, diff: PromptDiff) -> None:

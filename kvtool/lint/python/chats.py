@@ -1,0 +1,86 @@
+"""Chats that code sends: the messages of a call in their order, each with its role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.lint.python.filled_templates import nodes_of
+from kvtool.lint.python.text_values import Either, Items, Many, Message, Param, Piece, Value, pieces_of
+from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, TemplatePlace, leaves
+
+ChatMessage = tuple[str, list[Node]]
+"""The role of a message, as code names it, and its text."""
+LEAST_TEXT = 40
+"""Characters of constant text, below which nothing is a prompt."""
+_MOST_NODES = 2_000
+_MOST_MESSAGES = 40
+_MOST_CHATS = 200
+_NAMES = {"system": "system_message", "assistant": "answer", "ai": "answer", "placeholder": "history"}
+"""Names of messages of which nothing is known."""
+
+
+class Chats:
+    """The chats of a module: of several that contain the same texts, the one with most messages."""
+
+    def __init__(self, path: str) -> None:
+        self._nowhere = TemplatePlace(path, 0, 0, 0)
+        self._found: list[list[ChatMessage]] = []
+
+    def add(self, messages: Iterable[tuple[str, Value]]) -> None:
+        """Add the messages of a call; those with hardly any constant text are no prompt."""
+        chat = [(role, self._nodes(role, content)) for role, content in messages][:_MOST_MESSAGES]
+        if len(self._found) < _MOST_CHATS and sum(len(_text(nodes)) for _, nodes in chat) >= LEAST_TEXT:
+            self._found.append(chat)
+
+    def all(self) -> list[list[ChatMessage]]:
+        """Return the chats in the order in which they were found."""
+        kept: list[list[ChatMessage]] = []
+        for chat in sorted(self._found, key=len, reverse=True):
+            if not any(_is_within(chat, other) for other in kept):
+                kept.append(chat)
+        return sorted(kept, key=self._found.index)
+
+    def _nodes(self, role: str, content: Value) -> list[Node]:
+        nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES])
+        nodes = [node for node in nodes if not (isinstance(node, Hole) and node.unseen == MARKED_BLOCK)]
+        if any(True for _ in leaves(nodes)):
+            return nodes
+        return [self._hole(_NAMES.get(role, "user_message"))]
+
+    def _with_hole(self, piece: Piece) -> Piece:
+        return self._hole(piece.name) if isinstance(piece, Param) and piece.hole is None else piece
+
+    def _hole(self, name: str) -> Hole:
+        return Hole(self._nowhere, OTHER, f"`{name}`", doubt="open")
+
+
+def messages_in(value: Value) -> Iterator[tuple[str, Value]]:
+    """Yield the messages of a list, with earlier ones of which only the place is known; of one of several lists the longest."""
+    for piece in value:
+        if isinstance(piece, Message):
+            yield piece.role, piece.content
+        elif isinstance(piece, Hole) and piece.unseen == CONVERSATION:
+            yield "placeholder", (piece,)
+        elif isinstance(piece, Items):
+            for one in piece.values:
+                yield from messages_in(one)
+        elif isinstance(piece, Either):
+            yield from max((list(messages_in(one)) for one in piece.branches), key=len)
+        elif isinstance(piece, Many):
+            yield from messages_in(piece.body)
+
+
+def has_messages(value: Value) -> bool:
+    """Return whether there is a message in a value."""
+    return any(isinstance(piece, Message) for piece in pieces_of(value))
+
+
+def _text(nodes: Iterable[Node]) -> str:
+    return "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str)).strip()
+
+
+def _is_within(chat: list[ChatMessage], other: list[ChatMessage]) -> bool:
+    """Return whether another chat has all texts of one, in messages of the same roles."""
+    texts = {(role, _text(nodes)) for role, nodes in other}
+    return all((role, text) in texts for role, nodes in chat if (text := _text(nodes)))
