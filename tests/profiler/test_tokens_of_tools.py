@@ -1,4 +1,4 @@
-"""Groups of one model, with tools and without: a provider counts the schemas of tools in its own way, and each group is predicted."""
+"""Groups of one model, with tools and without: a provider counts schemas in its own way, and each group is predicted."""
 
 from __future__ import annotations
 
