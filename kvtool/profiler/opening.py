@@ -182,6 +182,23 @@ class Opened:
         if errors:
             raise ProblemsError(errors)
 
+    def require_prompts(self) -> None:
+        """KvtoolError where no record holds a prompt: then there is nothing to edit, and nothing to run."""
+        from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, SUMMED
+
+        if not isinstance(self.source, LogSource):
+            return
+        lack = None
+        for conversation in self.source.conversations():
+            turn = conversation.next_turn(None)
+            if turn is not None and (lack := turn.call.incomplete) not in (NO_PROMPT, SUMMED):
+                return
+        if lack is not None:
+            raise KvtoolError(
+                f"{self.name}: {lack}, so no change can be tried",
+                hint="kvtool profile shows what was reported",
+            )
+
     def reloaded(self, overlay: Mapping[str, str]) -> YamlSource:
         """Return the workload file read again, with the text of some files (by their real paths) replaced."""
         from kvtool.workload.yaml.yaml_source import load_yaml_workload

@@ -79,6 +79,11 @@ def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool =
                 field = '"ttl": "1h"' if name == "1 hour" else "no ttl"
                 amount = shown_money(saved, currency)
                 return f"Cache for {name} (Anthropic: {field} in cache_control): saves {amount} with the same gaps"
+            if misses.ttl is not None:
+                hour, paid = (shown_money(Decimal(each), currency) for each in (misses.ttl.one_hour, misses.ttl.paid))
+                return (
+                    f"Send the next request before its prefix expires: 1-hour caching costs more ({hour}, paid {paid})"
+                )
             if event is not None and event.gap is not None and event.gap <= _LONGEST_TTL:
                 return 'Cache for an hour (Anthropic: "ttl": "1h" in cache_control), or send the next request sooner'
             return "Send the next request sooner: the gap is longer than a mark can cover"

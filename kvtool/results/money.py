@@ -158,6 +158,8 @@ def tier_of_marks(advice: Sequence[MarkAdvice]) -> str:
 
 _MOST_SPLITS = 2
 """Blocks to split that are named."""
+_MOST_ADVICE = 4
+"""Kinds of requests whose marks are named."""
 
 
 def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
@@ -172,13 +174,20 @@ def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
     marked = [each for each in advice if each.marks]
     if not marked:
         return f"{first}mark nothing: its writes cost more than its reads save"
-    if len(advice) > 1:
-        return f"{first}mark the places below"
+    if len(advice) == 1:
+        return f"{first}mark {_places(advice[0])}"
+    names = [" and ".join(each.groups) for each in advice]
+    if len(advice) > _MOST_ADVICE or len(set(names)) < len(names):
+        return f"{first}mark the places that kvtool profile names"
+    named = [f"in {name}, {_places(each)}" for name, each in zip(names, advice, strict=True)]
+    return f"{first}mark these places: {'; '.join(named)}"
+
+
+def _places(advice: MarkAdvice) -> str:
     places = [
-        mark.place if advice[0].explicit else f"{mark.place} for {_TIMES.get(mark.ttl, mark.ttl)}"
-        for mark in advice[0].marks
+        mark.place if advice.explicit else f"{mark.place} for {_TIMES.get(mark.ttl, mark.ttl)}" for mark in advice.marks
     ]
-    return f"{first}mark {' and '.join(places)}"
+    return " and ".join(places) or "none"
 
 
 class GpuMoney(Model):

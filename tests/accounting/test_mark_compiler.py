@@ -120,7 +120,19 @@ def every_set(provider: Provider, layouts: Sequence[PromptLayout]) -> Iterator[M
     for count in range(min(provider.most, 3) + 1):
         for chosen in combinations(places, count):
             for ttls in product(times, repeat=count):
-                yield tuple(map(PlacedMark, chosen, ttls))
+                if not any(is_refused(marks := tuple(map(PlacedMark, chosen, ttls)), each) for each in layouts):
+                    yield marks
+
+
+def is_refused(marks: MarkSet, layout: PromptLayout) -> bool:
+    """Whether the provider refuses a request with these marks: a longer time to live comes after a shorter one."""
+    times: dict[int, set[float]] = {}
+    for place, ttl in marks:
+        at = place.of(layout.lead, layout.messages, len(layout.keys))
+        if at is not None and at not in layout.unmarkable:
+            times.setdefault(at, set()).add(ttl or 300.0)
+    order = [time for at in sorted(times) for time in sorted(times[at])]
+    return order != sorted(order, reverse=True)
 
 
 def compiled(case: Scenario) -> MarkPlan:
@@ -146,3 +158,12 @@ def test_marks_in_the_requests_cost_what_the_plan_says(byte_tokenizer: Tokenizer
         marks = set_of(plan.sets[layout.scope], layout.keys[: layout.lead])
         sent.append(maker.make(marked_turn(job.turn, marks, case.provider)))
     assert Scenario(case.provider, sent).cost(None) == case.cost(plan)
+
+
+@pytest.mark.parametrize("seed", range(60, 90))
+def test_no_request_with_the_compiled_marks_is_refused(byte_tokenizer: Tokenizer, seed: int) -> None:
+    case = scenario(PROVIDERS["anthropic"], byte_tokenizer, seed)
+    plan = compiled(case)
+    for layout in case.layouts():
+        marks = set_of(plan.sets[layout.scope], layout.keys[: layout.lead])
+        assert not is_refused(marks, layout), marks

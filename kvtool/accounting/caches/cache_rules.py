@@ -86,6 +86,8 @@ class Prediction:
     marks: int = 0
     """Marks that the request sets, those included that are too many."""
     unread: UnreadPrefix | None = None
+    stored_ends: tuple[int, ...] = ()
+    """Tokens of the prompt, in our count, at which a mark ends a prefix that it stores."""
 
 
 class Outcome(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -96,6 +96,23 @@ def placed(
             longest = found[at] or SHORT
             kept[at] = found[at]
     return dict(sorted(sorted(kept.items())[-most:]))
+
+
+def in_order(marks: MarkSet, shapes: Iterable[tuple[int, Sequence[int], int, int, frozenset[int]]]) -> MarkSet:
+    """Return the marks without those that come before a longer time to live in a request with one of these shapes (`lead`,
+    `messages`, `count`, `most` and `unmarkable` of `placed`): the provider refuses these requests."""
+    if len({ttl for _, ttl in marks}) < 2:
+        return marks
+    early: set[PlacedMark] = set()
+    for lead, messages, count, _, unmarkable in shapes:
+        found = [(at, mark) for mark in marks if (at := mark.place.of(lead, messages, count)) is not None]
+        found = [(at, mark) for at, mark in found if at not in unmarkable]
+        early |= {
+            mark
+            for at, mark in found
+            if any(at <= later and (mark.ttl or SHORT) < (other.ttl or SHORT) for later, other in found)
+        }
+    return tuple(mark for mark in marks if mark not in early)
 
 
 def lead_blocks(blocks: ContentBlocks) -> int:

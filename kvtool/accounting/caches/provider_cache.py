@@ -10,7 +10,7 @@ import numpy as np
 
 from kvtool.accounting.caches.breakpoints import ContentBlocks, find_blocks
 from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Prediction, UnreadPrefix
-from kvtool.accounting.caches.calibration_ratio import Scale, TokenRatios
+from kvtool.accounting.caches.calibration_ratio import Alike, Scale, TokenRatios
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.caches.forks import Forks, find_forks, settings_digest
 from kvtool.accounting.caches.mark_plan import last_blocks, lead_blocks, prefix_keys, unmarkable_blocks
@@ -170,11 +170,10 @@ class ProviderCache:
 
     def _asked(self, job: Job, rules: Provider, now: float, scope: str) -> RuledRequest:
         call = job.turn.call
-        model = call.model or ""
-        usage = call.usage
+        alike, usage = Alike.of(job.turn), call.usage
         if usage is not None:
-            self.ratios.add(model, usage.prompt, len(job.ids))
-        scale = self.ratios.scale(model)
+            self.ratios.add(alike, usage.prompt, len(job.ids))
+        scale = self.ratios.scale(alike)
         blocks = find_blocks(job, rules) if rules.keeps == "breakpoints" or rules.fork_system else None
         if blocks is not None and rules.needs_mark and len(blocks.asked) > rules.most:
             count = len(blocks.asked)
@@ -250,10 +249,9 @@ class ProviderCache:
         written, hour = self._written(asked, hit, prompt)
         node = found.at
         now = asked.use.now
-        booked = tuple(("unmarked" if cause == "setting_changed" else cause, tokens) for cause, tokens in rungs)
         return Outcome(
             hit,
-            booked,
+            tuple(rungs),
             Prediction(
                 rules=rules,
                 prompt=prompt,
@@ -269,6 +267,7 @@ class ProviderCache:
                 in_a_minute=rate,
                 marks=0 if asked.blocks is None else len(asked.blocks.asked),
                 unread=found.unread,
+                stored_ends=self._stored_ends(asked),
             ),
         )
 
@@ -284,6 +283,11 @@ class ProviderCache:
                 hour = is_charged_for_an_hour(rules, self._ttl(asked, ttl))
                 ends[hour] = max(ends[hour], scale.theirs_of(stop))
         return written_tokens(scale.theirs_of(hit), prompt, ends[False], ends[True])
+
+    def _stored_ends(self, asked: RuledRequest) -> tuple[int, ...]:
+        if asked.rules.keeps != "breakpoints" or asked.blocks is None:
+            return ()
+        return tuple(end for end in asked.blocks.marked if asked.scale.theirs_of(end) >= asked.rules.minimum)
 
     def _in_a_minute(self, scope: str, asked: RuledRequest) -> int:
         """Return the requests of the last minute with this one's prefix and key; 0 if the rules give no bound."""

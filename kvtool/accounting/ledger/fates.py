@@ -16,6 +16,7 @@ expired               it was dropped at the end of its time to live
 scattered             another replica had it
 below_minimum         the shared prefix is shorter than the provider's minimum
 unmarked              the shared prefix ends at no breakpoint that the provider stored
+setting_changed       its prefix is stored for requests with other settings
 not_kept              a block of it was computed in a window or a state, and not kept: no kept boundary ends there
 answer_not_kept       the same for the answer of a session's last turn
 no_state              linear attention keeps states only at ends of steps or prefill chunks, and none ended there
@@ -49,6 +50,7 @@ FATES = {
     "scattered": "on another replica",
     "below_minimum": "below the provider's minimum",
     "unmarked": "no cache breakpoint",
+    "setting_changed": "setting changed",
     "not_kept": "boundary not kept",
     "answer_not_kept": "previous answer, not kept",
     "no_state": "no saved state",
@@ -78,6 +80,7 @@ DECIDED_BY = {
     "isolated": "tenants",
     "caching_off": "switched off",
     "not_read": "request",
+    "setting_changed": "request",
     "not_kept": "model",
     "answer_not_kept": "model",
     "no_state": "model",

@@ -295,10 +295,13 @@ def find_cause(evidence: MissEvidence) -> MissReason:
     return by_exclusion(evidence)
 
 
-def find_unstored(prediction: Prediction | None, before: PromptState, *, after_prompt: bool) -> MissReason | None:
+def find_unstored(
+    prediction: Prediction | None, before: PromptState, shared: int, *, after_prompt: bool, past: bool
+) -> MissReason | None:
     """Return why text that earlier requests had was never stored, by the rules of the provider; None where none promises it.
 
-    `before` is the request that had it; `after_prompt`: it is the answer of the request before, after a stored prompt.
+    `before` is the request that had these `shared` tokens; `after_prompt`: they are the answer of the request before, after a
+    stored prompt; `past`: what it stored ends after them, in text that this request does not have.
     """
     lost = {} if prediction is None else dict(prediction.lost)
     rules = None if prediction is None else prediction.rules
@@ -306,10 +309,12 @@ def find_unstored(prediction: Prediction | None, before: PromptState, *, after_p
         if rules is not None and rules.keeps == "breakpoints":
             return None
         return MissReason("answer_not_kept", "consistent", "read up to the end of the prompt before its answer")
-    if rules is not None and lost.get("below_minimum"):
+    if rules is not None and (lost.get("below_minimum") or (past and shared < rules.minimum)):
         return MissReason("below_minimum", "proven", f"below the minimum of {rules.minimum:,} tokens")
     if rules is not None and lost.get("not_marked") and before.marks > rules.most:
         return _too_many(before.marks, rules)
+    if past:
+        return MissReason("not_marked", "proven", "the mark is on text that changes")
     if rules is not None and lost.get("not_marked"):
         return MissReason("not_marked", "proven", "no mark ends this prefix")
     if lost.get("setting_changed"):

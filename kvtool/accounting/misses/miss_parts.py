@@ -90,13 +90,14 @@ class ComparedRequest:
         entry, read, prompt, least = request.entry, request.read, request.prompt, request.least
         known = entry.known if entry is not None else self.earlier.shared
         shared = request.theirs_of(known)
-        stored = min(before.stored, shared)
+        stored = self._stored(before, known, shared)
         rows = self._unread(before, stored, evidence)
-        if (unstored := shared - max(stored, read)) > least and before.stored < shared:
-            after = before.stored >= before.prompt - least
+        if (unstored := shared - max(stored, read)) > least:
+            after = before.prompt - least <= before.stored <= shared
             found = reported_by_provider(evidence)
             if found is None and not (after and self.reasons):
-                found = find_unstored(request.prediction, before, after_prompt=after)
+                past = before.stored > shared
+                found = find_unstored(request.prediction, before, shared, after_prompt=after, past=past)
             rows += [] if found is None else [MissPart(unstored, found, evidence.gap)]
         runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
         repeated = request.theirs_of(min(runs, request.own_tokens - known))
@@ -107,6 +108,16 @@ class ComparedRequest:
         if not rows and missed is not None and (missed.tokens or 0) > least:
             rows.append(MissPart(min(missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))
         return rows
+
+    def _stored(self, before: PromptState, known: int, shared: int) -> int:
+        """Return how many of the `shared` tokens (`known` of ours) the cache has: a prefix is stored up to a mark, and a longer one
+        with other text at its end is of no use."""
+        prediction = self.request.prediction
+        if before.stored <= shared or before.stored_ends is None or prediction is None:
+            return min(before.stored, shared)
+        ends = [self.request.theirs_of(end) for end in before.stored_ends if end <= known]
+        unread = 0 if prediction.unread is None else prediction.unread.tokens
+        return max((end for end in (*ends, prediction.kept, unread) if end <= shared), default=0)
 
     def _unread(self, before: PromptState, stored: int, evidence: MissEvidence) -> list[MissPart]:
         """Return what was stored and not read: what is kept for an hour apart from the rest, if their causes differ."""

@@ -193,6 +193,7 @@ class ReportedRequest:
             self.marks,
             self.call.reasoned,
             reasoning_begins,
+            self.prediction.stored_ends if self.prediction is not None and self.marks else None,
         )
 
     def _ttl(self, stored: int, hour: int) -> float | None:

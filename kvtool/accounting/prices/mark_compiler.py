@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import combinations, product
 
-from kvtool.accounting.caches.mark_plan import OTHERS, MarkPlace, MarkSet, PlacedMark, placed
+from kvtool.accounting.caches.mark_plan import OTHERS, MarkPlace, MarkSet, PlacedMark, in_order, placed
 from kvtool.accounting.caches.request_layout import PromptLayout, replay, share_keys
 from kvtool.accounting.caches.timed_tree import SHORT
 from kvtool.accounting.prices.bill import Charged, bill_of
@@ -94,13 +94,19 @@ class MarkCosts:
         """Return the cheapest set of marks for all of these requests: the mark that saves most is added as long as one pays; then
         each is exchanged for another one, or left out, as long as that pays.
 
+        None of them comes before one for a longer time in any of the requests, which the provider would refuse.
+
         For few requests every step is tried, and each pair of marks first. For many a mark is not tried again where it saved less
         before than another one saves now, and `start` is where the search begins.
         """
         layouts = [self._layouts[at] for at in chosen]
         most, few = max(layout.rules.most for layout in layouts), len(chosen) <= _FEW
         options = [PlacedMark(*option) for option in product(_places(layouts), _times(layouts))]
+        shapes = dict.fromkeys(self._shapes[at] for at in chosen)
         costs: dict[frozenset[PlacedMark], Decimal] = {}
+
+        def sent(marks: MarkSet) -> MarkSet:
+            return in_order(marks, shapes)
 
         def cost(marks: MarkSet) -> Decimal:
             key = frozenset(marks)
@@ -110,7 +116,7 @@ class MarkCosts:
 
         best: MarkSet = start
         if few and most > 1:
-            pairs = [pair for pair in combinations(options, 2) if pair[0].place != pair[1].place]
+            pairs = [sent(pair) for pair in combinations(options, 2) if pair[0].place != pair[1].place]
             best = min(((), start, *pairs), key=cost)
         saved = dict.fromkeys(options, cost(()))  # by an option when it was tried last, at most
         while True:
@@ -119,14 +125,17 @@ class MarkCosts:
             for option in sorted(others, key=lambda each: -saved[each]) if len(best) < most else ():
                 if not few and saved[option] <= cost(best) - cost(found):
                     break
-                saved[option] = cost(best) - cost((*best, option))
-                found = min(found, (*best, option), key=cost)
+                more = sent((*best, option))
+                saved[option] = cost(best) - cost(more)
+                found = min(found, more, key=cost)
             if found is best:
                 others.sort(key=lambda each: -saved[each])
-                found = min(self._exchanged(best, options, others if few else others[:_TRIED]), key=cost)
+                exchanged = self._exchanged(best, options, others if few else others[:_TRIED])
+                found = min(map(sent, exchanged), key=cost)
             if cost(found) >= cost(best):
-                return best
+                break
             best = found
+        return _fewest(best, cost)
 
     @staticmethod
     def _exchanged(marks: MarkSet, options: Sequence[PlacedMark], others: Sequence[PlacedMark]) -> list[MarkSet]:
@@ -172,7 +181,22 @@ def _compile_scope(members: Sequence[PromptLayout], rates: Sequence[Rates]) -> l
                 own, least = tried, total
         if best and (total := cost(best)) < least * (1 - _WORTH):
             own = best
-    return [_kind(members, keys, key, own.get(key, common)) for key in dict.fromkeys([*keys, OTHERS])]
+    found = {key: own.get(key, common) for key in dict.fromkeys([*keys, OTHERS])}
+    for key in found:
+
+        def cost_with(marks: MarkSet, key: int = key) -> Decimal:
+            return trials.cost(every, [marks if keys[at] == key else found[keys[at]] for at in every])
+
+        found[key] = _fewest(found[key], cost_with)
+    return [_kind(members, keys, key, marks) for key, marks in found.items()]
+
+
+def _fewest(marks: MarkSet, cost: Callable[[MarkSet], Decimal]) -> MarkSet:
+    """Return the marks without those that save nothing."""
+    for mark in marks:
+        fewer = tuple(each for each in marks if each != mark)
+        marks = fewer if cost(fewer) <= cost(marks) else marks
+    return marks
 
 
 def _kind(members: Sequence[PromptLayout], keys: Sequence[int], key: int, marks: MarkSet) -> MarkedKind:

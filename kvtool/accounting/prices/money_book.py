@@ -11,6 +11,7 @@ from decimal import Decimal
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.prices.bill import Bill, Charged, bill_of
 from kvtool.accounting.prices.cost_mistakes import CostMistakes
+from kvtool.accounting.prices.daily_rates import DailyRates
 from kvtool.accounting.prices.price_row import MILLION, PriceRow, Rates
 from kvtool.accounting.prices.price_table import PriceTable
 from kvtool.accounting.prices.read_difference import difference_of
@@ -76,6 +77,8 @@ class MoneyBook:
         self.summed = 0
         """Those that are rows of a bill, and the requests that these sum as far as they say it."""
         self.summed_requests = 0
+        self.daily = DailyRates()
+        """Their hit rates by day."""
         self.unpriced: Counter[str] = Counter()
         self.undated = 0
         self.logged = Decimal(0)
@@ -107,6 +110,8 @@ class MoneyBook:
         self.last = now if self.last is None else max(self.last, now)
         usage = call.usage if call.usage is not None else Usage()
         told = usage.prompt is not None and usage.cached is not None
+        if call.summed is not None and moment is not None and told:
+            self.daily.add(call.model or "", moment.date(), usage.prompt or 0, usage.cached or 0)
         sides = (self.total[told], self.groups.setdefault(group, {True: MoneySide(), False: MoneySide()})[told])
         prompt = usage.prompt if usage.prompt is not None else None if prediction is None else prediction.prompt
         rates = None if prompt is None else self._rates(call, prompt, moment)
@@ -201,6 +206,10 @@ class MoneyBook:
         self.currencies[row.currency] += 1
         self.used[call.model or ""] = row
         return self._rates_in(row, call, prompt, moment)
+
+    def cost_of(self, group: str) -> Decimal:
+        """Return what the rules predict for a group's requests."""
+        return self.groups[group][self.told].costs.predicted.total
 
     @property
     def told(self) -> bool:

@@ -87,6 +87,7 @@ class OptimizeCommand(Command):
             )
         if isinstance(opened.source, YamlSource) and self.editing.output is not None:
             raise KvtoolError("-o writes a log with the fixes made", hint="--write edits the files of a workload")
+        opened.require_prompts()
         try:
             outcome = self._found(opened, tiers)
         except (TrialInterruptedError, KeyboardInterrupt):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.findings import logged_cause
-from kvtool.fixes.fix import Fix, Tier
+from kvtool.fixes.fix import Fix, Tier, combined
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
@@ -97,7 +97,7 @@ def optimized(
         marks=[] if log is None or marks is None else marks.marks,
         undo=None,
         output=None,
-        breakpoints=None if breakpoints is None else _breakpoints(opened, found.after, breakpoints),
+        breakpoints=None if breakpoints is None else _breakpoints(opened, found, edited, breakpoints),
     )
     return OptimizeOutcome(document, found.files, order, log, sdk, hosted=opened.planned.plan.hosted)
 
@@ -111,6 +111,7 @@ class _EditedLog:
     marks: CheaperMarks | None = None
     allowed: bool = True
     added: Sequence[KeptFix] = ()
+    fixes: Sequence[Fix] = ()
 
 
 def _log(
@@ -143,12 +144,12 @@ def _log(
         marked = None if marks is None else edit_log(opened, [*fixes, marks.fix], progress)
         marked = marked if marked is not None and marked.wins(before) else None
         if marked is not None and not marked.left:
-            return _EditedLog(marked, marks, allowed, added)
+            return _EditedLog(marked, marks, allowed, added, fixes)
         log = edit_log(opened, fixes, progress)  # a mark that has no place in a record keeps no other fix from it
         if log is not None and log.wins(before) and (marked is None or log.changed > marked.changed):
-            return _EditedLog(log, None, allowed)
+            return _EditedLog(log, None, allowed, fixes=fixes)
         if marked is not None:
-            return _EditedLog(marked, marks, allowed, added)
+            return _EditedLog(marked, marks, allowed, added, fixes)
     return _EditedLog()
 
 
@@ -255,11 +256,15 @@ def _done(done: Done, opened: Opened) -> DoneStep:
     )
 
 
-def _breakpoints(opened: Opened, result: RunResult, most: int) -> Breakpoints:
-    tokenizer, samples = opened.renderer.tokenizer, result.book(SampleBook)
-    plans = [
-        plan_breakpoints(each.name, samples.of_group(each.name), tokenizer, most) for each in result.ledger.totals()
-    ]
-    return Breakpoints(
-        computed=True, prices=PRICES, minimum_tokens=MINIMUM, groups=[plan for plan in plans if plan is not None]
-    )
+def _breakpoints(opened: Opened, found: Optimized, edited: _EditedLog, most: int) -> Breakpoints:
+    """Return the plans for the requests as they are edited; the run of an edited log keeps no samples of its own."""
+    samples, fix = found.after.find(SampleBook), None
+    if samples is None:
+        samples, fix = found.before.book(SampleBook), combined(edited.fixes)
+    tokenizer = opened.renderer.tokenizer
+    groups = []
+    for total in found.after.ledger.totals():
+        turns = samples.of_group(total.name)
+        plan = plan_breakpoints(total.name, turns if fix is None else list(map(fix, turns)), tokenizer, most)
+        groups += [] if plan is None else [plan]
+    return Breakpoints(computed=True, prices=PRICES, minimum_tokens=MINIMUM, groups=groups)

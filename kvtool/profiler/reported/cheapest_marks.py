@@ -46,6 +46,8 @@ class CheaperMarks:
     """The same for runs of the same requests, which need not be read again."""
     result: RunResult
     """The run with the marks."""
+    groups: Mapping[str, tuple[Decimal, Decimal]]
+    """The cost of each group's requests before, and with the marks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,8 +175,13 @@ class MarkTrial:
         sent = replace(fix, make=marking, plan=None)
         if split is not None:
             sent = replace(sent, tier=split.fix.tier, make=lambda: _one_after_another(split.heads, marking()))
+        groups = {
+            name: (self._book.cost_of(name), again.cost_of(name)) for name in self._book.groups if name in again.groups
+        }
         advice = _advice(kinds, {} if split is None else split.places)
-        return CheaperMarks(before.predicted.total, after.predicted.total, advice, sent, fixes, with_marks)
+        changed = [each for each in advice if any(groups[name][0] != groups[name][1] for name in each.groups)]
+        told = advice if self.refused else changed or advice
+        return CheaperMarks(before.predicted.total, after.predicted.total, told, sent, fixes, with_marks, groups)
 
     def _split(self) -> _Split | None:
         """Return how the requests' texts are parted; None where none is."""
@@ -207,11 +214,13 @@ class MarkTrial:
             or not hosted.layouts
         ):
             return finding
-        if (cheaper := self.cheaper) is None:
-            return finding.model_copy(update={"fix": "keep the marks (tested: no other marks cost less)"})
-        fix = marks_in_words(cheaper.marks)
-        saved = shown_money(cheaper.before - cheaper.cost)
-        told = f"{fix}: {shown_money(cheaper.before)} -> {shown_money(cheaper.cost)}, {saved} saved (verified)"
+        cheaper = self.cheaper
+        before, after = (Decimal(0), Decimal(0)) if cheaper is None else cheaper.groups[finding.group]
+        if cheaper is None or not (self.refused or saves_enough(before, after)):
+            kept = "keep the marks (tested: no other marks cost less)"
+            return finding.model_copy(update={"fix": kept, "severity": "info"})
+        fix = marks_in_words([each for each in cheaper.marks if finding.group in each.groups])
+        told = f"{fix}: {shown_money(before)} -> {shown_money(after)}, {shown_money(before - after)} saved (verified)"
         return finding.model_copy(update={"fix": told, "tier": cheaper.fix.tier, "fix_key": cheaper.fix.name})
 
 

@@ -205,6 +205,7 @@ def _notices(book: MoneyBook) -> list[str]:
         told.append(
             f"Prices of {model} are {days} days old (checked on {book.used[model].checked}). Update them with --prices FILE."
         )
+    told[:0] = book.daily.falls()
     told += unpriced_notice(book)
     if alone := [model for model, row in book.used.items() if not row.confirmed]:
         told.append(f"Only one source has the price of {_few(alone)}.")

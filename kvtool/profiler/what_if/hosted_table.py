@@ -17,7 +17,7 @@ from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.advice.trials import TrialInterruptedError
+from kvtool.profiler.advice.trials import TrialInterruptedError, steady_first
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
@@ -38,6 +38,8 @@ from kvtool.workload.drive import NO_ANSWER
 
 _WORTH = Decimal("0.01")
 """Part of today's cost that a change must save to be named first."""
+_PROMPTS = "edit the prompts as kvtool optimize shows, and keep the marks"
+_BOTH = "edit the prompts and the marks as kvtool optimize shows"
 _MOST_MODELS = 4
 """Models with rows of their own."""
 
@@ -132,9 +134,12 @@ class _HostedTable:
             trial = MarkTrial(self._today, self._book, again, samples=self._today.find(SampleBook))
             if (cheaper := trial.cheaper) is not None and any(advice.marks for advice in cheaper.marks):
                 does = marks_in_words(cheaper.marks)
-                yield _Change("marks", "cheapest marks", _told(does), cheaper.plan_fixes)
+                yield _Change("marks", "cheapest marks", does, cheaper.plan_fixes)
             else:
                 self._lack("other marks", "No other placement of cache marks costs less")
+            edited = trial.after(steady_first(self.edits)) if self.edits else None
+            if edited is not None and (both := edited.cheaper) is not None:
+                yield _Change("marks", "prompt fixes and marks", _BOTH, [*steady_first(self.edits), *both.plan_fixes])
             if all(each.rules.needs_mark for each in layouts):
                 sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
                 yield _Change("marks", "no marks", "send no cache_control", [marks_fix(sets)])
@@ -166,7 +171,7 @@ class _HostedTable:
             raise KeyboardInterrupt from None
         if fixes:
             self.edits, self.edits_label = fixes, edits_label(self._profiler, fixes)
-            yield _Change("prompts", "prompt fixes", "edit the prompts as kvtool optimize shows", fixes)
+            yield _Change("prompts", "prompt fixes", _PROMPTS, fixes)
         else:
             self._lack("prompts", "No edit of the prompts lowers the cost")
 
@@ -241,12 +246,7 @@ def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str
     first = (
         f"Change first: {best.does}. Result: {shown_money(before)} -> {shown_money(Decimal(best.cost or 0))}, {rates}."
     )
-    return [first, edits] if edits and best.kind == "prompts" else [first]
-
-
-def _told(words: str) -> str:
-    """Return the words for a place without the table of `kvtool profile`."""
-    return "mark the places that kvtool profile names" if words.endswith("below") else words
+    return [first, edits] if edits and best.does in (_PROMPTS, _BOTH) else [first]
 
 
 def _with_ttl(seconds: float) -> Fix:

@@ -38,6 +38,7 @@ _LOOKS = {
     "scattered": PaintOfFate("run", "down", "another replica had it"),
     "below_minimum": PaintOfFate("block", "up", "the shared prefix is shorter than what the provider caches"),
     "unmarked": PaintOfFate("block", "fine", "the shared prefix ends at no breakpoint that the provider stored"),
+    "setting_changed": PaintOfFate("text", "steep", "requests with other settings have their own cache of this prefix"),
     "not_kept": PaintOfFate("block", "coarse", "it was computed, but its boundary was not kept"),
     "answer_not_kept": PaintOfFate("run", "coarse", "the answer of the last turn was computed, but not kept"),
     "no_state": PaintOfFate("block", "wide", "linear attention saves a state only at the end of a step or chunk"),

@@ -55,7 +55,7 @@ def print_optimize(
     _forbidden(console, document, plain)
     if document.marks:
         put(console)
-        told = marks_in_words(document.marks).replace("the places below", "the places that kvtool profile names")
+        told = marks_in_words(document.marks)
         _told(console, f"Cache marks [{tier_of_marks(document.marks)}]: {sanitize(told, ascii_only=plain)}.", "bold")
     if document.breakpoints is not None:
         print_breakpoints(console, document.breakpoints, plain=plain)

@@ -250,3 +250,47 @@ def test_profile_names_the_edit_that_wins_only_with_marks(in_folder: Command, se
 def written_as(records: list[dict[str, Any]]) -> str:
     Path("log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     return "log.jsonl"
+
+
+@pytest.mark.parametrize("seed", range(50, 56))
+def test_breakpoints_of_a_log_whose_records_are_edited(in_folder: Command, seed: int) -> None:
+    r = random.Random(seed)
+    log = HostedLog(
+        "anthropic", seed, ("system", "last"), {}, sessions=r.choice([2, 6]), turns=4, gap=r.randint(40, 900)
+    )
+    Path("log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in log.bodies()))
+    found = []
+    for more in ((), ("--breakpoints", str(r.randint(1, 4)))):
+        code, out, err = in_folder("optimize", "log.jsonl", *more, "--json")
+        assert code == 0, err
+        found.append(json.loads(out))
+    assert found[1].pop("breakpoints")["groups"]
+    assert found[0].pop("breakpoints") is None
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("seed", range(60, 68))
+def test_written_marks_are_the_ones_of_the_plan(in_folder: Command, seed: int) -> None:
+    """Sessions whose gaps outlive 5 minutes: their provider refuses a longer time to live after a shorter one."""
+    r = random.Random(seed)
+    marks = r.choice([("system",), ("last",), ("system", "last")])
+    log = HostedLog(
+        "anthropic", seed, marks, {}, sessions=r.randint(1, 3), turns=r.randint(3, 7), gap=r.randint(150, 700)
+    )
+    found, written = optimized(in_folder, log.bodies())
+    if not found["marks"]:
+        return
+    times = {each["place"].split("[")[0]: each["ttl"] for each in found["marks"][0]["marks"]}
+    for record in written:
+        body = record.get("request", record)
+        assert refusals(body) == []
+        sent = {name: block for name in ("system", "messages") for block in marked_blocks(body[name])}
+        assert {name: block["cache_control"].get("ttl", "5m") for name, block in sent.items()} == times
+
+
+def marked_blocks(value: Any) -> list[dict[str, Any]]:
+    if isinstance(value, list):
+        return [found for each in value for found in marked_blocks(each)]
+    if not isinstance(value, dict):
+        return []
+    return [value] if "cache_control" in value else marked_blocks(value.get("content"))

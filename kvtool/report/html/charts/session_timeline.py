@@ -26,7 +26,7 @@ PAINTS: dict[MissCause, str] = {
     "resumed": "long_block",
     "wire_form": "drafts",
     "expired": "expired",
-    "setting_changed": "not_kept",
+    "setting_changed": "setting_changed",
     "model_changed": "window",
     "key_changed": "isolated",
     "host_changed": "scattered",

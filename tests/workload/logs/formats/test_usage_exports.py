@@ -189,3 +189,35 @@ def test_an_export_without_rows_is_an_error(in_folder: Command, columns: list[st
     code, _, err = in_folder("profile", "usage.csv")
     assert code == 2
     assert "usage.csv" in err
+
+
+@pytest.mark.parametrize("command", ["optimize", "compare-engines", "what-if"])
+@pytest.mark.parametrize("export", [OPENAI, ANTHROPIC, OPENROUTER])
+def test_no_change_is_tried_without_prompts(in_folder: Command, command: str, export: list[str]) -> None:
+    counts: dict[str, object] = dict.fromkeys(COUNTED, 50)
+    row: dict[str, object] = {
+        **counts,
+        "usage_date_utc": "2026-04-02",
+        "model_version": "claude-sonnet-4-5-20250929",
+        "usage_type": "standard",
+        "start_time": START,
+        "end_time": START + DAY,
+        "num_model_requests": 3,
+        "model": "gpt-5.4-2026-03-05",
+        "input_tokens": 90,
+        "output_tokens": 9,
+        "input_cached_tokens": 20,
+        "generation_id": "gen-1",
+        "created_at": "2026-10-01 10:00:00.123",
+        "model_permaslug": "anthropic/claude-4.5-sonnet-20250929",
+        "tokens_prompt": 12_000,
+        "tokens_cached": 11_000,
+        "tokens_completion": 300,
+        "cost_total": "0.01",
+    }
+    rows = [{name: value for name, value in row.items() if name in export}] * 2
+    profiled(in_folder, export, rows)
+    code, out, err = in_folder(command, "usage.csv")
+    assert (code, out) == (2, "")
+    assert "so no change can be tried" in err
+    assert "help: " in err
