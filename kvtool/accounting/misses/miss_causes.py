@@ -258,16 +258,6 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
     return MissReason("provider", "excluded", "same text, cache key and settings, within the time to live")
 
 
-def unmarked(evidence: MissEvidence) -> MissReason | None:
-    """A mark stores the prefix that it ends. Where the prompts differ before every mark, nothing that they share is stored."""
-    prediction, request = evidence.prediction, evidence.request
-    if prediction is None or prediction.rules is None or not request.whole:
-        return None
-    if prediction.cached > request.read + request.least or not dict(prediction.lost).get("not_marked"):
-        return None
-    return MissReason("not_marked", "proven", "no mark ends this prefix")
-
-
 CAUSES: tuple[FindCause, ...] = (
     reported_by_provider,
     model_changed,
@@ -282,7 +272,6 @@ CAUSES: tuple[FindCause, ...] = (
     setting_changed,
     system_changed,
     wire_form,
-    unmarked,
 )
 """In the order in which they are asked; the first with evidence is the cause."""
 
