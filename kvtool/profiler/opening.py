@@ -14,7 +14,7 @@ from kvtool.config.layers import merged
 from kvtool.config.options.pricing_options import amount_of, share_of
 from kvtool.diagnose import codes
 from kvtool.engine.config import EngineConfig
-from kvtool.errors import ProblemsError
+from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.profiler import Profiler, ReportOptions
