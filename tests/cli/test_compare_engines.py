@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from pathlib import Path
@@ -87,6 +88,19 @@ def test_what_cannot_be_compared(arguments: str, message: str, capsys: pytest.Ca
     write("t.jsonl", json.dumps({"timestamp": 0, "input_length": 600, "output_length": 3, "hash_ids": [1, 2]}))
     assert run([*arguments.split(), "--no-config"]) == 2
     assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_log_of_a_hosted_model_may_come_through_a_pipe(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = "".join(
+        json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": HEAD * 9 + str(at)}]}) + "\n"
+        for at in range(4)
+    )
+    write("log.jsonl", log)
+    read = table("log.jsonl", capsys=capsys)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(log.encode())))
+    assert table("-", capsys=capsys).rows == read.rows
 
 
 def test_options_of_an_engine_change_its_rows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,7 +92,7 @@ class CompareEnginesCommand(Command):
             opened.require_prompts()
             own = self.tracing.rules
             serving = replace(options.serving, block_size=EngineConfig.block_size)
-            opened = open_workload(replace(options, serving=serving), tokenizers, keep_going=True)
+            opened = open_workload(replace(options, serving=serving), tokenizers, source=opened.source, keep_going=True)
         with self.showing.progress() as progress:
             table = EngineComparison(opened, self.rule_flags, progress, own).run()
         written = WriteOptions(width=self.showing.width or DEFAULT_WIDTH)
