@@ -25,6 +25,7 @@ _OF_FATE: Mapping[str, CauseName] = {
     "expired": "expiry",
     "below_minimum": "minimum length",
     "unmarked": "missing cache marks",
+    "setting_changed": "cache keys",
     "scattered": "routing",
     "not_kept": "model groups",
     "answer_not_kept": "model groups",
