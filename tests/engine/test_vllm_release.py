@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -16,6 +16,7 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.replay import Replay
 from kvtool.engine.vllm_release import LATEST_RELEASE, RELEASES, find_release, release_of
+from kvtool.results.choices import RulesAsked
 
 CASES: dict[str, dict[str, Any]] = json.loads(
     gzip.decompress(Path(__file__).with_name("vllm_0_32_cases.json.gz").read_bytes())
@@ -47,6 +48,10 @@ def test_all_rules_have_a_workload() -> None:
 
 
 VARIANTS = tuple(name for name in RELEASES[LATEST_RELEASE].__slots__ if name != "name")
+
+
+def test_the_command_line_knows_all_releases() -> None:
+    assert {f"vllm@{name}" for name in RELEASES} == {name for name in get_args(RulesAsked) if "@" in name}
 
 
 def test_releases_by_version() -> None:

@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 import signal
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,20 @@ def test_interrupted_before_anything_was_profiled(
 
 
 # What is shown
+
+
+def test_a_log_of_a_hosted_model_is_checked_by_the_rules_that_its_profile_names(
+    check: Command, in_folder: Command
+) -> None:
+    messages = [{"role": "user", "content": RULES * 9}]
+    write("a.jsonl", (json.dumps({"model": "gpt-4o", "messages": messages}) + "\n") * 3)
+    for option in ([], ["--provider", "openai"]):
+        heads = [
+            run("a.jsonl", "--plain", *option)[1].splitlines()[0] for run in (check, partial(in_folder, "profile"))
+        ]
+        rules = [next(part for part in re.split(r" [|·] ", head) if "rules" in part) for head in heads]
+        assert rules[0] == rules[1]
+        assert "vllm" not in rules[0]
 
 
 def test_logs_of_one_stream_are_named_and_given_to_the_next_command(check: Command, in_folder: Command) -> None:

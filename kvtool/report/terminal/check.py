@@ -11,7 +11,7 @@ from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.lines import print_notices, print_sentence, put_head, put_next
 from kvtool.report.terminal.next_command import shorten_middle
 from kvtool.report.views.checks import worst_status
-from kvtool.report.views.facts import rules_name
+from kvtool.report.views.facts import rules_fact
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
 from kvtool.results.gate_words import change
@@ -87,12 +87,11 @@ def _header(console: Console, result: CheckResult, plain: bool) -> None:
         parts.append(plural(len(result.reports), "workload"))
     if result.inputs:
         parts.append(f"{plural(len(result.inputs), 'file')} read")
-    configs = [report.config for report in result.reports]
-    shared = {(rules_name(c), c.get("block_size"), c.get("tokenizer"), c.get("seed")) for c in configs}
+    shared = {(rules_fact(each), each.config.get("tokenizer"), each.config.get("seed")) for each in result.reports}
     if len(shared) == 1:
-        rules, block, tokenizer, seed = shared.pop()
+        rules, tokenizer, seed = shared.pop()
         named = sanitize(str(tokenizer or "block hashes"), ascii_only=plain)
-        parts += [f"{rules} rules, block {block}", named, f"seed {seed}"]
+        parts += [rules, named, f"seed {seed}"]
     if result.ignored:
         parts.append(f"{plural(result.ignored, 'finding')} ignored")
     put_head(console, parts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Literal
 
 from kvtool.results.report import Report
@@ -46,13 +46,9 @@ def rules_fact(report: Report) -> str:
         return f"{provider} rules"
     if report.config.get("rules_of"):
         return f"{report.config.get('rules')} rules"
-    return f"{rules_name(report.config)} rules, block {report.kv_cache.block_size:,}"
-
-
-def rules_name(config: Mapping[str, object]) -> str:
-    """Name the engine whose rules a run followed, vLLM with its release."""
-    release = config.get("vllm_release")
-    return f"{config.get('rules')}" if release is None else f"{config.get('rules')} {release}"
+    release = report.config.get("vllm_release")
+    name = f"{report.config.get('rules')}" if release is None else f"{report.config.get('rules')} {release}"
+    return f"{name} rules, block {report.kv_cache.block_size:,}"
 
 
 def cautions(report: Report) -> Iterator[str]:
