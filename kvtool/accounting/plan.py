@@ -15,6 +15,7 @@ from kvtool.results.choices import Rules
 if TYPE_CHECKING:
     from kvtool.accounting.logged_models import LoggedModels
     from kvtool.accounting.served_cache import ServedCache
+    from kvtool.workload.turn import Turn
 
 ModelSource = Literal["given", "server", "log", "assumed", "unknown"]
 """Who names the model of sizes and times: the user, a server, the log, nobody (then the default); or no single known model."""
@@ -32,6 +33,8 @@ class Plan:
     seed: int = 0
     limit: int | None = None
     kv_cache_dtype: str = AUTO
+    leaves_hosted: bool = False
+    """True if requests of hosted models are left out: the log's other models run on the server that is simulated."""
     skip_refused: bool = False
     """True if a request whose messages the chat template refuses is left out and counted, not an error."""
     decode_attention: DecodeMode = "auto"
@@ -48,6 +51,14 @@ class Plan:
     model_from: ModelSource = "given"
     models: LoggedModels | None = None
     """The models that requests name, where the user names none for all."""
+
+    def leaves_out(self, turn: Turn) -> bool:
+        """Return whether a request went to a provider, not to the server that is simulated."""
+        if not self.leaves_hosted or turn.hashed is not None:
+            return False
+        from kvtool.accounting.caches.dated_rules import is_hosted  # only logs need it
+
+        return is_hosted(turn)
 
     @property
     def sized(self) -> bool:

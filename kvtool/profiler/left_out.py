@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.config.command_line import flag
+from kvtool.config.command_line import flag, flags
 from kvtool.profiler.run.run_result import RunResult, UnservedRequests
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
 from kvtool.text.templates.chat import ChatTemplate
@@ -19,19 +20,35 @@ _MOST = 5
 """Items that a sentence names; the rest is counted."""
 
 
-def left_out(found: UnservedRequests) -> list[str]:
-    """Describe failed requests by status, and requests of models without cache rules; the commonest first."""
+def left_out(found: UnservedRequests, *, hosted: bool) -> list[str]:
+    """Describe failed requests by status, and requests of other servers than the run's; the commonest first.
+
+    `hosted`: the run has the rules of providers.
+    """
     told = []
     if found.failed:
         total = sum(found.failed.values())
         told.append(f"{plural(total, 'failed request')} left out: {_counted(found.failed, 'status ')}")
     if found.unpredicted:
         total = sum(found.unpredicted.values())
+        why = "no API with known cache rules has" if hosted else "a provider's cache served"
         told.append(
-            f"{plural(total, 'request')} not predicted: no API with known cache rules has {_counted(found.unpredicted, '')}."
-            " If your own server ran these, profile a log with only them"
+            f"{plural(total, 'request')} not predicted: {why} {_counted(found.unpredicted, '')}. {_alone(found, hosted=hosted)}"
         )
     return told
+
+
+def hosted_left_out(count: int) -> list[str]:
+    """Return a note on requests of hosted models in a plan of the user's own server."""
+    return [f"{plural(count, 'request')} left out: a provider's cache served them"] if count else []
+
+
+def _alone(found: UnservedRequests, *, hosted: bool) -> str:
+    """Say how to profile the requests that are left out: by their group, where it has no others."""
+    if found.groups.keys() == found.unpredicted.keys():
+        name = min(found.groups, key=lambda group: (-found.unpredicted[group], group))
+        return f"Profile them alone: {shlex.join(flags(groups=[name]))}"
+    return "If your own server ran these, profile a log with only them" if hosted else "Profile a log with only them"
 
 
 def _counted(counts: dict[int, int] | dict[str, int], before: str) -> str:

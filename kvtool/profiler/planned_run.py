@@ -69,12 +69,15 @@ class PlannedRun:
         own = self.rules in ("vllm", "block-lru")
         rules = chosen_cache_rules(options, asked, lambda: _first_turn(source)) if own else None
         timed = rules is not None and rules.ttl is not None
+        leaves_hosted = False
         if self.rules == "vllm" and rules is None and isinstance(source, LogSource):
-            from kvtool.profiler.reported.hosted_log import hosted_log
+            from kvtool.profiler.reported.hosted_log import are_hosted, asks_for_engine
 
-            found = hosted_log(options, asked, turns, self.run_model.models)
-            if found is not None:
-                rules, timed = CacheRules(dated=True), found.timed
+            if not asks_for_engine(options, asked):
+                if are_hosted(turns, self.run_model.models):
+                    rules, timed = CacheRules(dated=True), turns[0].arrival is not None
+                else:
+                    leaves_hosted = True
         if rules is not None and rules.hosted:
             first = _first_turn(source)
             rules = replace(rules, epoch=None if first is None else first.epoch)
@@ -136,6 +139,7 @@ class PlannedRun:
             seed=(options.fallback_seed or 0) if seed is None else seed,
             kv_cache_dtype=kv_dtype,
             limit=options.reading.requests,
+            leaves_hosted=leaves_hosted,
             skip_refused=options.reading.on_bad_line == "skip",
             decode_attention=options.measuring.decode_attention,
             decode_batch=self._decode_batch(engine, concurrency),

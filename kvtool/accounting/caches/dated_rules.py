@@ -12,6 +12,8 @@ from functools import lru_cache
 
 from kvtool.accounting.caches.providers import RETENTIONS, Provider, find_provider
 from kvtool.accounting.hosted_models import hosted_model, maker_of, makers_names
+from kvtool.accounting.log_clock import day_of
+from kvtool.workload.turn import Turn
 
 _HOUR, _DAY = 3600.0, 24 * 3600.0
 _OPENAI, _LATER, _CLAUDE, _GEMINI = (find_provider(name) for name in ("openai", "openai-5.6", "anthropic", "gemini"))
@@ -209,6 +211,14 @@ def find_rule(model: str, provider: str | None, day: date | None) -> DatedRule |
                     row, provider=hosted.provider, rules=replace(row.rules, name=hosted.provider, source=source)
                 )
     return _priced_cache(model, provider, hosted.provider, day)
+
+
+def is_hosted(turn: Turn) -> bool:
+    """Return whether a request names a model of which an API's cache rules are known."""
+    call = turn.call
+    if call.model is None:
+        return False
+    return find_rule(call.model, call.provider, day_of(turn.epoch, turn.arrival or 0.0)) is not None
 
 
 def _row(provider: str, name: str, day: date | None) -> DatedRule | None:

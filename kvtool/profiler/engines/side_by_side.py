@@ -20,6 +20,7 @@ from kvtool.engine.rules.rule_sets import find_rule_set, rule_set_names
 from kvtool.engine.rules.vllm import VllmOptions
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.profiler.engines.left_out_layers import left_out_of
+from kvtool.profiler.left_out import hosted_left_out
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
 from kvtool.results.documents.engine_table import EngineGroupRow, EngineRow, EngineTable
@@ -70,6 +71,7 @@ class EngineComparison:
         self._groups: dict[str, list[int]] = {}
         """Requests and prompt tokens of each."""
         self._refused = 0
+        self._hosted = 0
 
     def run(self) -> EngineTable:
         """Return all requests through all caches. KvtoolError where there are none, or where they have no tokens."""
@@ -94,6 +96,9 @@ class EngineComparison:
 
     def _begin(self, turn: Turn) -> Job | None:
         if turn.call.has_failed:
+            return None
+        if self._plan.leaves_out(turn):
+            self._hosted += 1
             return None
         try:
             job = self._maker.make(turn)
@@ -172,6 +177,7 @@ class EngineComparison:
             notes.append(f"{lack}: all rows but vLLM{but} assume full attention in every layer")
         if planned.model is None and not self._missing:
             notes.append(planned.assumed_note)
+        notes += hosted_left_out(self._hosted)
         if self._refused:
             notes.append(f"{plural(self._refused, 'request')} left out: the chat template refuses them")
         return notes

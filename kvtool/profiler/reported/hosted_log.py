@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from kvtool.accounting.caches.dated_rules import find_rule
-from kvtool.accounting.log_clock import day_of
+from kvtool.accounting.caches.dated_rules import is_hosted
 from kvtool.accounting.logged_models import LoggedModels
 from kvtool.config.asked_run import RunOptions
 from kvtool.results.choices import SIZES
@@ -32,20 +30,11 @@ _ENGINE = (
 """Options that configure an engine of the user's own."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostedLog:
-    """A log of hosted models; `timed` if its requests have times."""
-
-    timed: bool
-
-
-def hosted_log(
-    options: RunOptions, asked: EngineOptions, turns: Sequence[Turn], models: LoggedModels
-) -> HostedLog | None:
-    """Detect hosted models by a log's first requests. None for an engine's log, or if an engine is requested."""
+def asks_for_engine(options: RunOptions, asked: EngineOptions) -> bool:
+    """Return whether an option configures a server of the user's own, which then gets all requests of a log."""
     said = (options.serving, options.caching, asked)
     if any(getattr(of, name, None) is not None for of in said for name in _ENGINE):
-        return None
+        return True
     measuring = options.measuring
     engine_run = (
         measuring.events is not None
@@ -53,9 +42,7 @@ def hosted_log(
         or measuring.audit
         or measuring.load_format != "auto"
     )
-    if engine_run or options.caching.use_timestamps or options.predicting.model is not None:
-        return None
-    return HostedLog(timed=turns[0].arrival is not None) if are_hosted(turns, models) else None
+    return engine_run or options.caching.use_timestamps or options.predicting.model is not None
 
 
 def are_hosted(turns: Sequence[Turn], models: LoggedModels) -> bool:
@@ -66,16 +53,8 @@ def are_hosted(turns: Sequence[Turn], models: LoggedModels) -> bool:
     """
     hosted = own = 0
     for turn in turns:
-        if _has_rules(turn):
+        if is_hosted(turn):
             hosted += 1
         elif turn.call.model is not None:
             own += models.find(turn.call.model) is not None
     return hosted > own and all(turn.hashed is None for turn in turns)
-
-
-def _has_rules(turn: Turn) -> bool:
-    call = turn.call
-    return (
-        call.model is not None
-        and find_rule(call.model, call.provider, day_of(turn.epoch, turn.arrival or 0.0)) is not None
-    )

@@ -121,9 +121,8 @@ class RunLoop:
                 hint=" ".join(flags(block_size=job.unit)),
                 place=turn.place,
             )
-        if not self.server.predicts(job):
-            model = turn.call.model or "no model named"
-            left_out.unpredicted[model] = left_out.unpredicted.get(model, 0) + 1
+        if not self.server.predicts(job) or self.plan.leaves_out(turn):
+            left_out.leave_out(turn)
             for leave_out in self._leave_out:
                 leave_out(job)
             return None

@@ -12,6 +12,7 @@ from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.servers.server import RunCounts
 from kvtool.diagnose.causes import CauseBook
 from kvtool.profiler.run.run_books import PriceBook
+from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
@@ -29,12 +30,20 @@ class UnservedRequests:
     failed: dict[int, int] = field(default_factory=dict)
     """Requests that their server refused or failed, by HTTP status: no traffic of its cache."""
     unpredicted: dict[str, int] = field(default_factory=dict)
-    """Requests by model, where no cache rules are known for it."""
+    """Requests by model, where the run's rules are not those of its server."""
+    groups: dict[str, None] = field(default_factory=dict)
+    """The groups of these requests, in the order in which they came."""
 
     def refuse(self, reason: str) -> None:
         """Count a refused request."""
         self.refused += 1
         self.first_refusal = self.first_refusal or reason
+
+    def leave_out(self, turn: Turn) -> None:
+        """Count a request that is not predicted."""
+        model = turn.call.model or "no model named"
+        self.unpredicted[model] = self.unpredicted.get(model, 0) + 1
+        self.groups[turn.group] = None
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 
+from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.server import Server
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.request import Request
@@ -34,13 +35,13 @@ def read_by_two(setup: RunSetup, server: Server, ledger: CauseWriter, *, compare
     if not setup.in_order_of_log:
         return read_plainly(setup)
     if compares and setup.plan.limit is None and server.traits.follows_engine:
-        ledger.ahead = ComparedAhead(ledger.ledger, lambda turn, made: _is_entered(server, turn, made))
+        ledger.ahead = ComparedAhead(ledger.ledger, lambda turn, made: _is_entered(setup.plan, server, turn, made))
     return lambda source: read_ahead(source, setup.maker, jobs=setup.jobs, finds=ledger.ahead)
 
 
-def _is_entered(server: Server, turn: Turn, made: Prepared) -> bool:
+def _is_entered(plan: Plan, server: Server, turn: Turn, made: Prepared) -> bool:
     """Return whether a run will enter a request in the ledger."""
-    if turn.call.has_failed:
+    if turn.call.has_failed or plan.leaves_out(turn):
         return False
     prompt = made.prompt
     request = Request("", len(prompt), prompt_ids=prompt.ids, output_ids=made.output, cache_salt=turn.salt)

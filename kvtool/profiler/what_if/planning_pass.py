@@ -7,8 +7,10 @@ from typing import Protocol, Self
 
 import numpy as np
 
+from kvtool.accounting.plan import Plan
 from kvtool.errors import KvtoolError, MessageRefusedError
 from kvtool.fixes.fix import Fix, combined
+from kvtool.profiler.left_out import hosted_left_out
 from kvtool.profiler.opening import Opened
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
@@ -34,7 +36,7 @@ def block_trace(
         source = source if fix.source is None else fix.source(source)
         renderer = renderer if fix.renderer is None else fix.renderer(renderer)
     collector = BlockCollector(block_size or plan.engine.block_size)
-    reading = BlockReading(collector, JobMaker(renderer, seed=plan.seed), skips=plan.skip_refused)
+    reading = BlockReading(collector, JobMaker(renderer, seed=plan.seed), plan)
     conversations = rewritten(source.conversations(), combined(fixes) if fixes else None)
     notes = read_requests(opened, reading, progress, conversations)
     return collector.trace(), notes
@@ -82,16 +84,17 @@ class Collector(Protocol):
 class BlockReading:
     """Takes turns; requests that their server failed, or whose messages are refused, are left out and counted."""
 
-    def __init__(self, collector: Collector, maker: JobMaker, *, skips: bool) -> None:
-        """`skips`: what the chat template refuses is left out, not an error."""
+    def __init__(self, collector: Collector, maker: JobMaker, plan: Plan) -> None:
+        """Create the reading. The plan says which requests are left out."""
         self.collector = collector
         self.refusal = ""
         self.taken = 0
         """Requests that were handed on."""
         self._maker = maker
-        self._skips = skips
+        self._plan = plan
         self._failed = 0
         self._refused = 0
+        self._hosted = 0
         self._not_reading = 0
         """Requests that look nothing up, which blocks do not tell."""
         self._kinds: set[tuple[bool, bool]] = set()
@@ -101,12 +104,16 @@ class BlockReading:
     def of(cls, opened: Opened, collector: Collector) -> Self:
         """Read the workload as it is, without changes."""
         plan = opened.planned.plan
-        return cls(collector, JobMaker(opened.renderer, seed=plan.seed), skips=plan.skip_refused)
+        return cls(collector, JobMaker(opened.renderer, seed=plan.seed), plan)
 
     def take(self, turn: Turn) -> Output:
         """Pass a request on; return its answer."""
         if turn.call.has_failed:
             self._failed += 1
+            self.collector.leave_out(turn)
+            return NO_ANSWER
+        if self._plan.leaves_out(turn):
+            self._hosted += 1
             self.collector.leave_out(turn)
             return NO_ANSWER
         self._kinds.add((turn.hashed is not None, turn.hashed is not None and turn.hashed.answer is not None))
@@ -131,7 +138,7 @@ class BlockReading:
         try:
             job = self._maker.make(turn)
         except MessageRefusedError as error:
-            if not self._skips:
+            if not self._plan.skip_refused:
                 raise
             self._refused += 1
             self.refusal = self.refusal or error.message
@@ -144,7 +151,7 @@ class BlockReading:
 
     def notes(self) -> list[str]:
         """Return what was left out."""
-        found = []
+        found = hosted_left_out(self._hosted)
         if self._failed:
             found.append(f"{plural(self._failed, 'failed or refused request')} left out")
         if self._refused:

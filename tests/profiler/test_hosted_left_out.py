@@ -1,0 +1,72 @@
+"""Requests of hosted models in a log whose other models run on the user's own server."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import Command
+
+OWN = ["Qwen/Qwen3-32B", "meta-llama/Llama-3.1-8B-Instruct"]
+HOSTED = ["gpt-4o-2024-11-20", "claude-sonnet-4-5", "gemini-2.5-flash"]
+
+
+def written(seed: int, hosted: int, own: int) -> tuple[str, str]:
+    """Write a log of both kinds in a random order, and one of the own models' requests alone."""
+    r = random.Random(seed)
+    kinds = [True] * hosted + [False] * own
+    r.shuffle(kinds)
+    rules = " ".join(f"Rule {number}: answer point {r.randrange(99)} first." for number in range(150))
+    both, alone = [], []
+    for is_hosted in kinds:
+        messages = [{"role": "system", "content": rules}, {"role": "user", "content": f"Question {r.randrange(9**9)}?"}]
+        body = json.dumps({"model": r.choice(HOSTED if is_hosted else OWN), "messages": messages})
+        both.append(body)
+        alone += [] if is_hosted else [body]
+    for name, lines in (("both.jsonl", both), ("alone.jsonl", alone)):
+        Path(name).write_text("\n".join(lines) + "\n")
+    return "both.jsonl", "alone.jsonl"
+
+
+def profiled(command: Command, *arguments: str) -> dict[str, Any]:
+    code, out, err = command("profile", *arguments, "--json", "--measure-budget", "0")
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_own_models_have_the_figures_of_a_log_without_the_hosted_ones(in_folder: Command, seed: int) -> None:
+    both, alone = written(seed, hosted=random.Random(seed).randint(1, 14), own=17)
+    mixed, own = profiled(in_folder, both), profiled(in_folder, alone)
+    assert (mixed["totals"], mixed["fates"]) == (own["totals"], own["fates"])
+    assert {group["name"] for group in mixed["groups"]} <= set(OWN)
+
+
+def test_all_commands_plan_for_the_same_requests(in_folder: Command) -> None:
+    both, _ = written(7, hosted=9, own=20)
+    tokens = profiled(in_folder, both)["totals"]["prompt_tokens"]
+    engines = json.loads(in_folder("compare-engines", both, "--json")[1])
+    assert (engines["requests"], engines["prompt_tokens"]) == (20, tokens)
+    assert json.loads(in_folder("what-if", both, "--json")[1])["requests"] == 20
+
+
+def test_the_note_gives_the_flag_that_profiles_them_alone(in_folder: Command) -> None:
+    both, _ = written(3, hosted=9, own=20)
+    notes = profiled(in_folder, both)["notes"]
+    note = next(note for note in notes if "not predicted" in note)
+    assert note.startswith("9 requests not predicted: a provider's cache served ")
+    option, _, group = note.partition("Profile them alone: ")[2].partition(" ")
+    counted = note.split("served ")[1].split(".  ")[0]
+    assert profiled(in_folder, both, option, group)["totals"]["requests"] == int(
+        counted.partition(f"{group} (")[2].partition(")")[0]
+    )
+
+
+def test_a_server_that_is_asked_for_gets_all_requests(in_folder: Command) -> None:
+    both, _ = written(5, hosted=6, own=20)
+    assert profiled(in_folder, both, "--block-size", "16")["totals"]["requests"] == 26
