@@ -57,7 +57,7 @@ FATES = {
     "drafts": "last block, needed for drafts",
     "long_block": "inside a long block",
     "in_flight": "computed at the same time",
-    "isolated": "under another salt or cache key",
+    "isolated": "under another salt, key or model",
     "last_token": "last block, recomputed",
     "partial_block": "partial last block",
     "seam": "same text, different tokens",
@@ -77,7 +77,7 @@ OF_TEXT = ("seam", "cosmetic")
 DECIDED_BY = {
     "evicted": "capacity",
     "in_flight": "timing",
-    "isolated": "tenants",
+    "isolated": "isolation",
     "caching_off": "switched off",
     "not_read": "request",
     "setting_changed": "request",
