@@ -8,6 +8,13 @@ from rich.console import Console
 
 from kvtool.report.terminal.findings import print_findings
 from kvtool.results.finding import Finding, Rerun
+from tests.made_results import finding as made
+
+
+def printed(findings: list[Finding]) -> str:
+    out = io.StringIO()
+    print_findings(Console(file=out, width=200), findings, plain=False, show_text="none", header=("w.yaml",))
+    return out.getvalue()
 
 
 def test_the_gain_of_fixes_that_were_tried_together_is_said_once() -> None:
@@ -30,11 +37,19 @@ def test_the_gain_of_fixes_that_were_tried_together_is_said_once() -> None:
         finding("desk", 2, gain=0.9, alone=0.4),
         finding("shop", 3, gain=0.8, alone=0.8),
     ]
-    out = io.StringIO()
-    print_findings(Console(file=out, width=200), findings, plain=False, show_text="none", header=("w.yaml",))
-    helps = [line.strip() for line in out.getvalue().splitlines() if "help:" in line]
+    helps = [line.strip() for line in printed(findings).splitlines() if "help:" in line]
     assert helps == [
         "help: move line 1 to the end: desk 10.0% -> 90.0%; only this one: 30.0%",
         "help: move line 2 to the end; only this one: 40.0%",
         "help: move line 3 to the end: shop 10.0% -> 80.0%",
     ]
+
+
+def test_a_line_of_several_groups_is_told_once_with_the_figures_of_each() -> None:
+    groups = [made(group=name, tokens_lost=tokens) for name, tokens in (("a", 900), ("b", 700), ("c", 500))]
+    shown = printed(groups)
+    assert shown.count("KV101") == 1
+    assert "  also in b (700 tokens lost" in shown
+    assert "  also in c (500 tokens lost" in shown
+    others = [made(group=f"g{number}", tokens_lost=900 - number) for number in range(20)]
+    assert "and in 11 more groups" in printed(others)

@@ -15,6 +15,7 @@ from kvtool.report.terminal.marked_line import put_marked_line
 from kvtool.report.terminal.next_command import shell_lines, shorten_middle
 from kvtool.report.views.findings import finding_place
 from kvtool.results.finding import Finding, gain_basis
+from kvtool.results.shared_line import by_line
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import cell_width, fold, put, sanitize
 from kvtool.text.terminal.numbers import percent, plural
@@ -48,13 +49,15 @@ def print_findings(
     """
     proven = None if header else next((finding for finding in findings if finding.rerun is not None), None)
     said = set[str]()
-    for index, finding in enumerate(findings[:_MOST]):
+    lines = by_line(findings)
+    for index, (finding, *others) in enumerate(lines[:_MOST]):
         if index:
             put(console)
         _finding(console, finding, plain, show_text, read_files, header, next_command, finding is proven, said)
-    if len(findings) > _MOST:
+        _put_other_groups(console, others, plain, said)
+    if len(lines) > _MOST:
         put(console)
-        rest = findings[_MOST:]
+        rest = [finding for line in lines[_MOST:] for finding in line]
         with_fix = sum(finding.rerun is not None for finding in rest)
         fixes = f", {with_fix:,} with a verified fix" if with_fix else ""
         put(console, f"{plural(len(rest), 'more finding')}{fixes} (all with --json)", "dim")
@@ -106,6 +109,26 @@ def _finding(
     for warning in finding.warnings:
         for line in _folded(f"  note: {sanitize(warning, ascii_only=plain)}", console.width):
             put(console, line, "yellow")
+
+
+def _put_other_groups(console: Console, others: Sequence[Finding], plain: bool, said: set[str]) -> None:
+    """Print a line for each other group whose prompts have the line of the finding above, the costliest ones."""
+    for other in others[:_MOST]:
+        group = shorten_middle(sanitize(other.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
+        cost = _FIGURE.sub(_GLUE, cost_of(other))
+        record = (
+            ""
+            if other.logged is None
+            else f", {sanitize(PurePath(other.path).name, ascii_only=plain)}:{other.logged.record}"
+        )
+        gain = ""
+        if other.rerun is not None:
+            gain = f": {_change(other.rerun.group_before, other.rerun.group_after)}"
+            said.add(f"{group}{gain[1:]}")
+        for line in _folded(f"  also in {group}{record} ({cost}){gain}", console.width):
+            put(console, line)
+    if len(others) > _MOST:
+        put(console, f"  and in {plural(len(others) - _MOST, 'more group')}", "dim")
 
 
 def place_shown(finding: Finding, plain: bool, header: Sequence[str] = ()) -> str:

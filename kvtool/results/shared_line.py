@@ -1,0 +1,31 @@
+"""One line of a prompt that several groups send: its findings are told together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kvtool.results.finding import Finding
+
+
+def by_line(findings: Iterable[Finding]) -> list[list[Finding]]:
+    """Return findings in their order, those of one line and fix in several groups together: at most one of each group."""
+    found: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        key, times = _line_and_fix(finding), 0
+        while any(each.group == finding.group for each in found.get((*key, times), ())):
+            times += 1
+        found.setdefault((*key, times), []).append(finding)
+    return list(found.values())
+
+
+def claim_of(finding: Finding) -> str:
+    """Return the first sentence of a finding; the figures of its group come after it."""
+    return finding.message.partition(". ")[0]
+
+
+def _line_and_fix(finding: Finding) -> tuple[object, ...]:
+    """Records of a log differ by group, so there the place inside the record decides."""
+    if not finding.group or not finding.line:
+        return finding.identity
+    place = (finding.path, finding.line, finding.column) if finding.logged is None else finding.logged.told
+    return finding.code, finding.severity, place, claim_of(finding), finding.fix
