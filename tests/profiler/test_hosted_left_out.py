@@ -70,3 +70,10 @@ def test_the_note_gives_the_flag_that_profiles_them_alone(in_folder: Command) ->
 def test_a_server_that_is_asked_for_gets_all_requests(in_folder: Command) -> None:
     both, _ = written(5, hosted=6, own=20)
     assert profiled(in_folder, both, "--block-size", "16")["totals"]["requests"] == 26
+
+
+def test_a_trace_keeps_the_requests_of_all_servers(in_folder: Command) -> None:
+    both, _ = written(6, hosted=5, own=20)
+    code, _, err = in_folder("trace", both, "-o", "blocks")
+    assert code == 0, err
+    assert profiled(in_folder, "blocks")["totals"]["requests"] == 25

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Protocol, Self
 
 import numpy as np
@@ -102,8 +103,8 @@ class BlockReading:
 
     @classmethod
     def of(cls, opened: Opened, collector: Collector) -> Self:
-        """Read the workload as it is, without changes."""
-        plan = opened.planned.plan
+        """Read the workload as it is, without changes: the requests of all servers."""
+        plan = replace(opened.planned.plan, leaves_hosted=False)
         return cls(collector, JobMaker(opened.renderer, seed=plan.seed), plan)
 
     def take(self, turn: Turn) -> Output:

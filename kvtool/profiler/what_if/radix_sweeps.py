@@ -24,7 +24,7 @@ from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockCollector, BlockTrace
-from kvtool.workload.jobs import Job
+from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.tasks.task_options import TaskOptions
 from kvtool.workload.turn import Turn
 
@@ -111,7 +111,9 @@ class RadixSweep:
         """Read the requests, and run them once for each row. KvtoolError where there is no row."""
         page = self.choice.unit
         collector = RadixCollector(page, self.choice.rules.engine)
-        self.notes = read_requests(self.opened, BlockReading.of(self.opened, collector), progress)
+        plan = self.opened.planned.plan
+        reading = BlockReading(collector, JobMaker(self.opened.renderer, seed=plan.seed), plan)
+        self.notes = read_requests(self.opened, reading, progress)
         found = collector.collected()
         self.notes += engine_notes(replace(self.choice, options=self._unswept()))
         self.notes.append(f"a block is a page of {plural(page, 'token')}, as --capacity counts them")
