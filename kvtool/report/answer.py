@@ -202,7 +202,7 @@ def _lost(report: Report, finding: Finding | None) -> str:
         line = f" after {place_of_finding(finding)}" if finding.line else ""
         tokens, won = finding.tokens_lost, won_tokens(report, finding)
         part = percent(tokens / max(totals.prompt_tokens, 1))
-        wins = f". Its fix wins {plural(won, 'token')}" if won > tokens else ""
+        wins = f". Its fix wins {plural(won, 'token')}" if won else ""
         return f"{plural(tokens, 'token')} ({part}){group}{line}: {claim}{wins}"
     lost = lost_tokens(totals)
     if not lost or (_is_stable(report) and all(not count or fate in _NO_LOSS for fate, count in report.fates.items())):

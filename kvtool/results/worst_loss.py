@@ -14,14 +14,23 @@ def worst_finding(report: Report) -> Finding | None:
 
     A proven fix comes before a loss without one where it wins more than that: with cache marks, text before a change is lost, too.
     """
-    first = next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
+    first = _first_loss(report)
     if first is None or first.proof is not None:
         return first
-    best = max(report.findings, key=lambda each: won_tokens(report, each))
-    return best if won_tokens(report, best) > first.tokens_lost else first
+    best = max(report.findings, key=lambda each: _won(report, each))
+    return best if _won(report, best) > first.tokens_lost else first
 
 
-def won_tokens(report: Report, finding: Finding) -> int:
+def won_tokens(report: Report, worst: Finding) -> int:
+    """Return the tokens that its fix wins, for which the worst finding comes before a larger loss; 0 where it is the largest."""
+    return 0 if worst is _first_loss(report) else _won(report, worst)
+
+
+def _first_loss(report: Report) -> Finding | None:
+    return next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
+
+
+def _won(report: Report, finding: Finding) -> int:
     """Return the tokens that a proven fix wins in its group."""
     if finding.proof is None or not finding.tokens_lost:
         return 0

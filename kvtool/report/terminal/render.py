@@ -105,7 +105,7 @@ def _fitted(
 
 def folded_names(columns: list[Column], rows: list[list[str]], width: int) -> tuple[list[Column], list[list[str]]]:
     """Return the columns for which there is room beside the names, and names on as many lines as they take."""
-    columns, rows = _fitted(columns, rows, width, cut=True)
+    columns, rows = _fitted(columns, rows, width, cut=False)
     room = max(room_for_first(columns, rows, width), _LEAST)
     found = []
     for name, *cells in rows:

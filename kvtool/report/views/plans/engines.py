@@ -47,7 +47,7 @@ def _engines(table: EngineTable) -> Table:
         TableColumn("Engine", "code"),
         TableColumn("Cached", "number"),
         TableColumn("Hit rate", "number"),
-        TableColumn("Less than best", "number", keep=2),
+        TableColumn("Fewer", "number", keep=2),
         TableColumn("Cause", keep=4),
         TableColumn("Computed again", only="pages"),
         TableColumn("Basis", keep=1),
