@@ -13,9 +13,9 @@ def by_cost(findings: Iterable[Finding]) -> list[Finding]:
     findings = list(findings)
     chains: dict[str, int] = {}
     for finding in findings:
-        if finding.rerun is not None:
+        if finding.proof is not None:
             chains[finding.group] = max(chains.get(finding.group, 0), finding.tokens_lost)
-    return sorted(findings, key=lambda one: -(one.tokens_lost if one.rerun is None else chains[one.group]))
+    return sorted(findings, key=lambda one: -(one.tokens_lost if one.proof is None else chains[one.group]))
 
 
 def cost_of(finding: Finding) -> str:

@@ -13,6 +13,7 @@ from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
 from kvtool.gate.check_plan import CheckPlan
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
 from kvtool.gate.comparing import BaselineComparison, compare, required_check
+from kvtool.gate.copied_prompts import differing_copies
 from kvtool.gate.demand import Demand, held
 from kvtool.gate.evaluate import evaluate, ungated_errors
 from kvtool.gate.facts import Facts, JudgedFinding, Scope, facts_of
@@ -177,6 +178,7 @@ def _judged(
     reports: list[Report] = []
     passed_over: list[Finding] = []
     now: dict[str, WorkloadSums] = {}
+    copied: list[str] = []
     if before is None and plan.baseline_named and not plan.update_baseline:
         notices.append(
             f"there is no baseline {plan.baseline}, so nothing was compared: write one with --update-baseline"
@@ -189,6 +191,11 @@ def _judged(
         demands = held(_demands(one, plan))
         found = evaluate(facts, demands)
         passed_over += ungated_errors(one.report.findings, demands)
+        for file in differing_copies(one.workload.opened.source):
+            copied.append(file)
+            notices.append(
+                f"{facts.path} contains a copy of {file} that differs. Your service sends what {file} contains."
+            )
         if plan.baseline is not None:
             chosen = (one.workload.groups or ()) if plan.run.reading.groups else ()
             config, paths = one.report.config, one.workload.paths
@@ -217,7 +224,9 @@ def _judged(
     findings += [found for agent in agents for found in agent.findings]
     return CheckResult(
         version=__version__,
-        verdict=verdict_of(checks, notices, partial=interrupted, ungated=sorted(passed_over, key=_by_cost)),
+        verdict=verdict_of(
+            checks, notices, partial=interrupted, ungated=sorted(passed_over, key=_by_cost), copied=copied
+        ),
         inputs=list(texts.paths),
         reports=reports,
         probes=[agent.probe for agent in agents],

@@ -304,6 +304,7 @@ class Profiler:
             causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
             kv_cache_dtype=gain,
             skipped_lines=skipped,
+            kept_fixes=self._count_kept(),
             editable=self._is_editable(result),
             by=tokens_by(self.wanted.by),
             told=self._money_sections(result, off),
@@ -494,6 +495,12 @@ class Profiler:
         from kvtool.profiler.reported.rule_agreement import rule_differences, with_estimates
 
         return with_estimates(teller.findings(advice, self.edits), rule_differences(result))
+
+    def _count_kept(self) -> int:
+        """Count the fixes that are kept: the steps that edits of files make, and all where no file is edited."""
+        if self.edits is not None and self.edits.edited:
+            return sum(not each.reason for each in self.edits.final_steps)
+        return 0 if self.advice is None else len(self.advice.steps)
 
     def _is_editable(self, result: RunResult) -> bool:
         """Return whether `kvtool optimize` edits the files; where no edits were planned, whether an edit makes any of the fixes."""

@@ -16,7 +16,7 @@ from kvtool.results.finding import Finding, gain_basis
 from kvtool.results.next_step import PREVIEW_EDIT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.steps import Steps
-from kvtool.results.worst_loss import tokens_of, worst_finding
+from kvtool.results.worst_loss import won_tokens, worst_finding
 from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
@@ -127,9 +127,12 @@ def _rate(report: Report) -> str:
     now, reachable, fixed = report.totals.hit_rate, report.totals.reachable_hit_rate, fixed_rate(report)
     if fixed is not None:
         # A finding that goes along with another's fix has none of its own.
-        count = len({finding.fix_key for finding in report.findings if finding.rerun is not None and finding.fix_key})
-        fixes = "the fix" if count < _SEVERAL else f"the {count} fixes"
-        text = f"{percent(now)} now, {percent(fixed)} with {fixes} below ({gains_basis(report)})"
+        shown = len({finding.fix_key for finding in report.findings if finding.rerun is not None and finding.fix_key})
+        count = report.kept_fixes or shown
+        fixes = "the fix below" if count < _SEVERAL else f"the {count} fixes below"
+        if count > shown:
+            fixes = f"{count} fixes, {shown} shown below"
+        text = f"{percent(now)} now, {percent(fixed)} with {fixes} ({gains_basis(report)})"
         by_hand = [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]
         if max(by_hand, default=0.0) >= fixed + _NOTICEABLE:
             text += f", {percent(max(by_hand))} with the manual edits"
@@ -197,9 +200,10 @@ def _lost(report: Report, finding: Finding | None) -> str:
         claim = finding.message.partition(". ")[0]
         group = f" in {finding.group}" if len(report.groups) > 1 else ""
         line = f" after {place_of_finding(finding)}" if finding.line else ""
-        tokens = tokens_of(report, finding)
+        tokens, won = finding.tokens_lost, won_tokens(report, finding)
         part = percent(tokens / max(totals.prompt_tokens, 1))
-        return f"{plural(tokens, 'token')} ({part}){group}{line}: {claim}"
+        wins = f". Its fix wins {plural(won, 'token')}" if won else ""
+        return f"{plural(tokens, 'token')} ({part}){group}{line}: {claim}{wins}"
     lost = lost_tokens(totals)
     if not lost or (_is_stable(report) and all(not count or fate in _NO_LOSS for fate, count in report.fates.items())):
         return ""

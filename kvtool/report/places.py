@@ -99,7 +99,7 @@ class Places:
         """Return where in the record of a log it is, and the command that shows an example; it names no files out of the root."""
         lines = []
         if finding.logged is not None:
-            lines.append(f"in: record {finding.logged.record:,}, {finding.logged.told}")
+            lines.append(f"in: {finding.named_record}")
         if finding.example is not None and self._file(finding.path, finding.line) is not None:
             lines.append(f"see: {finding.example.command}")
         return [sanitize(line) for line in lines]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import PurePath
 
 from kvtool.results.choices import Severity
 from kvtool.results.document_base import Count, Model, Ratio
@@ -161,6 +162,18 @@ class Finding(Model):
             snippet=snippet,
             logged=logged,
         )
+
+    @property
+    def proof(self) -> Rerun | None:
+        """Return the run that proves its fix, whether kvtool makes it or people do by hand."""
+        return self.rerun or (self.tried if self.in_source else None)
+
+    @property
+    def named_record(self) -> str:
+        """Return the record of a log and the place in it, by the file's name without folders; empty for other findings."""
+        if self.logged is None or not self.logged.record:
+            return "" if self.logged is None else self.logged.told
+        return f"{PurePath(self.path).name}:{self.logged.record}, {self.logged.told}"
 
     @property
     def identity(self) -> tuple[str, str, str, int, int, str]:

@@ -263,6 +263,8 @@ class Report(Document):
     views: Views | None = None
     files: list[str] = Field(default_factory=list)
     """The inputs, where there are several."""
+    kept_fixes: Count = 0
+    """Fixes that the hit rate with fixes is of: the steps that `kvtool optimize` makes in files or, where it edits none, shows."""
     editable: bool = False
     """Whether `kvtool optimize` can write a fix that is kept into the user's own files."""
     requests: list[RequestRow] | None = None

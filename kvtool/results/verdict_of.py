@@ -17,11 +17,17 @@ _MOST_TOLD = 4
 
 
 def verdict_of(
-    checks: Sequence[Check], notices: Iterable[str] = (), *, partial: bool = False, ungated: Sequence[Finding] = ()
+    checks: Sequence[Check],
+    notices: Iterable[str] = (),
+    *,
+    partial: bool = False,
+    ungated: Sequence[Finding] = (),
+    copied: Sequence[str] = (),
 ) -> Verdict:
     """What all checks together come to. `partial`: the run was interrupted, and nothing is judged.
 
-    `ungated` are findings of severity error that no check is about; a verdict that passes names them.
+    `ungated` are findings of severity error that no check is about, `copied` the files whose prompts a workload contains
+    otherwise; a verdict that passes names both.
     """
     failed = [check for check in checks if check.status == "fail"]
     warned = [check for check in checks if check.status == "warn"]
@@ -41,24 +47,28 @@ def verdict_of(
         return Verdict(outcome="fail", exit_code=code, sentence=sentence, checks=list(checks), notices=notices)
     if warned:
         more = f", {passed:,} passed" if passed else ""
-        sentence = f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)}){_named(ungated)}"
+        sentence = (
+            f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)}){_named(ungated, copied)}"
+        )
         return Verdict(outcome="warn", exit_code=0, sentence=sentence, checks=list(checks), notices=notices)
     sentence = f"PASS {plural(passed, 'gate')}{waiting}" if passed else f"OPEN {plural(still_open, 'gate')}"
     outcome = "pass" if passed else "none"
-    sentence = (sentence if checks else NOTHING) + _named(ungated)
+    sentence = (sentence if checks else NOTHING) + _named(ungated, copied)
     return Verdict.model_validate(
         {"outcome": outcome, "exit_code": 0, "sentence": sentence, "checks": list(checks), "notices": notices}
     )
 
 
-def _named(ungated: Sequence[Finding]) -> str:
-    """Return the errors that no gate is about, for the end of a sentence; empty without one."""
+def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
+    """Return the errors that no gate is about, and the files whose copies differ, for the end of a sentence."""
+    others = f" and {len(copied) - 1:,} more" if len(copied) > 1 else ""
+    differ = f", a copied prompt differs from {copied[0]}{others}" if copied else ""
     if not ungated:
-        return ""
+        return differ
     places = dict.fromkeys(f"{one.code} at {one.path}{f':{one.line}' if one.line else ''}" for one in ungated)
     named = list(places)[:_MOST_TOLD]
     more = f" and {len(places) - len(named):,} more" if len(places) > len(named) else ""
-    return f", {plural(len(ungated), 'error')} not gated: {', '.join(named)}{more}"
+    return f", {plural(len(ungated), 'error')} not gated: {', '.join(named)}{more}{differ}"
 
 
 def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), *, partial: bool = False) -> Report:

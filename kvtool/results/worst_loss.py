@@ -14,25 +14,28 @@ def worst_finding(report: Report) -> Finding | None:
 
     A proven fix comes before a loss without one where it wins more than that: with cache marks, text before a change is lost, too.
     """
-    first = next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
-    if first is None or first.rerun is not None:
+    first = _first_loss(report)
+    if first is None or first.proof is not None:
         return first
     best = max(report.findings, key=lambda each: _won(report, each))
     return best if _won(report, best) > first.tokens_lost else first
 
 
-def tokens_of(report: Report, finding: Finding) -> int:
-    """Return the tokens told beside the worst finding: what it costs, or what its fix wins where it was chosen for that."""
-    first = next((each for each in report.findings if each.group and each.tokens_lost), None)
-    return finding.tokens_lost if finding is first else max(finding.tokens_lost, _won(report, finding))
+def won_tokens(report: Report, worst: Finding) -> int:
+    """Return the tokens that its fix wins, for which the worst finding comes before a larger loss; 0 where it is the largest."""
+    return 0 if worst is _first_loss(report) else _won(report, worst)
+
+
+def _first_loss(report: Report) -> Finding | None:
+    return next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
 
 
 def _won(report: Report, finding: Finding) -> int:
     """Return the tokens that a proven fix wins in its group."""
-    if finding.rerun is None or not finding.tokens_lost:
+    if finding.proof is None or not finding.tokens_lost:
         return 0
     prompt = sum(group.prompt_tokens for group in report.groups if group.name == finding.group)
-    return round((finding.rerun.group_after - finding.rerun.group_before) * prompt)
+    return round((finding.proof.group_after - finding.proof.group_before) * prompt)
 
 
 def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> str | None:
@@ -48,6 +51,5 @@ def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> st
     place = f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
     place = (places or {}).get(variable or "", place)
     what = f" (`{variable}`)" if variable else ""
-    tokens = tokens_of(report, finding)
-    lost = f"{plural(tokens, 'token')}, {percent(tokens / total)} of all prompt tokens"
+    lost = f"{plural(finding.tokens_lost, 'token')}, {percent(finding.tokens_lost / total)} of all prompt tokens"
     return f"{finding.code} {place}{what} loses most: {lost}."

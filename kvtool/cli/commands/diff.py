@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
@@ -106,7 +107,8 @@ class DiffCommand(Command):
         if by_provider:
             block_size = 1  # a provider's rules have no blocks of a server
         rendered = [Rendered.of(side, renderer) for side in sides]
-        show = _two if len(rendered) == 2 else _many
+        minimum = _minimum(sides[1], self.caching.provider) if by_provider else 0
+        show = partial(_two, minimum=minimum) if len(rendered) == 2 else _many
         command = CommandLine(self.showing.command_line or ("diff-prompts", *prompts))
         document, shown = show(
             rendered, renderer, block_size, command if not self.tokens else None, self.quoting.printed
@@ -133,25 +135,47 @@ def _are_hosted(sides: Sequence[InputSide], tokenizer: str | None) -> bool:
     return are_hosted(turns or [side.turn for side in sides], LoggedModels(tokenizer))
 
 
+def _minimum(side: InputSide, provider: str | None) -> int:
+    """Return the tokens from which the provider of a request caches; 0 where that is unknown."""
+    from kvtool.accounting.caches.dated_rules import find_rule
+    from kvtool.accounting.caches.providers import find_provider
+    from kvtool.accounting.log_clock import day_of
+
+    if provider is not None:
+        return find_provider(provider).minimum
+    turn = side.turn
+    if turn.call.model is None:
+        return 0
+    rule = find_rule(turn.call.model, turn.call.provider, day_of(turn.epoch, turn.arrival or 0.0))
+    return 0 if rule is None else rule.rules.minimum
+
+
 Show = tuple["Callable[[], Document]", "Callable[[Console], None]"]
 
 
 def _two(
-    sides: list[Rendered], renderer: Renderer, block_size: int, command: CommandLine | None, show_text: ShowText
+    sides: list[Rendered],
+    renderer: Renderer,
+    block_size: int,
+    command: CommandLine | None,
+    show_text: ShowText,
+    *,
+    minimum: int,
 ) -> Show:
-    """`command` is the one to propose from; None asks for tokens instead."""
+    """`command` is the one to propose from; None asks for tokens instead. The provider caches from `minimum` tokens."""
     from kvtool.diff.sides import diff_sides
 
     a, b = sides
     diff = diff_sides(a, b, renderer, block_size)
 
     def document() -> Document:
-        return diff.document().model_copy(update=_ids(sides, command is None, ("a", "b")))
+        ids = _ids(sides, command is None, ("a", "b"))
+        return diff.document().model_copy(update={**ids, "minimum_tokens": minimum})
 
     def shown(console: Console) -> None:
         from kvtool.report.terminal.prompt_diffs.diff import print_diff, print_tokens
 
-        print_diff(console, diff, command, show_text)
+        print_diff(console, diff, command, show_text, minimum=minimum)
         if command is None and diff.first is not None:
             print_tokens(console, diff.common, a.prompt.ids, b.prompt.ids, _token_text(renderer, show_text))
 

@@ -82,28 +82,22 @@ class Teller:
         for name, steps in advice.kept.items():
             assert advice.proof is not None
             group = self._groups[name]
-            by_hand = [step for step in steps if made and step.fix.key not in made]
-            first = [step for step in steps if step not in by_hand] or by_hand
-            all_of_it = self._together(group, advice.proof)
-            together = (
-                all_of_it if edits is None or first is by_hand or not made else self._together(group, edits.after)
-            )
+            edited = [step for step in steps if step.fix.key in made]
+            together = self._together(group, advice.proof if edits is None or not edited else edits.after)
             too, small = self._closed_too(group, steps, advice.proof)
             closed |= {(name, cause.slot) for cause in (*too, *small)}
-            along = [self._goes_along(cause, group, first, together) for cause in (*too, *small)]
+            along = [self._goes_along(cause, group, edited or steps, together) for cause in (*too, *small)]
+            of_steps = self._of_steps(group, steps, edited or steps, together, self._together(group, advice.proof))
             told = with_the_like(
-                *led_by_a_loss(self._of_steps(group, first, together), along[: len(too)], along[len(too) :]),
+                *led_by_a_loss(of_steps, along[: len(too)], along[len(too) :]),
                 of_passages=any(step.fix.kind == PASSAGES for step in steps),
             )
             if small and told:
                 severity = severity_in_run(told[0].tokens_lost, group.requests, group.prompt_tokens)
                 if as_severe(severity, told[0].severity):
                     told[0] = told[0].model_copy(update={"severity": severity})
-            if first is by_hand:
-                found += [_by_hand(each, reasons) for each in told]
-            else:
-                rest = self._of_steps(group, by_hand, all_of_it, told=len(first))
-                found += [*told, *(_by_hand(each, reasons) for each in rest)]
+            keys = {step.fix.name for step in edited} | ({""} if edited else set())
+            found += [_by_hand(each, reasons) if made and each.fix_key not in keys else each for each in told]
         hosted = self._result.counts.hosted
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
@@ -143,24 +137,25 @@ class Teller:
         )
 
     def _of_steps(
-        self, group: GroupTotals, steps: Sequence[KeptFix], together: Rerun, *, told: int = 0
+        self, group: GroupTotals, steps: Sequence[KeptFix], made: Sequence[KeptFix], together: Rerun, all_of_it: Rerun
     ) -> list[Finding | None]:
-        """Return the findings of steps, after so many that are `told` already."""
+        """Return the findings of steps: of those that are `made` with what these give together, of others with `all_of_it`."""
         # What a step's cause blocked was seen with the fixes before it made; its share is that of the run without any.
         known = self._known(group)
         found: list[Finding | None] = []
-        for number, step in enumerate(steps, told):
+        for number, step in enumerate(steps):
+            rerun, count = (together, len(made)) if step in made else (all_of_it, 1)
             first = known.get(step.cause.slot)
             lost = 0 if first is None else first.blocked
             finding = fixed_finding(
                 step.cause,
-                together.model_copy(update={"group_alone": step.alone, "group_predicted": step.predicted}),
+                rerun.model_copy(update={"group_alone": step.alone, "group_predicted": step.predicted}),
                 place=place_of(step.cause, self._locate, self._path),
                 block_size=self._plan.base_block,
                 severity=self._severity(step.cause, group),
                 tokens_lost=lost,
                 fix=f"{step.fix.what}{break_even(step)}",
-                together=len(steps) if not told else 1,
+                together=count,
                 # Their numbers and their order, which differ first, are not what varies.
                 subject="text of passages" if step.fix.kind == PASSAGES else "",
             )

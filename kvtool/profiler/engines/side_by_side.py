@@ -171,6 +171,8 @@ class EngineComparison:
         if self._plan.use_arrivals:
             how += ", in order of arrival"
         notes = [*self.opened.options.notes, how, *self._missing]
+        if self._own is None:
+            notes.append("prompt tokens: as the chat template of an own server writes the messages")
         planned = self.opened.planned
         if planned.model is not None and (lack := left_out_of(planned.run_model.served(), windows=False)) is not None:
             but = " and llama.cpp" if not self._missing else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kvtool.fixes.fix import Tier
 from kvtool.profiler.advice.advisor import KeptFix
@@ -83,3 +83,14 @@ class Optimized:
     def edited(self) -> list[Done]:
         """Return the steps that were carried out in files."""
         return [each for each in self.done if not each.reason]
+
+    @property
+    def final_steps(self) -> list[Done]:
+        """Return the steps without moves of a line that a later step moves on: its last place is what the files show."""
+        found: dict[object, Done] = {}
+        for number, each in enumerate(self.done):
+            moves = not each.reason and each.step.fix.kind.startswith("move") and each.place[1] > 0
+            key = (each.step.cause.group, each.place) if moves else number
+            earlier = found.pop(key, each)
+            found[key] = replace(each, before=earlier.before, step=replace(each.step, before=earlier.step.before))
+        return list(found.values())

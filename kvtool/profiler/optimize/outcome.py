@@ -89,7 +89,7 @@ def optimized(
         requests=sum(group.requests for group in groups),
         hit_rate=_rates(*found.rates),
         groups=groups,
-        steps=[_done(done, opened) for done in [*found.done, *left]],
+        steps=[_done(done, opened) for done in [*found.final_steps, *left]],
         needs_consent=[_step(done, opened) for done in forbidden],
         request_order=None if order is None else RequestOrder(fix=order.fix.what, hit_rate=order.hit_rate),
         files=[changed.path for changed in found.files],

@@ -38,7 +38,7 @@ class RequestEdit:
 
 def request_diff(edit: RequestEdit) -> str:
     """Return the diff: a head for each place, as `@@ system[0].text, line 2 @@`, and the line before and after it."""
-    pieces = [f"--- {edit.path}, record {edit.record}\n", f"+++ {edit.path}, record {edit.record}, optimized\n"]
+    pieces = [f"--- {edit.path}:{edit.record}\n", f"+++ {edit.path}:{edit.record}, optimized\n"]
     old, new, first = _parted(edit)
     for tag, low, high, other_low, other_high in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         for path in (

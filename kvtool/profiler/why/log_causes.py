@@ -243,7 +243,7 @@ def _of_cache(finding: Finding) -> bool:
 
 def _place(finding: Finding) -> str:
     if finding.logged is not None:
-        return f"{finding.path}, record {finding.logged.record}, {finding.logged.told}: "
+        return f"{finding.path}:{finding.logged.record}, {finding.logged.told}: "
     return f"{finding.path}:{finding.line}: " if finding.line else ""
 
 

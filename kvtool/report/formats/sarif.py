@@ -143,8 +143,8 @@ def _finding(finding: Finding, text: str, fingerprint: str, spot: OutputPlace | 
     }
     result = _result(finding.code, _LEVELS[finding.severity], text, spot, fingerprint, properties)
     if spot is not None and finding.logged is not None:
-        name = sanitize(f"record {finding.logged.record}, {finding.logged.told}")
-        result["locations"][0]["logicalLocations"] = [{"fullyQualifiedName": name}]
+        named = {"fullyQualifiedName": sanitize(finding.named_record)}
+        result["locations"][0]["logicalLocations"] = [named]
     if spot is not None and spot.line and finding.in_source and finding.snippet is not None:
         shown = {"text": sanitize(finding.snippet.text)}
         result["locations"][0]["physicalLocation"]["contextRegion"] = {"startLine": spot.line, "snippet": shown}

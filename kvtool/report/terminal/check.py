@@ -221,12 +221,12 @@ def _next_of_passed(console: Console, result: CheckResult, command: CommandLine,
         put_next(console, "raise the limits to today's rates", command.without("update_baseline").with_(tighten=True))
     elif any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
         put_next(console, "record the better rates as the baseline", command.with_(update_baseline=True))
+    elif verdict.outcome in ("pass", "none") and lossy is not None:
+        put_next(console, "see the errors that no gate covers, and their fixes", command.to("profile", *lossy.inputs))
     elif verdict.outcome == "none" and result.reports:
         least = int(100 * min(report.totals.hit_rate for report in result.reports)) / 100
         if least > 0:
             put_next(console, "fail the build if the hit rate drops", command.with_(min_hit_rate=f"{least:.2f}"))
-    elif verdict.outcome == "pass" and lossy is not None:
-        put_next(console, "see the errors that no gate covers, and their fixes", command.to("profile", *lossy.inputs))
 
 
 def _ungated(reports: Iterable[Report]) -> Report | None:

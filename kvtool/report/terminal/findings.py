@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from kvtool.diagnose.finding_cost import cost_of
@@ -135,7 +134,7 @@ def place_shown(finding: Finding, plain: bool, header: Sequence[str] = ()) -> st
     """Return the place of a finding as text that neither the terminal nor a CI log obeys; no folder of what the `header` names."""
     at = finding.logged
     if finding.path in header and (at is not None or not finding.line):
-        return "" if at is None else sanitize(f"{PurePath(finding.path).name}:{at.record}, {at.told}", ascii_only=plain)
+        return sanitize(finding.named_record, ascii_only=plain)
     return shown_path(finding_place(finding, joint="-" if plain else "·"), plain)
 
 

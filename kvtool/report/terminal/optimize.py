@@ -187,7 +187,7 @@ def _refused(console: Console, done: Sequence[DoneStep], plain: bool) -> None:
             reasons.setdefault(each.reason, []).append((number, each))
     if reasons:
         put(console)
-    by_hand: dict[object, int] = {}  # later steps at one place are other ways to do the first
+    by_hand: dict[object, list[int]] = {}  # later steps at one place are other ways to do the first
     for reason, steps in reasons.items():
         numbers = [number for number, _ in steps]
         places = dict.fromkeys(place for _, step in steps if (place := _place(step, plain)))
@@ -195,12 +195,15 @@ def _refused(console: Console, done: Sequence[DoneStep], plain: bool) -> None:
         _told(console, f"Not made, {_steps_in_words(numbers)}{where}: {sanitize(reason, ascii_only=plain)}.", "yellow")
         for number, step in steps if is_left_to_people(reason) else ():
             at = (step.path, step.line, step.column) if step.path is not None else number
-            by_hand[at] = min(number, by_hand.get(at, number))
+            by_hand.setdefault(at, []).append(number)
     if by_hand:
-        _told(
-            console,
-            f"Make {_steps_in_words(sorted(by_hand.values()))} by hand, as described above. Then profile again.",
-        )
+        ways = sorted(map(sorted, by_hand.values()))
+        _told(console, f"Make {_steps_in_words([first for first, *_ in ways])} by hand, as described above.")
+        for first, *others in ways:
+            for other in others:
+                same = "the same change as" if done[other - 1].fix == done[first - 1].fix else "an alternative to"
+                _told(console, f"Step {other} is {same} step {first}.")
+        _told(console, "Then profile again.")
 
 
 def _steps_in_words(numbers: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kvtool.report.terminal.lines import shown_path
 from kvtool.report.terminal.next_command import shorten_place
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
-from kvtool.text.terminal.console import ascii_only, bar, cell_width, is_plain, put, put_field, sanitize, say
+from kvtool.text.terminal.console import ascii_only, bar, cell_width, fold, is_plain, put, put_field, sanitize, say
 from kvtool.text.terminal.table import Column, room_for_first, table
 
 if TYPE_CHECKING:
@@ -101,6 +101,17 @@ def _fitted(
         kept = [place for place, column in enumerate(columns) if column.keep != keep]
         columns, rows = [columns[place] for place in kept], [[row[place] for place in kept] for row in rows]
     return columns, rows
+
+
+def folded_names(columns: list[Column], rows: list[list[str]], width: int) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns for which there is room beside the names, and names on as many lines as they take."""
+    columns, rows = _fitted(columns, rows, width, cut=False)
+    room = max(room_for_first(columns, rows, width), _LEAST)
+    found = []
+    for name, *cells in rows:
+        first, *more = fold(name, room, indent=2)
+        found += [[first, *cells], *([line, *[""] * len(cells)] for line in more)]
+    return columns, found
 
 
 def _cut(columns: list[Column], rows: list[list[str]], width: int, plain: bool) -> tuple[list[Column], list[list[str]]]:

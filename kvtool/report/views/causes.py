@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.results.report import Cause, Group, Report
+from kvtool.results.report import Cause, Group, Report, Unlock
 from kvtool.text.terminal.numbers import percent
 
 _MOST_GROUPS = 10
@@ -28,7 +29,7 @@ COLUMNS = (
     TableColumn("Value", "prose", keep=0),
     TableColumn("Proof", only="pages"),
 )
-_ALONE, _SO_FAR = 6, 7
+_ALONE, _SO_FAR, _VALUE = 6, 7, 8
 
 
 def view(report: Report) -> Section | None:
@@ -73,7 +74,7 @@ def _table(group: Group, causes: list[Cause]) -> Table:
     costly, lost = costliest_causes(group, causes), _lost(group, causes)
     rows = costly or causes[:_MOST_ROWS]
     fixed = [row.unlock for row in rows if row.unlock is not None]
-    cells = [_cells(row) for row in rows]
+    cells = _told_apart([_cells(place, each) for place, each in _of_one_place(rows)])
     if group.causes_left_out.causes + len(causes) > len(rows):
         blame, share = lost - sum(row.blame_tokens for row in rows), lost - sum(row.share_tokens for row in rows)
         cells.append(("(others)", "", "", "", f"{blame:,}", f"{share:,}", "", "", "", ""))
@@ -88,27 +89,51 @@ def _table(group: Group, causes: list[Cause]) -> Table:
     )
 
 
-def _cells(cause: Cause) -> tuple[str, ...]:
-    unlock = cause.unlock
+def _of_one_place(rows: Iterable[Cause]) -> list[tuple[str, list[Cause]]]:
+    """Return the causes of each row: those at one place are one row, but a fix has a row of its own."""
+    found: list[tuple[str, list[Cause]]] = []
+    for cause in rows:
+        place = _place(cause)
+        same = next((each for at, each in found if at == place and (cause.unlock is None or not _fixes(each))), None)
+        if same is None:
+            found.append((place, [cause]))
+        else:
+            same.append(cause)
+    return found
+
+
+def _fixes(causes: Iterable[Cause]) -> list[Unlock]:
+    return [cause.unlock for cause in causes if cause.unlock is not None]
+
+
+def _told_apart(cells: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Return the rows, those of one place with the value beside it: a narrow terminal leaves the column of values out."""
+    counts = Counter(place for place, *_ in cells)
+    return [(f"{row[0]} ({row[_VALUE]})" if counts[row[0]] > 1 else row[0], *row[1:]) for row in cells]
+
+
+def _cells(place: str, causes: Sequence[Cause]) -> tuple[str, ...]:
+    unlock = next(iter(_fixes(causes)), None)
+    more = f" (moves {unlock.lines:,} lines)" if unlock is not None and unlock.lines > 1 else ""
+    names = [f"{each.variable}, {each.name}" if each.variable is not None else each.name for each in causes]
     return (
-        _place(cause),
-        cause.code,
-        f"{cause.distinct_values:,}",
-        f"{cause.requests:,}",
-        f"{cause.blame_tokens:,}",
-        f"{cause.share_tokens:,}",
+        f"{place}{more}",
+        ", ".join(dict.fromkeys(each.code for each in causes)),
+        ", ".join(f"{each.distinct_values:,}" for each in causes),
+        ", ".join(f"{each.requests:,}" for each in causes),
+        f"{sum(each.blame_tokens for each in causes):,}",
+        f"{sum(each.share_tokens for each in causes):,}",
         *(("", "") if unlock is None else (percent(unlock.alone), percent(unlock.after))),
-        f"{cause.variable}, {cause.name}" if cause.variable is not None else cause.name,
+        "; ".join(dict.fromkeys(names)),
         "not tried, or no gain" if unlock is None else f"{unlock.order}. {unlock.tier}",
     )
 
 
 def _place(cause: Cause) -> str:
-    """Return a line of a file that people edit, or the part of a logged request and the line in it; and how many lines move."""
-    more = f" (moves {cause.unlock.lines:,} lines)" if cause.unlock is not None and cause.unlock.lines > 1 else ""
+    """Return a line of a file that people edit, or the part of a logged request and the line in it."""
     if cause.in_source:
-        return f"{cause.path}:{cause.line}{more}"
+        return f"{cause.path}:{cause.line}"
     if cause.place:
-        return f"{cause.place}{more}"
+        return cause.place
     part = cause.part or cause.path
-    return f"{part}, line {cause.line_in_text + 1:,}{more}" if cause.line_in_text else f"{part}{more}"
+    return f"{part}, line {cause.line_in_text + 1:,}" if cause.line_in_text else part

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePath
 from typing import Literal
 
 from kvtool.results.report import Report
@@ -23,15 +24,21 @@ def rate_kind(rate: float) -> RateKind:
     return next(kind for least, kind in _RATES if rate >= least)
 
 
-def request_name(identity: str) -> str:
-    """Return a request in words: `46:0` is record 46 of the log, `a.jsonl:46:0` is `a.jsonl:46`, `chat/3.1` session 3 of a group.
+def log_name(report: Report) -> str:
+    """Return the name of the only file that the requests are from; empty for several, and for standard input."""
+    return "" if report.files or report.workload in ("-", "stdin") else PurePath(report.workload).name
+
+
+def request_name(identity: str, log: str = "") -> str:
+    """Return a request in words: `46:0` is record 46 of the `log`, `a.jsonl:46:0` is `a.jsonl:46`, `chat/3.1` session 3 of a group.
 
     Other ids are names already.
     """
     if (found := _RECORD.fullmatch(identity)) is not None:
         part = f", request {int(found['request']) + 1:,}" if int(found["request"]) else ""
         record = int(found["record"])
-        return (f"{found['file']}:{record}" if found["file"] else f"record {record:,}") + part
+        file = found["file"] or log
+        return (f"{file}:{record}" if file else f"record {record:,}") + part
     found = _SESSION.fullmatch(identity)
     if found is None:
         return identity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kvtool.report.views.facts import request_name
+from kvtool.report.views.facts import log_name, request_name
 from kvtool.report.views.section import Section
 from kvtool.results.event_reads import EventReads
 from kvtool.results.report import Report
@@ -20,10 +20,15 @@ def view(report: Report) -> Section | None:
     events = report.kv_events
     if events is None:
         return None
-    return Section("kv-events", "KV events of the server", settings=list(_lines(events)), notes=tuple(events.notes))
+    return Section(
+        "kv-events",
+        "KV events of the server",
+        settings=list(_lines(events, log_name(report))),
+        notes=tuple(events.notes),
+    )
 
 
-def _lines(events: EventReads) -> Iterator[tuple[str, str]]:
+def _lines(events: EventReads, log: str) -> Iterator[tuple[str, str]]:
     if events.requests_known:
         of = plural(events.requests_known, "request")
         agreed = f"{events.requests_agree:,} of {of} as predicted"
@@ -36,7 +41,7 @@ def _lines(events: EventReads) -> Iterator[tuple[str, str]]:
         yield "KV events", "no request is comparable"
     if events.differ:
         shown = (
-            f"{_name(request_name(one.id))} {one.predicted_tokens:,}, {one.reused_tokens:,}"
+            f"{_name(request_name(one.id, log))} {one.predicted_tokens:,}, {one.reused_tokens:,}"
             for one in events.differ[:_NAMED]
         )
         left = events.requests_known - events.requests_agree - _NAMED

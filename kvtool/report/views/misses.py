@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.prices.bill import shown_money
-from kvtool.report.views.facts import request_name
+from kvtool.report.views.facts import log_name, request_name
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
 from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
 from kvtool.results.misses import (
@@ -43,11 +43,11 @@ def view(report: Report) -> Section | None:
     unruled = misses.requests > report.totals.requests
     tables = [_breakdown(misses, currency, priced=priced, unruled=unruled)]
     if by_event:
-        tables += [_events(misses, currency, priced=priced)] if misses.events else []
+        tables += [_events(misses, currency, log_name(report), priced=priced)] if misses.events else []
     elif rows is not None:
         tables.append(miss_rows(rows, currency))
     if misses.by_cause and not by_event:
-        tables.append(_largest(misses, currency, priced=priced))
+        tables.append(_largest(misses, currency, log_name(report), priced=priced))
     notes = [f"{text}." for text in misses.rule_contradictions]
     notes += [calibration_in_words(misses)] if misses.predictable and misses.calibration.requests else []
     if (found := misses.hypothesis) is not None:
@@ -87,7 +87,7 @@ def _breakdown(misses: CacheMisses, currency: str, *, priced: bool, unruled: boo
         TableColumn("Reported token breakdown"),
         TableColumn("tokens", "number"),
         TableColumn("share", "number"),
-        TableColumn("requests", "number"),
+        TableColumn("requests", "number", keep=0),
         *((TableColumn("extra cost", "number"),) if priced else ()),
     )
     return Table("Reported token breakdown", columns, rows)
@@ -131,12 +131,12 @@ def _row(row: MissRow, currency: str) -> tuple[Cell, ...]:
     )
 
 
-def _events(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
+def _events(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Table:
     """Return every miss in the order of the log, a line each."""
     rows: list[tuple[Cell, ...]] = [
         (
             _moment(event, misses.began),
-            request_name(event.request),
+            request_name(event.request, log),
             "" if event.gap is None else Figure(duration(event.gap), event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),
@@ -166,12 +166,12 @@ def _moment(event: MissEvent, began: float | None) -> str:
     return duration(event.time) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
-def _largest(misses: CacheMisses, currency: str, *, priced: bool) -> Table:
+def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Table:
     largest = sorted(misses.events, key=lambda event: -event.tokens)[:_MOST_EVENTS]
     shown = sorted(largest, key=misses.events.index)
     rows: list[tuple[Cell, ...]] = [
         (
-            request_name(event.request),
+            request_name(event.request, log),
             "" if event.gap is None else duration(event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),

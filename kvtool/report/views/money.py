@@ -260,4 +260,6 @@ def _ratios(report: Report) -> list[str]:
         more = f", {len(ratios) - 3:,} more" if len(ratios) > 3 else ""
         who = "Provider" if report.hosted else "Server"
         told.append(f"{who} tokens per kvtool token: {shown}{more}.")
+        if percent(report.predicted.hit_rate if report.predicted else 0.0) != percent(report.totals.hit_rate):
+            told.append(f"Reported and predicted rates count {who.lower()} tokens. Other rates count kvtool tokens.")
     return told

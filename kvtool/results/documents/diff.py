@@ -107,6 +107,8 @@ class TwoDiff(Document):
     first_difference: FirstDifference | None
     differences: list[NamedDifference]
     changes: list[Trial]
+    minimum_tokens: Count = 0
+    """Tokens from which the provider of the requests caches; 0 where an own server serves them, or it is unknown."""
     tokens: dict[str, list[Count]] = Field(default_factory=dict)
     """Token ids; only with `--tokens`."""
 

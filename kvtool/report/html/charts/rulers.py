@@ -8,7 +8,7 @@ from kvtool.report.html.charts.drawing import axis, drawing, line, rectangle
 from kvtool.report.html.charts.scales import round_step, round_ticks
 from kvtool.report.html.fates import fate_class, fate_fill, legend
 from kvtool.report.html.page_parts import Drawing, DrawnSection
-from kvtool.report.views.facts import request_name
+from kvtool.report.views.facts import log_name, request_name
 from kvtool.report.views.fates import fate_name
 from kvtool.report.views.section import Cell, Section, Table, TableColumn
 from kvtool.results.report import Report
@@ -38,6 +38,7 @@ def rulers_section(report: Report, prefix: str) -> Section | None:
     if not shown:
         return None
     worst = [prompts[0] for prompts in shown]
+    log = log_name(report)
     block = max(report.kv_cache.block_size, 1)
     longest = max(max(prompt.prompt_tokens for prompt in worst), 1)
     fates = {run.fate: "" for prompt in worst for run in prompt.runs}
@@ -47,11 +48,11 @@ def rulers_section(report: Report, prefix: str) -> Section | None:
         _TITLE,
         (f"Each prompt from its first token to its last. A mark below it: one per {_blocks(step, block)}.",),
         drawings=[
-            _drawing(f"{identity}-{number}", prompts, longest, block, step, labels=number == len(shown) - 1)
+            _drawing(f"{identity}-{number}", prompts, longest, block, step, log, labels=number == len(shown) - 1)
             for number, prompts in enumerate(shown)
         ],
         keys=legend(fates),
-        tables=[_table(worst, block)],
+        tables=[_table(worst, block, log)],
     )
 
 
@@ -63,7 +64,9 @@ def _blocks(step: int, block: int) -> str:
     return f"block of {plural(block, 'token')}" if step == 1 else f"{step} blocks of {plural(block, 'token')}"
 
 
-def _drawing(identity: str, alike: list[WorstPrompt], longest: int, block: int, step: int, *, labels: bool) -> Drawing:
+def _drawing(
+    identity: str, alike: list[WorstPrompt], longest: int, block: int, step: int, log: str, *, labels: bool
+) -> Drawing:
     prompt = alike[0]
     shapes: list[Markup] = []
     for run in prompt.runs:
@@ -90,9 +93,13 @@ def _drawing(identity: str, alike: list[WorstPrompt], longest: int, block: int, 
     if len(alike) > 1:
         figures.append(f"{len(alike) - 1:,} similar")
     svg = drawing(
-        identity, f"Token breakdown of {request_name(prompt.id)}", f"{told}.", _BAR + (30 if labels else 11), shapes
+        identity,
+        f"Token breakdown of {request_name(prompt.id, log)}",
+        f"{told}.",
+        _BAR + (30 if labels else 11),
+        shapes,
     )
-    return Drawing(svg, request_name(prompt.id), tuple(figures))
+    return Drawing(svg, request_name(prompt.id, log), tuple(figures))
 
 
 def _where(run: Run) -> str:
@@ -101,11 +108,11 @@ def _where(run: Run) -> str:
     return f"{run.path}:{run.line}" if run.line else run.path
 
 
-def _table(worst: list[WorstPrompt], block: int) -> Table:
+def _table(worst: list[WorstPrompt], block: int, log: str) -> Table:
     cells = [(prompt, run) for prompt in worst for run in prompt.runs]
     rows: list[tuple[Cell, ...]] = [
         (
-            request_name(prompt.id),
+            request_name(prompt.id, log),
             f"{run.start:,}",
             f"{run.stop:,}",
             f"{run.stop - run.start:,}",

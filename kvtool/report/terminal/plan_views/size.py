@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.engine.prediction.accelerators import BATCH_LIMITS_SOURCE
-from kvtool.report.terminal.lines import put_command, put_head
+from kvtool.report.terminal.lines import put_head, put_next
 from kvtool.results.documents.size import AcceleratorRoom, SizedGroup, SizeDocument
 from kvtool.text.terminal.console import ascii_only, put, say
 from kvtool.text.terminal.numbers import size
@@ -54,8 +54,9 @@ def print_size(console: Console, report: SizeDocument, command: Sequence[str]) -
         say(console, note, hang=2, style="dim")
     if command:
         put(console)
-        put(console, "Next:", "bold")
-        put_command(console, command)
+        lacks = not any(room.fits for room in report.accelerators)
+        todo = "split the model over more accelerators" if lacks else "compare a smaller KV cache type"
+        put_next(console, todo, command[1:])
 
 
 def _cells(room: AcceleratorRoom, block_size: int | None) -> list[str]:
@@ -89,29 +90,30 @@ def _notes(report: SizeDocument) -> list[str]:
         estimated = f"{size(some.activation_bytes_estimate)} of activations"
         notes[0] += f"; {estimated} and {size(some.graph_bytes_estimate)} of CUDA graphs are estimates"
         return [*notes, *_lacks(report)]
-    notes.append("blocks: those that requests can use, as in --capacity; vLLM's own count has its null block, one more")
+    notes.append("blocks: usable by requests, as in --capacity. vLLM's own count has one more, the null block")
     if many and report.max_model_len is not None:
         notes.append(
             "tokens: vLLM's KV cache size, those of all requests that fit; blocks times their size would be more"
         )
     if report.max_model_len is not None:
         notes.append(
-            f"requests: of {report.max_model_len:,} tokens each, at once, sharing nothing (vLLM's maximum concurrency)"
+            f"requests: as many fit at once, with {report.max_model_len:,} tokens each and no shared prefix "
+            "(vLLM's maximum concurrency)"
         )
     else:
         notes.append("--max-model-len N shows how many requests of N tokens fit at once")
     notes += _lacks(report)
-    notes.append("memory: the data sheet's; what vLLM finds on the device is up to a tenth less")
+    notes.append("memory: from the data sheet. vLLM finds up to 10% less on the device")
     steps: dict[str, list[str]] = {}
     for room in report.accelerators:
         limits = f"{room.max_num_batched_tokens:,} tokens and {room.max_num_seqs:,} requests"
         steps.setdefault(limits, []).append(room.name)
     said = "; ".join(f"{limits} on {', '.join(names)}" for limits, names in steps.items())
-    notes.append(f"a step, by {BATCH_LIMITS_SOURCE}: {said}")
+    notes.append(f"limits of a step in {BATCH_LIMITS_SOURCE}: {said}")
     most = [min, max] if len({room.activation_bytes_estimate for room in report.accelerators}) > 1 else [max]
     activations = " to ".join(size(of(room.activation_bytes_estimate for room in report.accelerators)) for of in most)
     estimates = f"{activations} for activations, {size(some.graph_bytes_estimate)} for CUDA graphs"
-    notes.append(f"exact: blocks of the KV cache; from the config: weights; estimates: {estimates}")
+    notes.append(f"Blocks of the KV cache are exact. Weights are from the config. Estimates: {estimates}")
     return notes
 
 
@@ -124,7 +126,7 @@ def _lacks(report: SizeDocument) -> list[str]:
         notes.append(f"none: vLLM would not start with such a --max-model-len; the longest request: {longest} tokens")
     if lacking := sorted((room for room in report.accelerators if not room.fits), key=lambda room: room.lacking_bytes):
         short = ", ".join(f"{room.name} {size(room.lacking_bytes)}" for room in lacking[:_SHORT])
-        rest = f" and {len(lacking) - _SHORT} others more" if len(lacking) > _SHORT else ""
+        rest = f"; {len(lacking) - _SHORT} others need even more" if len(lacking) > _SHORT else ""
         notes.append(f"does not fit: needs more memory ({short}{rest}), or more accelerators (--tensor-parallel)")
     if report.weights_note is not None:
         notes.append(f"weights: {report.weights_note}")

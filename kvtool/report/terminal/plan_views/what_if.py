@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.lines import put_command, put_head, put_next
 from kvtool.report.terminal.next_command import shell_lines
-from kvtool.report.terminal.render import cells_of
+from kvtool.report.terminal.render import cells_of, folded_names
 from kvtool.report.views.plans.what_if import answer, changes, heading, legend, not_tried
 from kvtool.report.views.plans.what_if_rows import rows_table, settings
 from kvtool.report.words.what_if_commands import words_of
@@ -63,13 +63,13 @@ def _print_changes(console: Console, document: WhatIfDocument) -> None:
     put(console)
     table, *_ = changes(document, document.rows).tables
     columns, rows = cells_of(console, table)
-    columns[0] = Column("change", "<", prose=not is_plain(console))
+    columns[0] = Column("change", "<")
     last = -1 if columns[-1].title == "run it" else len(columns)
     beside = is_plain(console) or room_for_first(columns, rows, console.width) >= max(len(row[0]) for row in rows)
     if beside:
         put_table(console, columns, rows)
     else:
-        put_table(console, columns[:last], [row[:last] for row in rows])
+        put_table(console, *folded_names(columns[:last], [row[:last] for row in rows], console.width))
         if last < 0:
             _commands(console, rows, [row[-1] for row in rows])
     if document.missing:

@@ -47,11 +47,16 @@ _LEGEND_EQUAL = [("=", "reusable"), ("~", "repeated, computed again"), ("#", "in
 
 
 def print_diff(
-    console: Console, diff: PromptDiff, command: CommandLine | None = None, show_text: ShowText = "full"
+    console: Console,
+    diff: PromptDiff,
+    command: CommandLine | None = None,
+    show_text: ShowText = "full",
+    *,
+    minimum: int = 0,
 ) -> None:
     """Print header, totals, ruler, the first difference, the gain of moving it, and what to do next.
 
-    `command` is what followed `kvtool`; without it nothing is proposed.
+    `command` is what followed `kvtool`; without it nothing is proposed. The provider of the requests caches from `minimum` tokens.
     """
     plain = ascii_only(console)
     a, b = (shown_path(name, plain) for name in (diff.name_a, diff.name_b))
@@ -63,7 +68,13 @@ def print_diff(
     ]
     put_head(console, parts)
     put(console)
-    _totals(console, diff)
+    _totals(console, diff, "Shared" if diff.reuse.tokens < minimum else "Reusable")
+    if 0 < diff.reuse.tokens < minimum:
+        say(
+            console,
+            f"The provider caches from {minimum:,} tokens. This prefix is shorter, so nothing is reused.",
+            indent=2,
+        )
     if diff.length_b and diff.block_size > 1 and not is_plain(console):
         put(console)
         print_ruler(console, diff, plain)
@@ -99,13 +110,13 @@ def _next(console: Console, diff: PromptDiff, command: CommandLine) -> None:
         put_next(console, f"make this change in {shown_path(file, ascii_only(console))}, then compare again", command)
 
 
-def _totals(console: Console, diff: PromptDiff) -> None:
+def _totals(console: Console, diff: PromptDiff, common: str) -> None:
     of_blocks = _in_blocks(diff, f"{diff.reuse.blocks:,} of {plural(diff.blocks, 'block')}")
     reusable = f"{plural(diff.reuse.tokens, 'token')}{of_blocks}"
     first = "" if diff.first is None else f"first difference: token {diff.first.token:,}"
-    row = f"  {'Reusable':<{_LABEL - 2}}{reusable}"
+    row = f"  {common:<{_LABEL - 2}}{reusable}"
     if is_plain(console):
-        put_field(console, "Reusable", reusable, first, size=_LABEL - 2)
+        put_field(console, common, reusable, first, size=_LABEL - 2)
         row = first = ""
     elif first and cell_width(row) + 2 + len(first) <= console.width:
         row = f"{row:<{min(47, console.width - len(first))}}" + (first if cell_width(row) < 46 else f"  {first}")

@@ -83,7 +83,8 @@ def _groups(table: EngineTable, most: int) -> Table:
         )
         for group in table.groups[:most]
     ]
-    return Table("Hit rate by group", columns, rows, more=max(len(table.groups) - most, 0))
+    caption = "Hit rate by group (the columns are the numbers of the engines)"
+    return Table(caption, columns, rows, more=max(len(table.groups) - most, 0), titled=True)
 
 
 def short_name(row: EngineRow) -> str:

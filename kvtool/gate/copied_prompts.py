@@ -1,0 +1,48 @@
+"""Copies of prompts in a workload that differ from the files of the application that they are from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from kvtool.text.files.root_folder import RootFolder
+from kvtool.text.files.yaml_document import YamlDocument
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.yaml.made_up_values import copied_from
+from kvtool.workload.yaml.yaml_source import YamlSource
+
+
+def differing_copies(source: YamlSource | LogSource) -> list[str]:
+    """Return the files whose prompts the workload contains otherwise: a copy was edited, or the file was."""
+    if not isinstance(source, YamlSource):
+        return []
+    folder, root = Path(source.path).parent, RootFolder.of(source.path)
+    known: dict[str, set[str]] = {}
+    differing: dict[str, None] = {}
+    for text, place in _copies(source.document):
+        file, _, line = place.rpartition(":")
+        name = file if line.isdecimal() else place
+        if not root.holds(folder / name):
+            continue
+        if name not in known:
+            from kvtool.lint.prompt_copies import copy_prompts
+
+            copies = copy_prompts(folder, [name], [])
+            known[name] = {each for copy in copies for each in (copy.text, *(said for _, said in copy.messages))}
+        if text not in known[name]:
+            differing[name] = None
+    return list(differing)
+
+
+def _copies(document: YamlDocument) -> Iterator[tuple[str, str]]:
+    """Yield the text of each message that a comment calls a copy, and the place that it is from."""
+    group = 0
+    while document.find(("groups", group)) is not None:
+        message = 0
+        while document.find(path := ("groups", group, "messages", message)) is not None:
+            text = getattr(document.find((*path, "text")), "value", None)
+            place = copied_from(document.source, document.place((*path, "text")).line or 0)
+            if isinstance(text, str) and place is not None:
+                yield text, place
+            message += 1
+        group += 1
