@@ -15,8 +15,9 @@ from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding, gain_basis
 from kvtool.results.next_step import PREVIEW_EDIT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report, lost_tokens
+from kvtool.results.shared_line import by_line, claim_of
 from kvtool.results.steps import Steps
-from kvtool.results.worst_loss import won_tokens, worst_finding
+from kvtool.results.worst_loss import lost_on_line, won_tokens, worst_finding
 from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
@@ -127,11 +128,14 @@ def _rate(report: Report) -> str:
     now, reachable, fixed = report.totals.hit_rate, report.totals.reachable_hit_rate, fixed_rate(report)
     if fixed is not None:
         # A finding that goes along with another's fix has none of its own.
-        shown = len({finding.fix_key for finding in report.findings if finding.rerun is not None and finding.fix_key})
+        fixing = [finding for finding in report.findings if finding.rerun is not None and finding.fix_key]
+        shown, lines = len({finding.fix_key for finding in fixing}), len(by_line(fixing))
         count = report.kept_fixes or shown
-        fixes = "the fix below" if count < _SEVERAL else f"the {count} fixes below"
+        fixes = "the fix below" if lines < _SEVERAL else f"the {lines} fixes below"
         if count > shown:
             fixes = f"{count} fixes, {shown} shown below"
+        elif count > lines:
+            fixes += f", in {count} steps" if lines > 1 else f" in {count} groups"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} ({gains_basis(report)})"
         by_hand = [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]
         if max(by_hand, default=0.0) >= fixed + _NOTICEABLE:
@@ -197,13 +201,14 @@ def _lost(report: Report, finding: Finding | None) -> str:
     """Say which line of which prompt loses how much; without such a line, what took the most tokens."""
     totals = report.totals
     if finding is not None:
-        claim = finding.message.partition(". ")[0]
+        tokens, groups = lost_on_line(report, finding)
         group = f" in {finding.group}" if len(report.groups) > 1 else ""
+        group = f" in {groups:,} groups" if groups > 1 else group
         line = f" after {place_of_finding(finding)}" if finding.line else ""
-        tokens, won = finding.tokens_lost, won_tokens(report, finding)
+        won = won_tokens(report, finding)
         part = percent(tokens / max(totals.prompt_tokens, 1))
         wins = f". Its fix wins {plural(won, 'token')}" if won else ""
-        return f"{plural(tokens, 'token')} ({part}){group}{line}: {claim}{wins}"
+        return f"{plural(tokens, 'token')} ({part}){group}{line}: {claim_of(finding)}{wins}"
     lost = lost_tokens(totals)
     if not lost or (_is_stable(report) and all(not count or fate in _NO_LOSS for fate, count in report.fates.items())):
         return ""

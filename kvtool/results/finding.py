@@ -173,7 +173,14 @@ class Finding(Model):
         """Return the record of a log and the place in it, by the file's name without folders; empty for other findings."""
         if self.logged is None or not self.logged.record:
             return "" if self.logged is None else self.logged.told
-        return f"{PurePath(self.path).name}:{self.logged.record}, {self.logged.told}"
+        return f"{self.record}, {self.logged.told}"
+
+    @property
+    def record(self) -> str:
+        """Return the record of a log by the file's name without folders; empty for other findings."""
+        return (
+            f"{PurePath(self.path).name}:{self.logged.record}" if self.logged is not None and self.logged.record else ""
+        )
 
     @property
     def identity(self) -> tuple[str, str, str, int, int, str]:

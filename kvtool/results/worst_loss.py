@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report
+from kvtool.results.shared_line import by_line
 from kvtool.text.terminal.numbers import percent, plural
 
 
@@ -26,8 +27,20 @@ def won_tokens(report: Report, worst: Finding) -> int:
     return 0 if worst is _first_loss(report) else _won(report, worst)
 
 
+def lost_on_line(report: Report, finding: Finding) -> tuple[int, int]:
+    """Return the tokens that a finding's line costs in all groups that send it, and how many groups these are."""
+    (line,) = (line for line in by_line(report.findings) if any(each is finding for each in line))
+    return sum(each.tokens_lost for each in line), len(line)
+
+
 def _first_loss(report: Report) -> Finding | None:
-    return next((finding for finding in report.findings if finding.group and finding.tokens_lost), None)
+    """Return the first loss of the group to begin with: the one whose line costs most in all groups."""
+    first: dict[str, Finding] = {}
+    for finding in report.findings:
+        if finding.group and finding.tokens_lost:
+            first.setdefault(finding.group, finding)
+    costs = {id(each): sum(one.tokens_lost for one in line) for line in by_line(report.findings) for each in line}
+    return max(first.values(), key=lambda each: costs[id(each)], default=None)
 
 
 def _won(report: Report, finding: Finding) -> int:
@@ -51,5 +64,6 @@ def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> st
     place = f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
     place = (places or {}).get(variable or "", place)
     what = f" (`{variable}`)" if variable else ""
-    lost = f"{plural(finding.tokens_lost, 'token')}, {percent(finding.tokens_lost / total)} of all prompt tokens"
+    tokens, _ = lost_on_line(report, finding)
+    lost = f"{plural(tokens, 'token')}, {percent(tokens / total)} of all prompt tokens"
     return f"{finding.code} {place}{what} loses most: {lost}."

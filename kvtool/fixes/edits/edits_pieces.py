@@ -148,7 +148,7 @@ class Reader:
                 rest = rest[1:]
                 yield last
             if piece.spot is not None or rest:
-                last = piece._replace(text=rest)
+                last = piece if rest == piece.text else piece._replace(text=rest)
                 yield last
 
     def _text_after_tags(self, spot: PiecePlace, at: int) -> int:
@@ -167,6 +167,9 @@ def _literal(label: str, spot: PiecePlace, offset: int, shown: str) -> Iterator[
     there.
     """
     at = 0
+    if shown and spot.text.startswith(shown, offset):  # nearly all are whole
+        yield Piece(label, spot, offset, offset + len(shown), shown)
+        return
     while at < len(shown):
         same = _agree(shown, at, spot.text, offset + at)
         if same:
@@ -203,7 +206,11 @@ def _split(piece: Piece, borders: dict[tuple[str, PiecePlace], list[int]]) -> It
     if piece.spot is None or piece.spot.text[piece.start : piece.stop] != piece.text:
         yield piece  # a value, or a line end: neither has an inside
         return
-    for start, stop in _between(borders[piece.label, piece.spot], piece.start, piece.stop):
+    own = borders[piece.label, piece.spot]
+    if own[bisect_left(own, piece.start) + 1] == piece.stop:
+        yield piece
+        return
+    for start, stop in _between(own, piece.start, piece.stop):
         yield Piece(piece.label, piece.spot, start, stop, piece.text[start - piece.start : stop - piece.start])
 
 

@@ -34,7 +34,7 @@ from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.results.verdict import Check, Outcome
-from kvtool.results.worst_loss import worst_finding
+from kvtool.results.worst_loss import lost_on_line, worst_finding
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.runner_commands import blunt_xml
 
@@ -116,7 +116,8 @@ def _hash(text: str) -> str:
 
 def _loudest(parts: Sequence[ReportPart], reports: Sequence[Report]) -> ReportPart | None:
     """Return the workload that a finding costs most, whose answer leads; None where none costs anything."""
-    costs = [finding.tokens_lost if (finding := worst_finding(report)) else 0 for report in reports[: len(parts)]]
+    worst = [(report, worst_finding(report)) for report in reports[: len(parts)]]
+    costs = [lost_on_line(report, finding)[0] if finding is not None else 0 for report, finding in worst]
     most = max(costs, default=0)
     return parts[costs.index(most)] if most or len(parts) == 1 else None
 

@@ -115,11 +115,7 @@ def _put_other_groups(console: Console, others: Sequence[Finding], plain: bool, 
     for other in others[:_MOST]:
         group = shorten_middle(sanitize(other.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
         cost = _FIGURE.sub(_GLUE, cost_of(other))
-        record = (
-            ""
-            if other.logged is None
-            else f", {sanitize(PurePath(other.path).name, ascii_only=plain)}:{other.logged.record}"
-        )
+        record = f", {sanitize(other.record, ascii_only=plain)}" if other.record else ""
         gain = ""
         if other.rerun is not None:
             gain = f": {_change(other.rerun.group_before, other.rerun.group_after)}"

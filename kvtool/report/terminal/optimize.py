@@ -168,9 +168,12 @@ def _steps(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         rows.append((str(len(rows) + 1), order.fix.tier, order.fix.code, "all", *rates))
     put_table(console, _COLUMNS, rows)
     put(console)
+    same: dict[tuple[object, ...], list[int]] = {}
     for number, each in enumerate(done, 1):
-        _told(console, f"{number}. {_what(each, plain)}")
-        _warnings(console, each, plain, indent="   ")
+        same.setdefault((_what(each, plain), each.copied_from, *each.warnings), []).append(number)
+    for (what, *_), numbers in same.items():
+        _told(console, f"{', '.join(map(str, numbers))}. {what}")
+        _warnings(console, done[numbers[0] - 1], plain, indent="   ")
     if order is not None:
         _told(console, f"{len(rows)}. {order.fix.what}")
         if outcome.document.output is None:
