@@ -128,8 +128,11 @@ def _rate(report: Report) -> str:
     now, reachable, fixed = report.totals.hit_rate, report.totals.reachable_hit_rate, fixed_rate(report)
     if fixed is not None:
         # A finding that goes along with another's fix has none of its own.
-        fixing = [finding for finding in report.findings if finding.rerun is not None and finding.fix_key]
-        shown, lines = len({finding.fix_key for finding in fixing}), len(by_line(fixing))
+        by_fix: dict[str, Finding] = {}
+        for finding in report.findings:
+            if finding.rerun is not None and finding.fix_key:
+                by_fix.setdefault(finding.fix_key, finding)
+        shown, lines = len(by_fix), len(by_line(by_fix.values()))
         count = report.kept_fixes or shown
         fixes = "the fix below" if lines < _SEVERAL else f"the {lines} fixes below"
         if count > shown:
