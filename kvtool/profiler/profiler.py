@@ -411,6 +411,14 @@ class Profiler:
             self._advised[asked] = advisor.advise()
         return self._advised[asked]
 
+    def advised_with_edits(self, result: RunResult, silent: Collection[str] = ()) -> Advice:
+        """Return the advice on a run, and keep the `edits` of files that carry it out. Raises TrialInterruptedError."""
+        advice = self.advised(result, silent=silent)
+        if self._plan_edits is None or self.wanted.edits == "none" or not advice.kept:
+            return advice
+        self.edits, followed = self._plan_edits(self, result)
+        return advice.after(followed)
+
     def _is_made_up(self, cause: SlotCause) -> bool:
         """Return whether a cause is a variable whose values the workload file calls made up."""
         source = workload_file(self.source)
@@ -478,10 +486,7 @@ class Profiler:
     def _advise(self, result: RunResult, teller: Teller, silent: Collection[str]) -> list[Finding]:
         """Return the findings of fixes that were tried; an interruption marks the result."""
         try:
-            advice = self.advised(result, silent=silent)
-            if self._plan_edits is not None and self.wanted.edits != "none" and advice.kept:
-                self.edits, followed = self._plan_edits(self, result)
-                advice = advice.after(followed)
+            advice = self.advised_with_edits(result, silent)
             if self._marks is not None and advice.idle:
                 from kvtool.profiler.reported.fixes_with_marks import with_marked_fixes
 
@@ -499,7 +504,7 @@ class Profiler:
     def _count_kept(self) -> int:
         """Count the fixes that are kept: the steps that edits of files make, and all where no file is edited."""
         if self.edits is not None and self.edits.edited:
-            return sum(not each.reason for each in self.edits.final_steps)
+            return self.edits.count
         return 0 if self.advice is None else len(self.advice.steps)
 
     def _is_editable(self, result: RunResult) -> bool:

@@ -93,8 +93,13 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
     if report.partial:
         return Answer(rate, lost, finding)
     line = CommandLine(command or ("profile", *report.inputs)).without_output()
-    todo, words, change = _next(report, finding, line, optimize or ("optimize", *report.inputs))
+    todo, words, change = _next(report, finding, line, optimize or optimize_command(report, command))
     return Answer(rate, lost, finding, todo, tuple(words), change)
+
+
+def optimize_command(report: Report, command: Sequence[str]) -> CommandLine:
+    """Return the command that edits the inputs, with the options of `command` (empty: none) that decide their figures."""
+    return CommandLine(command or ("profile", *report.inputs)).to("optimize", *report.inputs)
 
 
 def place_of_finding(finding: Finding) -> str:

@@ -69,6 +69,14 @@ def test_a_workload(ask: Ask, seed: int) -> None:
     assert {group.name: group.hit_rate for group in checked.groups} == rates
     assert {group["name"]: group["hit_rate"]["before"] for group in optimized["groups"]} == rates
 
+    together = next(
+        (row for row in planned["rows"] if row["kind"] == "prompts" and "--fixed all" in row["command"]), None
+    )
+    if together is not None and profile.editable:
+        assert together["hit_rate"] == pytest.approx(fixed_rate(profile), abs=1e-9)
+        count = re.search(r"all (\d+) fixes", together["change"])
+        assert int(count[1] if count is not None else ("both" in together["change"] and 2) or 1) == profile.kept_fixes
+
     # The line that loses most, in the headline and beside its finding.
     worst = worst_finding(profile)
     assert loss_sentence(profile) == loss_sentence(checked)

@@ -7,14 +7,10 @@ import random
 import shlex
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.fixes.fix import Fix
-from kvtool.profiler.what_if import prompt_changes
-from kvtool.results.next_step import EDIT_BY_HAND, PREVIEW_EDIT, command_of
 from tests.files import widest, write
 
 SUPPORT = """\
@@ -135,22 +131,6 @@ def test_fixes_of_prompts_stand_beside_hardware_with_what_they_win(
     assert "w.yaml" in found["answer"][0]
     assert found["answer"][1].startswith("Preview the edit (add --write to apply it): kvtool optimize ")
     assert found["answer"][1].endswith(" --allow P2")
-
-
-@pytest.mark.parametrize(
-    ("by_hand", "label"),
-    [
-        (0, PREVIEW_EDIT),
-        (1, "Preview the edits, which make 2 of the 3 fixes (add --write to apply them)"),
-        (3, EDIT_BY_HAND),
-    ],
-)
-def test_next_says_which_fixes_an_edit_makes(by_hand: int, label: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    fixes = [Fix(f"f{at}", "", "P2", None, "move it") for at in range(3)]
-    monkeypatch.setattr(prompt_changes, "workload_file", lambda source: source)
-    profiler = Mock(edits_of=lambda fix: "too hard" if fixes.index(fix) < by_hand else [])
-    assert prompt_changes.edits_label(profiler, fixes) == label
-    assert command_of(f"{label}: kvtool optimize a.yaml") == (label, "kvtool optimize a.yaml")
 
 
 @pytest.mark.parametrize("kind", ["workload", "log"])

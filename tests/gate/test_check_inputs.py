@@ -14,8 +14,10 @@ import pytest
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.gate.opened import Problems, in_order
+from kvtool.lint.prompt_copies import copy_prompts
 from kvtool.text.tokens import tokenizer
 from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.workload.yaml.made_up_values import copied_comment
 from tests.conftest import Command
 from tests.files import write
 from tests.gate.conftest import CALM, CONFIG, RULES, SUPPORT, last_line, result_of
@@ -246,3 +248,23 @@ def test_a_mistake_is_told_once_and_at_each_place() -> None:
     made = [KvtoolError("unknown key", place=place) for place in (Place("w.yaml", 1), Place("w.yaml", 2), None)]
     problems = Problems([*made, KvtoolError("unknown key", place=Place("w.yaml", 1)), KvtoolError("unknown key")])
     assert problems.told == made
+
+
+def test_a_copy_that_was_edited_is_named_in_the_verdict(check: Command) -> None:
+    system = f"Now: {{now}}. {RULES}"
+    code = f'from openai import OpenAI\n\n\ndef ask(now: str, question: str) -> object:\n    text = f"{system}"\n'
+    code += '    messages = [{"role": "system", "content": text}, {"role": "user", "content": question}]\n'
+    write("agent.py", f'{code}    return OpenAI().chat.completions.create(model="gpt-4o", messages=messages)\n')
+    (copy,) = copy_prompts(Path(), ["agent.py"], [])
+    comment = f"      {copied_comment('agent.py:5')}\n"
+    message = f"      - {{role: system, text: {json.dumps(copy.messages[0][1])}}}\n"
+    head = "version: 1\nvars:\n  now: {datetime: 1m}\ngroups:\n  - name: agent\n    requests: 4\n    messages:\n"
+    write("w.yaml", head + comment + message)
+    assert "differs" not in last_line(check("w.yaml", "--min-hit-rate", "0")[1])
+    write("w.yaml", head + comment + message.replace("be short", "be long"))
+    _, out, _ = check("w.yaml", "--min-hit-rate", "0")
+    said = " ".join(out.split())
+    assert re.search(r"PASS 1 gate.*, a copied prompt differs from agent\.py Next:", said)
+    assert "Your service sends what agent.py contains." in said
+    write("w.yaml", head + message.replace("be short", "be long"))  # no copy of anything
+    assert "differs" not in check("w.yaml", "--min-hit-rate", "0")[1]

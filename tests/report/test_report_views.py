@@ -234,6 +234,25 @@ def test_the_table_of_causes_fits_and_its_columns_sum(width: int) -> None:
     assert re.search(r"\(others\)\s+(?:first +)?100\s+(?:share +)?50\b", out)  # with the one below a hundredth
 
 
+def test_causes_of_one_place_are_one_row_but_each_fix_has_its_own() -> None:
+    fix = Unlock(order=1, tier="P2", before=0.0, after=0.5, alone=0.5, predicted=0.5)
+    rows = [
+        cause(code="KV104", name="name of a person", unlock=fix, share_tokens=400),
+        cause(code="KV201", name="other text", blame_tokens=300, share_tokens=150),
+        cause(code="KV102", name="UUID", blame_tokens=200, unlock=fix.model_copy(update={"order": 2})),
+        cause(code="KV102", name="UUID", blame_tokens=150, line_in_text=9),
+    ]
+    section = causes.view(made_results.report(made_results.group("g", tokens=10_000, hit=0), causes=rows))
+    assert section is not None
+    (shown,) = section.tables
+    assert [row[:2] for row in shown.rows] == [
+        ("messages[0] (system), line 5 (name of a person; other text)", "KV104, KV201"),
+        ("messages[0] (system), line 5 (UUID)", "KV102"),
+        ("messages[0] (system), line 10", "KV102"),
+    ]
+    assert [row[4:6] for row in shown.rows] == [("900", "550"), ("200", "500"), ("150", "500")]
+
+
 def test_one_cause_is_told_by_its_finding() -> None:
     section = causes.view(made_results.report(made_results.group("g"), causes=[cause()]))
     assert section is not None

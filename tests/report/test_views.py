@@ -19,7 +19,7 @@ from kvtool.report.registry import FORMATS
 from kvtool.report.terminal import profile
 from kvtool.report.terminal.lines import rate_style
 from kvtool.report.terminal.marked_line import put_marked_line
-from kvtool.report.terminal.render import print_section, print_table
+from kvtool.report.terminal.render import folded_names, print_section, print_table
 from kvtool.report.views import report_blocks as order
 from kvtool.report.views.facts import rate_kind, request_name
 from kvtool.report.views.report_blocks import ReportBlock
@@ -27,6 +27,7 @@ from kvtool.report.views.section import Missing, Section, Table, TableColumn
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.report import Report
 from kvtool.text.terminal.console import cell_width, make_console
+from kvtool.text.terminal.table import Column, table
 from tests.made_results import group, report, result
 
 HOSTILE = "<b>|`\x1b[31m"
@@ -119,6 +120,8 @@ def test_request_ids_are_shown_as_names(record: int, request: int, session: int)
     assert request_name(f"{record}:0") == f"record {record:,}"
     assert request_name(f"{record}:{request + 1}") == f"record {record:,}, request {request + 2:,}"
     assert request_name(f"a.jsonl:{record}:0") == f"a.jsonl:{record}"
+    assert request_name(f"{record}:0", "b.jsonl") == f"b.jsonl:{record}"
+    assert request_name(f"a.jsonl:{record}:0", "b.jsonl") == f"a.jsonl:{record}"
     assert request_name(f"chat/{session}.{request}") == f"chat, session {session}"
     assert request_name(f"chat/{session}") == f"chat, request {session}"
     assert request_name("chatcmpl-7f") == "chatcmpl-7f"
@@ -134,3 +137,16 @@ def test_a_line_that_is_cut_ends_in_an_ellipsis(text: str, start: int, room: int
     assert shown.startswith("…") == bool(first)
     assert shown.endswith("…") == (len(shown.strip("…")) + first < len(text))
     assert cell_width(shown) <= room
+
+
+@given(
+    names=st.lists(st.text("abcdef ", min_size=1, max_size=60).map(str.strip).filter(bool), min_size=1, max_size=5),
+    width=st.integers(40, 90),
+)
+def test_names_that_have_no_room_take_several_lines(names: list[str], width: int) -> None:
+    columns = [Column("change", "<"), Column("hit rate"), Column("computed", keep=0), Column("basis", "<", keep=1)]
+    shown, rows = folded_names(columns, [[name, "93.0%", "100.0%", "upper bound"] for name in names], width)
+    assert "".join("".join(row[0].split()) for row in rows) == "".join("".join(name.split()) for name in names)
+    lines = table(shown, rows, width)
+    assert len(lines) == len(rows) + 1
+    assert max(map(cell_width, lines)) <= width

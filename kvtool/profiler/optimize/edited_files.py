@@ -85,6 +85,11 @@ class Optimized:
         return [each for each in self.done if not each.reason]
 
     @property
+    def count(self) -> int:
+        """Count the steps that the edited files contain."""
+        return sum(not each.reason for each in self.final_steps)
+
+    @property
     def final_steps(self) -> list[Done]:
         """Return the steps without moves of a line that a later step moves on: its last place is what the files show."""
         found: dict[object, Done] = {}

@@ -27,10 +27,10 @@ from kvtool.profiler.reported.request_settings import fix_of_calls, offered_rete
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.what_if.change_table import EditsOf
-from kvtool.profiler.what_if.prompt_changes import edits_label
 from kvtool.results.choices import ChangeKind
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
 from kvtool.results.money import amount_text, marks_in_words
+from kvtool.results.next_step import SEE_EDITED_REQUEST
 from kvtool.text.terminal.numbers import percent
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.call import Call
@@ -91,7 +91,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         reachable_hit_rate=min(side.reachable / max(side.predicted.prompt, 1), 1.0),
         sampled=1.0,
         notes=notes,
-        answer=_answer(rows, f"{table.edits_label}: {edits_of(table.edits)}", only_prompts=differs),
+        answer=_answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs),
         rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
         missing=table.missing,
     )
@@ -105,7 +105,6 @@ class _HostedTable:
         self._advice = advice
         self.missing: list[MissingRow] = []
         self.edits: Sequence[Fix] = ()
-        self.edits_label = ""
         """Those of prompts."""
 
     def rows(self) -> list[SweepRow]:
@@ -170,7 +169,7 @@ class _HostedTable:
         except TrialInterruptedError:
             raise KeyboardInterrupt from None
         if fixes:
-            self.edits, self.edits_label = fixes, edits_label(self._profiler, fixes)
+            self.edits = fixes
             yield _Change("prompts", "prompt fixes", _PROMPTS, fixes)
         else:
             self._lack("prompts", "No edit of the prompts lowers the cost")

@@ -13,7 +13,8 @@ from kvtool.fixes.fix import Fix
 from kvtool.profiler.advice.advisor import KeptFix
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.profiler import Profiler, ReportOptions
+from kvtool.profiler.optimize.edited_files import Optimized
+from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.run.workload_runs import workload_file
 from kvtool.profiler.what_if.planned_change import PlannedChange
 from kvtool.results.next_step import EDIT_BY_HAND, PREVIEW_EDIT, SEE_EDITED_REQUEST
@@ -43,17 +44,29 @@ class FixPlace:
 
 @dataclass(frozen=True, slots=True)
 class PromptFixes:
-    """The advice on a workload's prompts, and how many requests of each group it is about."""
+    """The advice on a workload's prompts, and how many requests of each group it is about.
+
+    What all fixes win together is what `kvtool optimize` makes: its `edits` of files replace the source.
+    """
 
     steps: tuple[KeptFix, ...]
     together: tuple[Fix, ...]
-    """In the order in which they are made."""
+    """In the order in which they are made, without those that are left to people."""
+    by_hand: tuple[Fix, ...]
+    edits: Optimized | None
     prompt_tokens: dict[str, int]
     """By group."""
     places: dict[str, FixPlace]
     """By the key of a fix."""
     edits_label: str
     """What `kvtool optimize` does with them."""
+
+    def run_as(self, fixes: Sequence[Fix]) -> Sequence[Fix]:
+        """Return what a run takes for these fixes: all of them are the edited files, where edits make any."""
+        if self.edits is None or fixes is not self.together:
+            return fixes
+        edited = self.edits.source
+        return [replace(self.together[0], make=None, source=lambda _: edited, renderer=None, plan=None)]
 
     def name(self, fix: Fix) -> str:
         """Return what a table calls it."""
@@ -69,28 +82,35 @@ class PromptFixes:
         """Return the fixes with these names, as the table or `option_value` has them, or `all`; KvtoolError for other names."""
         if {ALL_FIXES, self.all_together, _OTHERS} & {name.lower() for name in names}:
             return self.together
+        fixes = (*self.together, *self.by_hand)
         for name in names:
-            if not any(self._is_named(fix, name) for fix in self.together):
-                known = ", ".join(dict.fromkeys(self.option_value(fix) for fix in self.together))
+            if not any(self._is_named(fix, name) for fix in fixes):
+                known = ", ".join(dict.fromkeys(self.option_value(fix) for fix in fixes))
                 raise KvtoolError(
                     f"{flag('fixed')}: there is no fix {name[:80]!a}",
                     hint=f"{flag('fixed')} takes {known}, or {ALL_FIXES}",
                 )
-        return tuple(fix for fix in self.together if any(self._is_named(fix, name) for name in names))
+        return tuple(fix for fix in fixes if any(self._is_named(fix, name) for name in names))
 
     def option_value(self, fix: Fix) -> str:
         """Return what `--fixed` takes for a fix: its code, with its place where several fixes have that code."""
         return next((name for name in self._short_names(fix) if self._is_its_own(fix, name)), fix.name)
 
     @property
+    def count(self) -> int:
+        """Count the fixes that all together are."""
+        return len(self.together) if self.edits is None else self.edits.count
+
+    @property
     def all_together(self) -> str:
         """Return what the table calls all fixes."""
-        count = len(self.together)
+        count = self.count
         return f"prompts: {'both' if count == _PAIR else f'all {count:,}'} fixes together"
 
     def _short_names(self, fix: Fix) -> tuple[str, ...]:
         place = self.places[fix.key]
-        return fix.code, f"{fix.code}:{place.word}", f"{fix.code}:{place.word}:{place.column}"
+        at = f"{fix.code}:{place.word}"
+        return fix.code, at, f"{at}:{place.column}", f"{at}:{fix.group}", f"{at}:{place.column}:{fix.group}"
 
     def _is_named(self, fix: Fix, name: str) -> bool:
         names = (*self._short_names(fix), fix.name, self.name(fix), self.places[fix.key].word)
@@ -99,37 +119,36 @@ class PromptFixes:
     def _is_its_own(self, fix: Fix, name: str) -> bool:
         """Return whether a name is of this fix alone, and one word of a list with commas."""
         return comma_list(name) == [name] and all(
-            each is fix or not self._is_named(each, name) for each in self.together
+            each is fix or not self._is_named(each, name) for each in (*self.together, *self.by_hand)
         )
 
 
 def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
-    """Return what the advisor proposes for the prompts and proves by running them again."""
+    """Return what the advisor proposes for the prompts and proves by running them again, as a profile does."""
     profiler = opened.profiler(ReportOptions(), progress)
-    profiler.plan = replace(
-        profiler.plan, use_arrivals=False, concurrency=None
-    )  # requests whole, as in rows without a clock
+    is_log = workload_file(profiler.source) is None
+    if is_log:  # requests whole, as in rows without a clock
+        profiler.plan = replace(profiler.plan, use_arrivals=False, concurrency=None)
     try:
         result = profiler.explained()
         groups = {group.name: group.prompt_tokens for group in result.ledger.totals()}
-        advice = profiler.advised(result)
+        advice = profiler.advised_with_edits(result)
     except TrialInterruptedError:
         raise KeyboardInterrupt from None
-    steps = tuple(step for chain in advice.kept.values() for step in chain)
-    places = {step.fix.key: _place(step, opened.name) for step in steps}
-    return PromptFixes(steps, tuple(advice.fixes), groups, places, edits_label(profiler, advice.fixes))
-
-
-def edits_label(profiler: Profiler, fixes: Sequence[Fix]) -> str:
-    """Return what `kvtool optimize` does with these fixes: it edits the files of a workload, and shows requests of a log."""
-    if workload_file(profiler.source) is None:
-        return SEE_EDITED_REQUEST
-    by_hand = sum(isinstance(profiler.edits_of(fix), str) for fix in fixes)
-    if by_hand == len(fixes):
-        return EDIT_BY_HAND
-    if not by_hand:
-        return PREVIEW_EDIT
-    return f"Preview the edits, which make {len(fixes) - by_hand:,} of the {len(fixes):,} fixes (add --write to apply them)"
+    edits = profiler.edits if profiler.edits is not None and profiler.edits.files else None
+    made = {fix.key for fix in advice.fixes}
+    if edits is not None:
+        made = made.intersection(each.step.fix.key for each in edits.edited) or made
+    places = {step.fix.key: _place(step, opened.name) for step in advice.steps}
+    return PromptFixes(
+        tuple(advice.steps),
+        tuple(fix for fix in advice.fixes if fix.key in made),
+        tuple(fix for fix in advice.fixes if fix.key not in made),
+        edits,
+        groups,
+        places,
+        SEE_EDITED_REQUEST if is_log else EDIT_BY_HAND if edits is None else PREVIEW_EDIT,
+    )
 
 
 def prompt_changes(
@@ -142,17 +161,17 @@ def prompt_changes(
     if len(left) > 1:
         for fix in [fix for fix in left if fix.key in alone][:_SHOWN]:
             if made or alone[fix.key] > 0:
-                fixes = [each for each in found.together if each is fix or each in made]
+                fixes = [each for each in (*found.together, *found.by_hand) if each is fix or each in made]
                 value = ",".join(found.option_value(each) for each in fixes)
                 yield _changed(today, found.name(fix), found.does(fix), rewritten(fixes), value)
     if left:
         name, does = found.name(left[0]), found.does(left[0])
-        if len(left) > 1:
+        if len(left) > 1 or found.count > 1:
             name = _OTHERS if made else found.all_together
             places = list(dict.fromkeys(f"{found.places[fix.key].told} ({fix.code})" for fix in left))
             more = f"; and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
             does = f"fix the prompts: {'; '.join(places[:_SHOWN])}{more}"
-        yield _changed(today, name, does, rewritten(found.together), ALL_FIXES)
+        yield _changed(today, name, does, rewritten(found.run_as(found.together)), ALL_FIXES)
 
 
 def _changed(today: PlannedChange, name: str, does: str, trace: BlockTrace, fixed: str) -> PlannedChange:

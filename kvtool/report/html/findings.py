@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from kvtool.diagnose.codes import TIERS, CodeEntry, entry_of
 from kvtool.diagnose.finding_cost import by_cost
-from kvtool.report.answer import needed_tiers
+from kvtool.report.answer import needed_tiers, optimize_command
 from kvtool.report.html.charts.drawing import drawing, line, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, joined
@@ -77,14 +77,17 @@ class Cards:
     counts: str
 
 
-def cards_of(report: Report, result: CheckResult, prefix: str, show_text: ShowText) -> Cards:
-    """Return the findings of one workload, the largest saving first, without those that comments silence."""
+def cards_of(
+    report: Report, result: CheckResult, prefix: str, show_text: ShowText, command: Sequence[str] = ()
+) -> Cards:
+    """Return the findings of one workload, the largest saving first, without those that comments silence. `command` made it."""
+    edit = shown_command([*optimize_command(report, command), *needed_tiers(report)]) if report.editable else ""
     told = {finding.identity for finding in result.findings}
     kept = [finding for finding in report.findings if not result.ignored or finding.identity in told]
     ordered = sorted(by_cost(kept), key=lambda one: -one.tokens_lost)
     most = ordered[0].tokens_lost if ordered else 0
     cards = [
-        _card(finding, f"{prefix}-finding-{number}", show_text, report, most)
+        _card(finding, f"{prefix}-finding-{number}", show_text, report, most, edit)
         for number, finding in enumerate(ordered[:_MOST], 1)
     ]
     return Cards(cards, len(ordered) - len(cards), len(report.findings) - len(kept), _counts(ordered))
@@ -123,8 +126,12 @@ def _counts(findings: Sequence[Finding]) -> str:
     return ", ".join(parts) or "No findings"
 
 
-def _card(finding: Finding, identity: str, show_text: ShowText, report: Report | None = None, most: int = 0) -> Card:
-    """`most` is the largest saving of the findings of `report`; there is none for a finding that was seen in a file."""
+def _card(
+    finding: Finding, identity: str, show_text: ShowText, report: Report | None = None, most: int = 0, edit: str = ""
+) -> Card:
+    """`most` is the largest saving of the findings of `report`; there is none for a finding that was seen in a file. `edit` is the
+    command that previews its edit.
+    """
     several = report is None or len(report.groups) > 1
     entry = entry_of(finding.code)
     rerun = finding.rerun or finding.tried
@@ -150,7 +157,7 @@ def _card(finding: Finding, identity: str, show_text: ShowText, report: Report |
         measured="" if rerun is None else _BASES[finding.rerun is not None],
         lines=tuple(_lines(finding)) if quoted else (),
         patch=_patch(finding.patch) if quoted and finding.patch is not None else None,
-        commands=tuple(_commands(finding, report)),
+        commands=tuple(_commands(finding, edit)),
     )
 
 
@@ -175,12 +182,12 @@ def _lines(finding: Finding) -> Iterable[tuple[str, Markup]]:
         yield "", _snippet(finding.snippet)
 
 
-def _commands(finding: Finding, report: Report | None) -> Iterable[tuple[str, str]]:
+def _commands(finding: Finding, edit: str) -> Iterable[tuple[str, str]]:
     """Yield the commands that show two requests that differ, and the edit that makes the fix."""
     if finding.example is not None:
         yield "Compare two affected requests:", finding.example.command
-    if report is not None and report.editable and finding.in_source and finding.rerun is not None:
-        yield "Preview the edit:", shown_command(["optimize", *report.inputs, *needed_tiers(report)])
+    if edit and finding.in_source and finding.rerun is not None:
+        yield "Preview the edit:", edit
 
 
 def _costs(finding: Finding) -> Iterable[str]:
@@ -189,7 +196,7 @@ def _costs(finding: Finding) -> Iterable[str]:
     if finding.tokens_lost:
         yield f"{plural(finding.tokens_lost, 'token')} lost"
     if finding.points:
-        yield f"{100 * finding.points:.1f} points of the hit rate of the group"
+        yield f"{percent(finding.points)} of the group"
     if finding.ttft_seconds:
         yield f"predicted TTFT +{duration(finding.ttft_seconds)}"
     if finding.share_tokens is not None and round(finding.share_tokens) != finding.tokens_lost:

@@ -166,7 +166,7 @@ def _part(report: Report, result: CheckResult, prefix: str, options: WriteOption
         tiles=tiles(report),
         strip=strip,
         strip_keys=keys,
-        findings=cards_of(report, result, prefix, options.show_text),
+        findings=cards_of(report, result, prefix, options.show_text, options.command),
         after=[section for section in after if section is not None],
         missing=missing_views(report),
         details=[section for section in details if section is not None],
