@@ -157,16 +157,19 @@ def _put(value: Value | None, name: str, spot: TemplatePlace) -> Value:
         hole = asked(name, spot) if kind is None else Hole(spot, kind, f"`{name}`")
         return (hole,) if hole is not None else ()
     hole = asked(name, spot)
-    if hole is not None and hole.doubt == "use":
+    if hole is not None and (hole.doubt == "use" or filled_text(value)):
         value = changed(value, lambda piece: _named(piece, hole))
     return placed(value, spot, held=True)
 
 
 def _named(piece: Piece, hole: Hole) -> Value | None:
     """Return what is in a value for a placeholder whose name says more: one loss has one place, also in a text that is put in."""
-    if isinstance(piece, Param) and (piece.hole is None or piece.hole.doubt):
+    own = piece.hole if isinstance(piece, Param) else piece if isinstance(piece, Hole) and not piece.hidden else None
+    if hole.doubt != "use" and (own is None or own.doubt != "open"):
+        return None
+    if isinstance(piece, Param) and (own is None or own.doubt):
         return (Param(piece.name, hole),)
-    return (hole,) if isinstance(piece, Hole) and piece.doubt and not piece.hidden else None
+    return (hole,) if own is not None and own.doubt else None
 
 
 class _Places:
