@@ -97,7 +97,11 @@ def built_prompts(path: str, read: Callable[[], PythonSource]) -> PythonPrompts:
             imports = ImportedTexts(path, lambda module, inside: Program(module, _Scope, inside).text_of)
             program = Program(Module(path, read()), _Scope, imports)
             prompts = program.prompts()
-            unread, rendered = dict.fromkeys(program.unread), program.rendered
+            unread = dict.fromkeys(program.unread)
+            rendered = [
+                replace(one, roles=tuple(sorted(role for name, role in program.roles if name == one.name)))
+                for one in program.rendered
+            ]
             return PythonPrompts(
                 prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at), program.chats.all()
             )

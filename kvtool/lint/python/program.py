@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from kvtool.lint.evidence.prompt_evidence import Evidence
-from kvtool.lint.passed_values import RenderedFile
+from kvtool.lint.passed_values import Constant, RenderedFile
 from kvtool.lint.python.changed_values import changed, substituted, system_first
 from kvtool.lint.python.chats import Chats, messages_in
 from kvtool.lint.python.filled_templates import nodes_of
@@ -16,6 +16,7 @@ from kvtool.lint.python.module import ClassCode, FunctionCode, Module
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
 from kvtool.lint.python.program_prompts import ModulePrompts, apart, report_elements
+from kvtool.lint.python.rendered_files import roles_of_files
 from kvtool.lint.python.rewritten_history import RewrittenHistory
 from kvtool.lint.python.text_values import (
     Callee,
@@ -81,7 +82,9 @@ class Program:
         """Functions being read that were asked for by what they ask for themselves."""
         self._values: dict[str, Value] | None = None
         self._bodies: dict[ClassCode, dict[str, Value]] = {}
-        self._constant: dict[FunctionCode, bool] = {}
+        self._constant: dict[FunctionCode, Constant | None] = {}
+        self.roles: set[tuple[str, str]] = set()
+        """Files whose text is in messages, by name, and the roles of these."""
         self.unread: list[str] = []
         """Functions for which nothing was left to be spent."""
         self.rendered: list[RenderedFile] = []
@@ -250,7 +253,7 @@ class Program:
             self._partly[function] = result, unknown  # to be read once more when those are known
             return result
         self._summaries[function] = result
-        self._constant[function] = _gives_constant(function.node)
+        self._constant[function] = _constant_given(function.node)
         function.node.body = []  # what was read is let go
         return result
 
@@ -264,9 +267,9 @@ class Program:
         except (RecursionError, TooMuchWorkError):
             self.unread.append(_OWN_BODY)
 
-    def gives_constant(self, target: Callee) -> bool:
-        """Return whether a function is seen to return constants only, whatever it is called."""
-        return self._constant.get(target.function, False)
+    def constant_of(self, target: Callee) -> Constant | None:
+        """Return the first constant of a function that is seen to return constants only; None for any other."""
+        return self._constant.get(target.function)
 
     def call(self, target: Callee, node: ast.Call, scope: Names) -> Value:
         """Return the value of a call with its arguments, and hand on what goes into prompts."""
@@ -339,7 +342,9 @@ class Program:
         """A finished text: a prompt, or for each element where it is a collection of others."""
         value = apart(scope, value, evidence)
         written = evidence < Evidence.SENT and not scope.in_function  # a constant, which code fills before it sends it
-        roles = [piece.role for piece in pieces_of(value, 200) if isinstance(piece, Message)]
+        messages = [piece for piece in pieces_of(value, 200) if isinstance(piece, Message)]
+        roles = [piece.role for piece in messages]
+        self.roles |= {said for piece in messages for said in roles_of_files(piece)}
         if roles:
             value = system_first(value)
             if all(role in _ANSWERS for role in roles):
@@ -396,6 +401,10 @@ def _of_object(value: Value, writer: FunctionCode) -> Value:
     return changed(value, change)
 
 
-def _gives_constant(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return)]
-    return bool(returned) and all(isinstance(one, ast.Constant) for one in returned)
+def _constant_given(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Constant | None:
+    values = [
+        one.value.value for one in ast.walk(node) if isinstance(one, ast.Return) and isinstance(one.value, ast.Constant)
+    ]
+    returned = sum(1 for one in ast.walk(node) if isinstance(one, ast.Return))
+    constants = [one for one in values if isinstance(one, str | int | float)]
+    return constants[0] if constants and len(constants) == returned else None
