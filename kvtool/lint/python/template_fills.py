@@ -127,7 +127,10 @@ class TemplateFills(KnownCalls):
             parts = keyed(node) if isinstance(node, ast.Dict) else {}
             for key in dict.fromkeys((*parts, *(key for key, _ in one.pairs))):
                 yield from self._constants(f"{path}.{key}", parts.get(key), one.get(key) or ())
-        elif value and (texts := [text_of(piece) for piece in value if isinstance(piece, str | Literal)])[len(value) - 1 :]:
+        elif (
+            value
+            and (texts := [text_of(piece) for piece in value if isinstance(piece, str | Literal)])[len(value) - 1 :]
+        ):
             yield path, "".join(texts)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
             yield path, node.value

@@ -56,7 +56,9 @@ def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Par
             return value if hole is not None or written_length(value) >= _FEW_WORDS else without_doubtful(value)
         if not value:
             return (hole,) if param.name in unknown else ()
-        if all((isinstance(one, Hole) and _doubts(one)) or (isinstance(one, Param) and one.hole is None) for one in value):
+        if all(
+            (isinstance(one, Hole) and _doubts(one)) or (isinstance(one, Param) and one.hole is None) for one in value
+        ):
             return tuple(Param(one.name, hole) if isinstance(one, Param) else hole for one in value[:1])
         if all(
             isinstance(one, Items | Mapped) or (isinstance(one, Param) and one.hole is None) for one in pieces_of(value)
