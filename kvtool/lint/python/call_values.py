@@ -163,6 +163,8 @@ class Calls(TemplateFills):
         target = self.callee(node.func, written)
         if target is not None:
             return self._program_call(target, node, name, spot)
+        if not local and (given := self.imported_call(written, node)) is not None:
+            return given
         if not local or name != written:
             known = self._known(node, name, spot)
             if known is not None:

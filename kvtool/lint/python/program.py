@@ -6,13 +6,13 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kvtool.lint.evidence.prompt_evidence import Evidence
+from kvtool.lint.evidence.prompt_evidence import Evidence, speaks_of_models
 from kvtool.lint.passed_values import Constant, RenderedFile
 from kvtool.lint.python.changed_values import changed, substituted, system_first
 from kvtool.lint.python.chats import Chats, messages_in
 from kvtool.lint.python.filled_templates import nodes_of
 from kvtool.lint.python.imported_texts import ImportedTexts
-from kvtool.lint.python.module import ClassCode, FunctionCode, Module
+from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
 from kvtool.lint.python.program_prompts import ModulePrompts, apart, report_elements
@@ -45,7 +45,7 @@ from kvtool.lint.python.varying_texts import (
     written_length,
 )
 from kvtool.lint.python.work_budget import TooMuchWorkError, allow, spend, work_left
-from kvtool.lint.skeleton import Hole, Node, TemplatePlace
+from kvtool.lint.skeleton import Hole, Node, TemplatePlace, leaves
 
 _MOST_DEPTH = 10
 _LEAST_STEPS = 1_000_000
@@ -85,6 +85,7 @@ class Program:
         self._constant: dict[FunctionCode, Constant | None] = {}
         self.roles: set[tuple[str, str]] = set()
         """Files whose text is in messages, by name, and the roles of these."""
+        self._reported: set[TemplatePlace] | None = None
         self.unread: list[str] = []
         """Functions for which nothing was left to be spent."""
         self.rendered: list[RenderedFile] = []
@@ -97,6 +98,9 @@ class Program:
     def prompts(self) -> list[list[Node]]:
         """Everything that the module builds that may be a prompt, with something in it that varies."""
         allow(_LEAST_STEPS + len(self._module.source.text))
+        return self._all_prompts()
+
+    def _all_prompts(self) -> list[list[Node]]:
         self._found.add_holes(RewrittenHistory(self._module.source).holes())
         self.values()
         functions = list(self._module.functions.values())
@@ -129,6 +133,42 @@ class Program:
     def text_of(self, name: str) -> Value | None:
         """Return the value of a name or a chain of names of the module, for one that imports it."""
         return self._scope(self, self._module, outer=(self.values(),)).text_of(name)
+
+    def origins(self, name: str) -> Iterable[Imported]:
+        """Return the imports that a name of the module can come from, for one that imports it from here."""
+        return self._scope(self, self._module).origins(name)
+
+    def call_from(self, name: str, node: ast.Call, scope: Names) -> Value | None:
+        """Return what a function of the module gives for a call in another one; None where it has none of that name.
+
+        What its own file reports is hidden there, and what may vary by a name only is not known there.
+        """
+        function = self._module.functions.get(name)
+        if function is None:
+            return None
+        spot = scope.source.spot_of(node)
+        reported = self._reported_places()
+
+        def change(piece: Piece) -> Value | None:
+            if isinstance(piece, Literal):
+                return (replace(piece, start=0, stop=0, source=None),) if piece.source is not scope.source else None
+            if not isinstance(piece, Hole) or piece.spot.path != self._module.path:
+                return None
+            if not piece.certain:
+                return ()
+            return (replace(piece.at(spot), hidden=piece.hidden or piece.spot in reported),)
+
+        return changed(self.call(Callee(function), node, scope), change)
+
+    def _reported_places(self) -> set[TemplatePlace]:
+        """Return the places that lint of this file reports: in a folder it reads TypeScript only where that speaks of models."""
+        if self._reported is None:
+            self._reported = set()
+        if not self._reported and (self._module.path.endswith(".py") or speaks_of_models(self._module.source.text)):
+            self._reported = {
+                leaf.spot for nodes in self._all_prompts() for leaf in leaves(nodes) if isinstance(leaf, Hole)
+            }
+        return self._reported
 
     def body(self, cls: ClassCode) -> dict[str, Value]:
         """Return the values of the names in the body of a class."""
