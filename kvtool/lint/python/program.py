@@ -143,8 +143,8 @@ class Program:
 
         What its own file reports is hidden there, and what may vary by a name only is not known there.
         """
-        function = self._module.functions.get(name)
-        if function is None:
+        called = next((one for one in self.value_in_module(name) or () if isinstance(one, Callee)), None)
+        if called is None:
             return None
         spot = scope.source.spot_of(node)
         reported = self._reported_places()
@@ -158,7 +158,7 @@ class Program:
                 return ()
             return (replace(piece.at(spot), hidden=piece.hidden or piece.spot in reported),)
 
-        return changed(self.call(Callee(function), node, scope), change)
+        return changed(self.call(called, node, scope), change)
 
     def _reported_places(self) -> set[TemplatePlace]:
         """Return the places that lint of this file reports: in a folder it reads TypeScript only where that speaks of models."""
