@@ -31,7 +31,8 @@ PARTS = {
         "fixed": "export function stamp() {\n  return `It is late.`;\n}\n",
         "given": "export function stamp(now = 'x') {\n  return `It is ${now}.`;\n}\n",
         "rules": f"export const RULES = `{RULES}`;\n",
-        "whole": f"// A prompt for openai.\nexport const stamp = () =>\n  `You are a clerk. It is ${{new Date().toISOString()}}. {RULES}`;\n",
+        "whole": f"// A prompt for openai.\nexport const stamp = () =>\n"
+        f"  `You are a clerk. It is ${{new Date().toISOString()}}. {RULES}`;\n",
         "use": 'import OpenAI from "openai";\nimport {{ stamp, RULES }} from "./{module}";\n\n\n'
         "export async function ask(q: string) {{\n"
         "  const text = `${{stamp()}}\\n${{RULES}}`;\n"
