@@ -77,6 +77,20 @@ def test_default_exports_stars_and_folders_are_followed(in_folder: Command) -> N
     assert found(in_folder, "app") == [("agent", 6, "KV101")]
 
 
+def test_an_object_of_another_file_is_not_looked_into(in_folder: Command) -> None:
+    padding = "#\n" * 40
+    body = "class Settings:\n    tone: str = field(default=str('kind'))\n\n\ndef settings():\n    return Settings()\n"
+    write("app/texts.py", f"{padding}from dataclasses import field\n\n\n{body}")
+    use = (
+        "from texts import settings\n\n\ndef ask(client, q):\n    one = settings()\n    text = f'Be {one.tone}. {q}'\n"
+    )
+    write(
+        "app/agent.py",
+        use + "    return client.chat.completions.create(messages=[{'role': 'user', 'content': text}])\n",
+    )
+    assert found(in_folder, "app") == []
+
+
 def test_a_file_outside_of_the_project_is_not_read(in_folder: Command) -> None:
     write("texts.ts", PARTS["ts"]["rules"] + PARTS["ts"]["clock"])
     write("app/package.json", "{}")

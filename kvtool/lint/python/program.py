@@ -152,6 +152,8 @@ class Program:
         def change(piece: Piece) -> Value | None:
             if isinstance(piece, Literal):
                 return (replace(piece, start=0, stop=0, source=None),) if piece.source is not scope.source else None
+            if isinstance(piece, Callee | Instance):
+                return ()  # the code of another file has no places in this one
             if not isinstance(piece, Hole) or piece.spot.path != self._module.path:
                 return None
             if not piece.certain:
