@@ -20,4 +20,4 @@ def read_code(path: str, text: str) -> PythonSource:
 
 def code_prompts(path: str, text: str) -> PythonPrompts:
     """Return the prompts that a file of code builds; KvtoolError, with the place, where it does not parse."""
-    return built_prompts(path, lambda: read_code(path, text))
+    return built_prompts(path, text, read_code)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
-from kvtool.lint.python.template_calls import ValueKind
 from kvtool.lint.skeleton import Hole, Node, TemplatePlace, with_holes
 
 _DATE = "date"
+_MOST_CONSTANTS = 20
+Constant = str | int | float | bool
+ValueKind = Literal["clock", "date", "id", "counter", "constant"]
+"""What code says of a value that differs from call to call, or never."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,44 @@ class PassedValue:
 
 @dataclass(frozen=True, slots=True)
 class RenderedFile:
-    """A template file by the name that code gives it, and what code passes to it."""
+    """A template file by the name that code gives it, and what code passes to it in one call."""
 
     name: str
     values: tuple[PassedValue, ...]
     settled: tuple[str, ...] = ()
     """Variables that get what a process is set up with."""
+    constants: tuple[tuple[str, Constant | None], ...] = ()
+    """By the path of a value (`agent.name`) the constant that is passed, None for anything else."""
+    roles: tuple[str, ...] = ()
+    """Roles of messages that have the text in them."""
+
+
+@dataclass(slots=True)
+class TemplateCalls:
+    """What the calls say that render one template.
+
+    `constants`: by the path of a value (`agent.name`) all constants that are passed, None where a call passes something else.
+    `roles`: of the messages that have the text in them. `kinds`: of values of which code says it, by path.
+    """
+
+    constants: dict[str, list[Constant] | None] = field(default_factory=dict)
+    roles: set[str] = field(default_factory=set)
+    kinds: dict[str, ValueKind] = field(default_factory=dict)
+
+    def add(self, call: RenderedFile) -> None:
+        """Add what one call says."""
+        self.roles |= set(call.roles)
+        for path, constant in call.constants:
+            known = self.constants.setdefault(path, [])
+            if constant is None or known is None or len(known) >= _MOST_CONSTANTS:
+                self.constants[path] = None
+            elif constant not in known:
+                known.append(constant)
+        for variable in call.settled:
+            self.kinds.setdefault(variable, "constant")
+        for value in call.values:
+            if (kind := value_kind(value.kind)) is not None:
+                self.kinds[value.variable] = kind
 
 
 def value_kind(kind: DifferenceKind) -> ValueKind | None:

@@ -14,20 +14,22 @@ from kvtool.lint.code_files import code_prompts
 from kvtool.lint.evidence.placeholders import is_settled
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
-from kvtool.lint.passed_values import RenderedFile, value_kind
+from kvtool.lint.passed_values import Constant, RenderedFile, TemplateCalls, ValueKind, value_kind
 from kvtool.lint.python.chats import ChatMessage
-from kvtool.lint.python.template_calls import ValueKind
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text
 
 __all__ = [
+    "Constant",
     "CopiedPrompt",
     "RenderedFile",
+    "TemplateCalls",
+    "ValueKind",
+    "calls_of",
     "copy_prompts",
     "is_settled",
     "may_hold_prompts",
     "rendered_by",
-    "value_kind",
 ]
 
 _MOST = 4
@@ -77,6 +79,14 @@ def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
     for name in names:
         with suppress(KvtoolError, RecursionError):
             yield from code_prompts(str(folder / name), read_text(folder / name, shown=name)).rendered
+
+
+def calls_of(rendered: Iterable[RenderedFile]) -> dict[str, TemplateCalls]:
+    """Return what the calls say that render templates, by the names that code gives these."""
+    found: dict[str, TemplateCalls] = {}
+    for call in rendered:
+        found.setdefault(call.name, TemplateCalls()).add(call)
+    return found
 
 
 def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[CopiedPrompt]:

@@ -253,11 +253,20 @@ MARKED = (
 JINJA_MARK = re.compile(r"\{\{-?\s{0,8}[A-Za-z_(]|\{[%#]")
 
 
+_PHRASE = re.compile(r"(?<![{$\\\w])\{[A-Za-z]\w{0,40}[ -]\w[^{}\n\"=;()<>\[\]]{0,200}\}(?!\})")
+"""Words in braces that no call of `format` can fill, as they are no name: `{why it matters}`, `{plan-name}`."""
+
+
+def is_for_format(text: str) -> bool:
+    """Return whether `format` can fill a text: with words in braces it fails, so the braces show a model what to write there."""
+    return _PHRASE.search(text) is None
+
+
 def style_of(text: str) -> str:
     """Return the style of placeholders in a text: `jinja`, `format`, `marks`, `dollar`, or `` where it has none."""
     if JINJA_MARK.search(text):
         return "jinja"
-    if _FORMAT.search(text) or _NUMBERED.search(text):
+    if (_FORMAT.search(text) or _NUMBERED.search(text)) and is_for_format(text):
         return "format"
     if MARKS.search(text):
         return "marks"

@@ -126,8 +126,12 @@ def jinja_template(
 def _nodes(
     environment: ParsedEnvironment, known: Collection[str], included: Mapping[str, str] | None, *, chat: bool = False
 ) -> list[Node]:
-    tree = environment.parse(environment.source)
-    return list(_Reader(environment, chat=chat, known=known, included=included or {}).body(tree.body))
+    reader = _Reader(environment, chat=chat, known=known, included=included or {})
+    return reader.template(environment.parse(environment.source))
+
+
+_BASE = "\0"
+"""The beginning of the path of a template that is read as the base of another one."""
 
 
 def _included_nodes(name: str, included: Mapping[str, str]) -> list[Node]:
@@ -162,10 +166,18 @@ class _Reader:
     """Walks the tree of a template in the order of its output."""
 
     def __init__(
-        self, environment: ParsedEnvironment, *, chat: bool, known: Collection[str], included: Mapping[str, str]
+        self,
+        environment: ParsedEnvironment,
+        *,
+        chat: bool,
+        known: Collection[str],
+        included: Mapping[str, str],
+        blocks: dict[str, list[Node]] | None = None,
     ) -> None:
         self._environment = environment
         self._included = included
+        self._blocks = blocks or {}
+        """Blocks of a template that extends this one."""
         self._known = known
         self._chat = chat
         self._values: dict[str, list[Node]] = {}
@@ -177,6 +189,22 @@ class _Reader:
         self._tags = _Tags(environment.source)
         self._depth = 0
         self._left = _MOST_NODES
+
+    def template(self, tree: nodes.Template) -> list[Node]:
+        """Return the nodes of a whole template: of one that extends another, the blocks are within the constant text of that."""
+        parent = next((one for one in tree.body if isinstance(one, nodes.Extends)), None)
+        name = parent.template.value if parent is not None and isinstance(parent.template, nodes.Const) else None
+        text = self._included.get(name, "") if isinstance(name, str) else ""
+        own = {one.name: list(self.body(one.body)) for one in tree.find_all(nodes.Block)} if text else {}
+        blocks = own | self._blocks
+        with suppress(TemplateSyntaxError):
+            if text:
+                source = Traced.of(text, Origin(f"{_BASE}{name}", text=text))
+                environment = ParsedEnvironment(source, chat=self._chat)
+                left = {each: inner for each, inner in self._included.items() if each != name}
+                base = _Reader(environment, chat=self._chat, known=(), included=left, blocks=blocks)
+                return list(constant_nodes(base.template(environment.parse(source)), _BASE))
+        return list(self.body(tree.body))
 
     def body(self, statements: Sequence[nodes.Node]) -> Iterator[Node]:
         for statement in statements:
@@ -203,6 +231,8 @@ class _Reader:
         elif isinstance(statement, nodes.Include):
             if isinstance(statement.template, nodes.Const) and isinstance(statement.template.value, str):
                 yield from _included_nodes(statement.template.value, self._included)
+        elif isinstance(statement, nodes.Block) and statement.name in self._blocks:
+            yield from self._blocks[statement.name]
         elif isinstance(statement, nodes.Import):
             self._imported.add(statement.target)
         elif isinstance(statement, nodes.FromImport):

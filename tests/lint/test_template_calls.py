@@ -7,14 +7,13 @@ import random
 
 import pytest
 
-from kvtool.lint.python.template_calls import TemplateCalls, template_calls
+from kvtool.lint.prompt_copies import TemplateCalls
+from kvtool.lint.prompt_copies import calls_of as calls_in
+from kvtool.lint.python.built_prompts import python_prompts
 
 
 def calls_of(*texts: str) -> dict[str, TemplateCalls]:
-    found: dict[str, TemplateCalls] = {}
-    for text in texts:
-        template_calls(text, found)
-    return found
+    return calls_in(call for text in texts for call in python_prompts("code.py", text).rendered)
 
 
 @pytest.mark.parametrize(
@@ -43,6 +42,24 @@ def test_constants_below_a_mapping_and_what_is_none() -> None:
     }
 
 
+@pytest.mark.parametrize("value", ["TONE", "tone()", "Tones.KIND", "config['tone']", "'ki' + 'nd'"])
+def test_a_constant_is_one_wherever_it_is_written(value: str) -> None:
+    code = f"""
+TONE = "kind"
+class Tones:
+    KIND = "kind"
+def tone():
+    return "kind"
+def size():
+    return 3
+def prompt(env):
+    config = {{"tone": "kind"}}
+    return env.get_template("a").render(tone={value}, size=size(), other=unknown())
+"""
+    constants = calls_of(code)["a"].constants
+    assert constants == {"tone": ["kind"], "size": [3], "other": None}
+
+
 def test_several_calls_give_all_constants_unless_one_passes_something_else() -> None:
     one, two = (f"env.get_template('a').render(tone={tone!r}, who='x')" for tone in ("kind", "short"))
     assert calls_of(one, two)["a"].constants == {"tone": ["kind", "short"], "who": ["x"]}
@@ -64,18 +81,27 @@ def three(q):
 def four(q):
     prompt = env.get_template("d").render()
     return send(prompt)
+def five(q):
+    return ask(env.get_template("e").render(), q)
+def ask(system, q):
+    return client.chat.completions.create(messages=[{"role": "system", "content": system}, {"role": "user", "content": q}])
+class Six:
+    def __init__(self, env):
+        self.prompt = env.get_template("f").render()
+    def ask(self, q):
+        return [{"role": "developer", "content": self.prompt}, {"role": "user", "content": q}]
 """
     assert {name: one.roles for name, one in calls_of(code).items()} == {
         "a": {"system"},
         "b": {"user"},
         "c": {"user"},
         "d": set(),
+        "e": {"system"},
+        "f": {"developer"},
     }
 
 
-@pytest.mark.parametrize(
-    "code", ["def f(:", "\0", "(" * 400 + ")" * 400, "render()", "x.render(a=1)", "{**a, 'role': 1}"]
-)
+@pytest.mark.parametrize("code", ["render()", "x.render(a=1)", "{**a, 'role': 1}", "e.get_template(name).render(a=1)"])
 def test_code_that_renders_no_known_template(code: str) -> None:
     assert calls_of(code) == {}
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from kvtool.cli.commands.init.made_up import variable_lines
 from kvtool.diagnose import codes
-from kvtool.lint.python.template_calls import TemplateCalls
+from kvtool.lint.prompt_copies import TemplateCalls
 from kvtool.text.files.yaml_document import parse_yaml
 from kvtool.text.templates.application import Application, IncludedSource
 from kvtool.text.templates.template import compile_template

@@ -1,4 +1,4 @@
-"""Texts that a template includes from other files: constant text of its prompt that is in another file."""
+"""Texts of other files that a template includes or extends: constant text of its prompt that is in another file."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from kvtool.lint.skeleton import Choice, Hole, Node, Repeat
 from kvtool.text.files.text_files import read_text
 
 _INCLUDE = re.compile(r"\{%[-+]?\s{0,40}include\s{1,40}([\"'])([^\"'\n]{1,200})\1[^%{}]{0,80}%\}")
+_EXTENDS = re.compile(r"\{%[-+]?\s{0,40}extends\s{1,40}([\"'])([^\"'\n]{1,200})\1\s{0,40}[-+]?%\}")
 _FOLDERS = 4
 """Folders from that of a template upwards in which a loader may look for the files that it names."""
 _MOST_FILES = 64
 _MOST_BYTES = 256 * 1024
 
 IncludedTexts = tuple[tuple[str, str], ...]
-"""The names by which a template includes files, each with the text of the file and of those that it includes."""
+"""The names by which a template includes or extends files, each with the text of the file and of those that it includes."""
 
 
 def included_texts(path: str, text: str) -> IncludedTexts:
-    """Return the files that a template includes by a constant name, as far as they can be read."""
+    """Return the files that a template includes or extends by a constant name, as far as they can be read."""
     known: dict[str, str | None] = {}
 
     def whole(name: str) -> str:
@@ -35,8 +36,12 @@ def included_texts(path: str, text: str) -> IncludedTexts:
             known[name] = inner
         return known[name] or ""
 
-    names = sorted({found[2] for found in _INCLUDE.finditer(text)})
-    return tuple((name, inner) for name in names if (inner := whole(name)))
+    names = {found[2] for found in _INCLUDE.finditer(text)}
+    base = _EXTENDS.search(text)
+    while base is not None and base[2] not in names:
+        names.add(base[2])
+        base = _EXTENDS.search(whole(base[2]))
+    return tuple((name, inner) for name in sorted(names) if (inner := whole(name)))
 
 
 def _read(path: str, name: str) -> str | None:
@@ -55,12 +60,12 @@ def _read(path: str, name: str) -> str | None:
     return None
 
 
-def constant_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
-    """Yield nodes without what varies in them: that is found where its own file is read."""
+def constant_nodes(nodes: Iterable[Node], path: str = "") -> Iterator[Node]:
+    """Yield nodes without what varies in files with this beginning of their paths: that is found where its own file is read."""
     for node in nodes:
         if isinstance(node, Choice):
-            yield Choice(tuple(tuple(constant_nodes(branch)) for branch in node.branches))
+            yield Choice(tuple(tuple(constant_nodes(branch, path)) for branch in node.branches))
         elif isinstance(node, Repeat):
-            yield Repeat(tuple(constant_nodes(node.body)))
-        elif not isinstance(node, Hole):
+            yield Repeat(tuple(constant_nodes(node.body, path)))
+        elif not isinstance(node, Hole) or not node.spot.path.startswith(path):
             yield node

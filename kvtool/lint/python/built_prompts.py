@@ -85,19 +85,27 @@ def python_prompts(path: str, text: str) -> PythonPrompts:
 
     KvtoolError, with the place, where the file does not parse.
     """
-    return built_prompts(path, lambda: PythonSource(path, text))
+    return built_prompts(path, text, PythonSource)
 
 
-def built_prompts(path: str, read: Callable[[], PythonSource]) -> PythonPrompts:
-    """Return the prompts that code builds; `read` parses its file, in whatever language it is written."""
+def built_prompts(path: str, text: str, parse: Callable[[str, str], PythonSource]) -> PythonPrompts:
+    """Return the prompts that code builds; `parse` reads a file and those that it imports, in whatever language."""
+
+    def read(path: str, text: str, inside: ImportedTexts) -> Program:
+        return Program(Module(path, parse(path, text)), _Scope, inside)
+
     try:
         with (
             uncollected()
         ):  # syntax trees are many small objects, none of them garbage yet: to look takes half of the time
-            imports = ImportedTexts(path, lambda module, inside: Program(module, _Scope, inside).text_of)
-            program = Program(Module(path, read()), _Scope, imports)
+            imports = ImportedTexts(path, read)
+            program = read(path, text, imports)
             prompts = program.prompts()
-            unread, rendered = dict.fromkeys(program.unread), program.rendered
+            unread = dict.fromkeys(program.unread)
+            rendered = [
+                replace(one, roles=tuple(sorted(role for name, role in program.roles if name == one.name)))
+                for one in program.rendered
+            ]
             return PythonPrompts(
                 prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at), program.chats.all()
             )

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterator, Sequence
 
-from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.prompt_evidence import (
     Evidence,
@@ -20,14 +17,12 @@ from kvtool.lint.evidence.prompt_evidence import (
     is_system_name,
     message_role,
 )
-from kvtool.lint.evidence.value_precision import sure_kind
-from kvtool.lint.evidence.volatile_calls import environment, has_no_order, unordered
-from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
+from kvtool.lint.evidence.volatile_calls import has_no_order, unordered
 from kvtool.lint.python.chats import has_messages, messages_in
-from kvtool.lint.python.filled_templates import any_of, filled_text, formatted, template_style, with_replaced
-from kvtool.lint.python.known_calls import KnownCalls
-from kvtool.lint.python.rendered_files import rendered_files
+from kvtool.lint.python.filled_templates import any_of, filled_text
+from kvtool.lint.python.rendered_files import text_of_file
 from kvtool.lint.python.syntax import dotted, keyed
+from kvtool.lint.python.template_fills import TemplateFills
 from kvtool.lint.python.text_values import (
     MESSAGE_KEYS,
     Callee,
@@ -42,8 +37,6 @@ from kvtool.lint.python.text_values import (
     Piece,
     Value,
     cut,
-    has_param,
-    text_of,
 )
 from kvtool.lint.python.value_origins import TURNS, holds_turns
 from kvtool.lint.skeleton import Hole, TemplatePlace
@@ -74,8 +67,21 @@ _TOOLS = frozenset(["tools", "functions"])
 _TOOL_TEXT = "description"
 _SET_METHODS = frozenset(["union", "intersection", "difference", "symmetric_difference"])
 _FILLING = frozenset(
-    ["format", "format_map", "substitute", "safe_substitute", "render", "format_messages", "format_prompt"]
+    [
+        "format",
+        "format_map",
+        "substitute",
+        "safe_substitute",
+        "render",
+        "render_async",
+        "format_messages",
+        "format_prompt",
+    ]
 )
+_RENDER_BY_NAME = "render_template"
+"""Flask's call: the name of a template file, then what is passed to it."""
+_RUNNING = frozenset(["invoke", "ainvoke", "stream", "astream", "batch", "abatch"])
+"""Calls that run a chain with the values of its template."""
 _LOADING = frozenset(["get_template", "select_template", "get_or_select_template"])
 _ASKED_WITH = frozenset(["prompt", "input", "messages", "query", "contents", "inputs"])
 _TEMPLATES = ("Template", "from_template", "from_string", "from_messages")
@@ -96,10 +102,6 @@ _PASSES = (
 )
 
 
-_MARK = re.compile(r"[^\w\s]{1,3}\s?\w{2,60}\s?[^\w\s]{0,3}|[A-Z]{1,20}(?:_[A-Z0-9]{1,20}){1,4}")
-"""A placeholder of whatever form: `{question}`, `<<question>>`, `%question%`, `THE_QUESTION`."""
-
-
 _LONGEST_OPTION = 24
 """Characters of a written text without white space that may say how a call does what it does."""
 
@@ -108,27 +110,6 @@ def _is_option(node: ast.expr) -> bool:
     if not isinstance(node, ast.Constant):
         return False
     return not isinstance(node.value, str) or (len(node.value) <= _LONGEST_OPTION and not re.search(r"\s", node.value))
-
-
-def _with_between(values: Sequence[Value], between: str) -> Iterator[Piece]:
-    """Texts that `join` puts together."""
-    for number, value in enumerate(values):
-        if number and between:
-            yield between
-        yield from value
-
-
-_SIGNS = "$<>[]{}()%@#*_ "
-"""What is around the name in it."""
-
-
-def _is_mark(node: ast.expr) -> bool:
-    """Return whether it is a placeholder with a name that is not known: `"{" + key + "}"`."""
-    if not isinstance(node, ast.JoinedStr | ast.BinOp):
-        return False
-    return any(
-        isinstance(one, ast.Constant) and isinstance(one.value, str) and "{" in one.value for one in ast.walk(node)
-    )
 
 
 def _descriptions(tools: ast.expr) -> Iterator[ast.expr]:
@@ -140,7 +121,15 @@ def _descriptions(tools: ast.expr) -> Iterator[ast.expr]:
             yield from (each.value for each in node.keywords if each.arg == _TOOL_TEXT)
 
 
-class Calls(KnownCalls):
+def _with_between(values: Sequence[Value], between: str) -> Iterator[Piece]:
+    """Texts that `join` puts together."""
+    for number, value in enumerate(values):
+        if number and between:
+            yield between
+        yield from value
+
+
+class Calls(TemplateFills):
     """Tells what is known of calls."""
 
     @staticmethod
@@ -174,6 +163,8 @@ class Calls(KnownCalls):
         target = self.callee(node.func, written)
         if target is not None:
             return self._program_call(target, node, name, spot)
+        if not local and (given := self.imported_call(written, node)) is not None:
+            return given
         if not local or name != written:
             known = self._known(node, name, spot)
             if known is not None:
@@ -184,6 +175,8 @@ class Calls(KnownCalls):
             return ()
         if role := message_role(name) or self._role(node):
             return self._message(node, role)
+        if name.rpartition(".")[2] == _RENDER_BY_NAME and node.args:
+            return self._fill(node, node.args[1:], self._template_file(node.args[0]) or (), node.func)
         if isinstance(node.func, ast.Attribute):
             found = self._method(node, node.func, name, spot)
             if found is not None:
@@ -238,9 +231,11 @@ class Calls(KnownCalls):
         if method in _TEXT_METHODS and base:
             return base
         if method in _FILLING:
-            return self._fill(node, function, base)
+            return self._fill(node, node.args, base, function.value)
         if method in _LOADING and node.args:
             return self._template_file(node.args[0])
+        if method in _RUNNING and node.args and filled_text(base):
+            return self._run_chain(node.args[0], base)
         if method == "partial" and base:
             given = {word.arg: self._factory(word.value) for word in node.keywords if word.arg is not None}
             self.told(filled := self._later(base, given), Evidence.SENT)
@@ -254,25 +249,6 @@ class Calls(KnownCalls):
         pattern = self._constant(node.args[0]) if node.args else None
         left = self.refine(base, method, pattern)
         return left if left and all(isinstance(piece, Hole | Either | Param) for piece in base) else None
-
-    def _template_file(self, node: ast.expr) -> Value | None:
-        """Return the template file of a name, or of one that callers give a part of; None for any other."""
-        if (name := self._written(node)) is not None:
-            return (FilePath(name=name),)
-        made = self.value_of(node)
-        return (FilePath(made=made),) if has_param(made) else None
-
-    def _replaced(self, node: ast.Call, base: Value, spot: TemplatePlace) -> Value:
-        """`text.replace("[QUESTION]", value)`: where nothing is known of the value, the mark says what it is."""
-        needle = self._written(node.args[0])
-        if needle is None:
-            return self._later(base, {}) if _is_mark(node.args[0]) else base
-        if _MARK.fullmatch(needle):
-            hole = asked(needle.strip(_SIGNS).lower(), spot)
-            put = self._filled_in(node.args[1]) or ((hole,) if hole is not None and hole.doubt == "use" else ())
-        else:
-            put = self._argument(node.args[1])
-        return cut(with_replaced(base, needle, put))
 
     def _of_key(self, key: ast.expr, base: Value) -> Value:
         """Return the value of a mapping under a key: where the key is not known, one of its texts."""
@@ -303,100 +279,8 @@ class Calls(KnownCalls):
         if method in ("open", "resolve", "absolute"):
             return base
         if method in ("read_text", "read"):
-            return () if path.given else (path, self._text_of_file(node, path))
+            return () if path.given else (path, text_of_file(path.name, self.source.spot_of(node)))
         return None
-
-    def _text_of_file(self, node: ast.Call, path: FilePath) -> Hole:
-        """Return the hole of what a file holds, which is the same in all requests."""
-        what = f"the text of `{path.name}`" if path.name else "the text of a file"
-        return Hole(self.source.spot_of(node), OTHER, "`file`", doubt="open", hidden=True, unseen=what)
-
-    def _fill(self, node: ast.Call, function: ast.Attribute, base: Value) -> Value:
-        given: dict[str, Value] = {}
-        named: set[str] = set()  # of a mapping for several templates one that is not seen may show nothing
-        positional: list[Value] = []
-        for one in node.args:
-            value = self.value_of(one)
-            for piece in value:
-                if isinstance(piece, Mapped):
-                    given |= dict(piece.pairs)
-            positional.append(self._filled_in(one))
-        for word in node.keywords:
-            if word.arg is None:
-                for piece in self.value_of(word.value):
-                    given |= dict(piece.pairs) if isinstance(piece, Mapped) else {}
-            elif (put := self._put_under(word.arg, word.value)) is not None:
-                given[word.arg] = put
-                named.add(word.arg)
-        style = "format" if function.attr.startswith("format") else "jinja" if function.attr == "render" else "dollar"
-        given = {key: self.as_text(value, node) for key, value in given.items()}
-        if any(isinstance(piece, Literal) and piece.imported for piece in base):
-            base = ()  # its own file reports it
-        base = tuple(
-            part for piece in base for part in (piece.template or (piece,) if isinstance(piece, Param) else (piece,))
-        )
-        if not filled_text(base):
-            if any(word.arg is None and dotted(word.value) == self.keywords_name != "" for word in node.keywords):
-                self.renders += [
-                    piece.made or (piece.name,) for piece in base if isinstance(piece, FilePath) and not piece.given
-                ]
-            self.program.rendered += rendered_files(base, given, self._settled(node))
-            template = dotted(function.value)
-            imported = (
-                self.canonical(template) != template
-            )  # its own file reports a placeholder that is named for a clock
-            unseen = [value for key, value in given.items() if not imported or sure_kind(key) is None]
-            self.somewhere([*positional, *unseen], function.value)
-            shown = [value for key, value in given.items() if key in named]
-            if base and all(isinstance(piece, Param) and piece.hole is None for piece in base):
-                fill = partial(self._filled_with, given=given, positional=positional, style=style)
-                first: Value = tuple(replace(piece, filled=fill) for piece in base if isinstance(piece, Param))
-            else:
-                first = holes_of(base)
-            return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
-        text = cut(formatted(base, given, positional, style))
-        if is_prompt_name(dotted(function.value)):
-            self.told(text, Evidence.NAME)
-        return text
-
-    def render_with(self, made: Value, node: ast.Call) -> None:
-        """A call hands its keywords on to the template whose name is `made`."""
-        if all(isinstance(piece, str | Literal) for piece in made):
-            name = "".join(text_of(piece) for piece in made if isinstance(piece, str | Literal))
-            given = {word.arg: self._filled_in(word.value) for word in node.keywords if word.arg is not None}
-            self.program.rendered += rendered_files((FilePath(name=name),), given, self._settled(node))
-
-    def _settled(self, node: ast.Call) -> list[str]:
-        """Return the keywords that get a constant of the module, or a setting of the process."""
-        return [
-            word.arg
-            for word in node.keywords
-            if word.arg is not None
-            and not isinstance(word.value, ast.Constant)
-            and (self.is_kept(word.value) or self._is_setting(word.value))
-        ]
-
-    def _is_setting(self, node: ast.expr) -> bool:
-        called = node.func if isinstance(node, ast.Call) else node
-        return environment(self.canonical(dotted(called)), self.source.spot_of(node)) is not None
-
-    @staticmethod
-    def _filled_with(base: Value, given: Mapping[str, Value], positional: list[Value], style: str) -> Value:
-        return cut(formatted(base, given, positional, style))
-
-    def _filled_in(self, node: ast.expr) -> Value:
-        """Return the value for a placeholder: a hole where only is known that callers give it."""
-        value = self.of_loop(self._argument(node), node)
-        hole = self.origin_of(node) if is_given(value) else None
-        return with_hole(value, hole) if value or hole is None else (hole,)
-
-    def _put_under(self, name: str, node: ast.expr) -> Value | None:
-        """Return the value for a named placeholder; None where only its name is known, and that says enough."""
-        value = self._filled_in(node)
-        if value or isinstance(node, ast.Constant | ast.List | ast.Dict | ast.Compare):
-            return value
-        hole = asked(name, self.source.spot_of(node))
-        return None if hole is not None and hole.doubt == "use" else value
 
     def _join(self, argument: ast.expr, between: str) -> Value:
         if isinstance(argument, ast.List | ast.Tuple):
@@ -500,41 +384,6 @@ class Calls(KnownCalls):
             for text in _descriptions(word.value):
                 self.tool_text(self.value_of(text))
 
-    @staticmethod
-    def _later(value: Value, given: Mapping[str, Value]) -> Value:
-        """A text that is filled later, in the way that its placeholders are written; `given` is filled in already."""
-
-        def change(piece: Piece) -> Value | None:
-            if not isinstance(piece, Literal):
-                return None
-            text = tuple(formatted((piece,), given, [], template_style(piece)))
-            return (
-                tuple(replace(one, hidden=True) if isinstance(one, Hole) else one for one in text)
-                if piece.imported
-                else text
-            )
-
-        return cut(changed(value, change))
-
-    def _parts_of_template(self, node: ast.Call) -> dict[str, Value]:
-        """Return the values that a template gets with its text, by placeholder: `partial_variables={"now": clock}`."""
-        given: dict[str, Value] = {}
-        for word in node.keywords:
-            if word.arg is not None and isinstance(word.value, ast.Dict):
-                given |= {key: self._factory(one) for key, one in keyed(word.value).items()}
-            elif word.arg is not None and isinstance(word.value, ast.Call) and dotted(word.value.func) == "dict":
-                given |= {one.arg: self._factory(one.value) for one in word.value.keywords if one.arg is not None}
-        return given
-
-    def _factory(self, node: ast.expr) -> Value:
-        """Return a value to fill in, or the result of a function that is called for it then."""
-        value = self.value_of(node)
-        if any(isinstance(piece, Callee) for piece in value) or (
-            not value and isinstance(node, ast.Name | ast.Attribute)
-        ):
-            value = self._made(node)
-        return self.as_text(value, node)
-
     def _program_call(self, target: Callee | Instance, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
         """A call of a function or a class of the same module."""
         if isinstance(target, Instance):
@@ -565,7 +414,7 @@ class Calls(KnownCalls):
         if (
             not value
             and (hole := self.by_name(target.function.node.name, spot)) is not None
-            and not self.program.gives_constant(target)
+            and self.program.constant_of(target) is None
         ):
             return (hole,)
         return value

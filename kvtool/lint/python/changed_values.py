@@ -128,10 +128,16 @@ def is_given(value: Value) -> bool:
         or (
             isinstance(piece, Either)
             and any(one and is_given(one) for one in piece.branches)
-            and not any(isinstance(one, Hole | Items | Mapped) for branch in piece.branches for one in branch)
+            and not any(
+                isinstance(one, Hole | Mapped) or _has_elements(one) for branch in piece.branches for one in branch
+            )
         )
         for piece in value
     )
+
+
+def _has_elements(piece: Piece) -> bool:
+    return isinstance(piece, Items) and (bool(piece.values) or piece.order is not None)
 
 
 def changed(value: Value, change: Callable[[Piece], Value | None]) -> Value:

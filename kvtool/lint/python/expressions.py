@@ -12,7 +12,7 @@ from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
 from kvtool.lint.python.call_values import Calls
 from kvtool.lint.python.changed_values import holes_of, is_given, with_hole
-from kvtool.lint.python.filled_templates import any_of, percent_filled
+from kvtool.lint.python.filled_templates import any_of, filled_text, percent_filled
 from kvtool.lint.python.syntax import dotted, is_written, keyed
 from kvtool.lint.python.text_values import (
     MESSAGE_KEYS,
@@ -154,9 +154,22 @@ class Expressions(Calls):
             return self._path(left, right_value)
         if any(isinstance(piece, Items) for piece in left):
             return left
-        if isinstance(node.op, ast.BitOr) and any(isinstance(piece, Mapped) for piece in (*left, *right_value)):
-            return (*left, *right_value)
+        if isinstance(node.op, ast.BitOr):
+            return self._chain(left, right_value)
         return holes_of((*left, *right_value))
+
+    def _chain(self, left: Value, right: Value) -> Value:
+        """Two mappings as one; or a chain of LangChain, whose text is that of its template, with what comes before it filled in."""
+        mapped = [piece for piece in left if isinstance(piece, Mapped)]
+        if not mapped and filled_text(left):
+            return left
+        if filled_text(right) and not any(isinstance(piece, Mapped) for piece in right):
+            return self._later(right, {key: value for piece in mapped for key, value in piece.pairs if value})
+        return (
+            (*left, *right)
+            if any(isinstance(piece, Mapped) for piece in (*left, *right))
+            else holes_of((*left, *right))
+        )
 
     def _sum(self, terms: list[ast.expr]) -> Value:
         """Texts or lists one after the other; what is between texts is one, too."""

@@ -30,7 +30,7 @@ from kvtool.lint.python.text_values import (
     pieces_of,
 )
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, placeholders
+from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, is_for_format, placeholders
 from kvtool.lint.template_files import jinja_template
 from kvtool.text.traced import Origin, Traced
 
@@ -156,16 +156,20 @@ def _put(value: Value | None, name: str, spot: TemplatePlace) -> Value:
         kind = sure_kind(name) if name else None
         hole = asked(name, spot) if kind is None else Hole(spot, kind, f"`{name}`")
         return (hole,) if hole is not None else ()
-    return placed(tuple(_named(piece, asked(name, spot)) for piece in value), spot, held=True)
+    hole = asked(name, spot)
+    if hole is not None and (hole.doubt == "use" or filled_text(value)):
+        value = changed(value, lambda piece: _named(piece, hole))
+    return placed(value, spot, held=True)
 
 
-def _named(piece: Piece, hole: Hole | None) -> Piece:
-    """Return the value for a placeholder whose name says more than the value."""
-    if hole is None or hole.doubt != "use":
-        return piece
-    if isinstance(piece, Param) and (piece.hole is None or piece.hole.doubt):
-        return Param(piece.name, hole)
-    return hole if isinstance(piece, Hole) and piece.doubt else piece
+def _named(piece: Piece, hole: Hole) -> Value | None:
+    """Return what is in a value for a placeholder whose name says more: one loss has one place, also in a text that is put in."""
+    own = piece.hole if isinstance(piece, Param) else piece if isinstance(piece, Hole) and not piece.hidden else None
+    if hole.doubt != "use" and (own is None or own.doubt != "open"):
+        return None
+    if isinstance(piece, Param) and (own is None or own.doubt):
+        return (Param(piece.name, hole),)
+    return (hole,) if own is not None and own.doubt else None
 
 
 class _Places:
@@ -315,6 +319,7 @@ def _unfilled(literal: Literal) -> list[Node]:
     """A text that may be a template: a placeholder for a clock or an id is information."""
     if literal.source is None or literal.shown or ("{" not in literal.text and "%(" not in literal.text):
         return [literal.text]
+    by_percent = "%(" in literal.text and _FIELD.search(literal.text) is None
     if len(set(_OTHER_MARKS.findall(literal.text))) >= _LEAST_MARKS:
         return [literal.text]
     if _MUSTACHE.search(literal.text):
@@ -323,8 +328,9 @@ def _unfilled(literal: Literal) -> list[Node]:
     if JINJA_MARK.search(literal.text) and all(one[0] in ("{{", "}}") for one in _FIELD.finditer(literal.text)):
         spend(len(literal.text))
         return nodes_of(_jinja(literal), unfilled=False, most=[_MOST_NODES])
+    if not by_percent and not is_for_format(literal.text):
+        return [literal.text]
     nodes: list[Node] = []
-    by_percent = "%(" in literal.text and _FIELD.search(literal.text) is None
     for piece in percent_filled((literal,), [], {}) if by_percent else _fields(literal, {}, []):
         if isinstance(piece, Hole):
             if piece.doubt:

@@ -1,21 +1,26 @@
-"""Texts that a module imports from another one of the same project: found by its path, and read, never run."""
+"""Texts and functions that a module imports from another one of the same project: found by its path, and read, never run."""
 
 from __future__ import annotations
 
+import ast
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Protocol
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.python.changed_values import changed
-from kvtool.lint.python.module import Imported, Module
-from kvtool.lint.python.python_source import PythonSource, python_text
+from kvtool.lint.python.module import Imported
+from kvtool.lint.python.python_source import python_text
 from kvtool.lint.python.text_values import Either, Items, Literal, Many, Mapped, Message, Piece, Value, inner
 from kvtool.lint.python.work_budget import set_apart
-from kvtool.text.files.text_files import file_bytes
+from kvtool.text.files.text_files import decode, file_bytes
+
+if TYPE_CHECKING:
+    from kvtool.lint.python.name_values import Names
 
 _MOST_FOLDERS = 12
 """Folders above a file in which a module is looked for."""
@@ -25,7 +30,8 @@ _MOST_BYTES = 1 << 20
 _MOST_DEPTH = 6
 """Modules that import a text from each other."""
 _MOST_STEPS = 200_000
-_ROOTS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg")
+_SCRIPTS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
+_ROOTS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg", "package.json")
 """What only the top folder of a project has; a repository goes before the packages in it."""
 _TEXTS = (str, Literal, Items, Mapped, Message, Either, Many)
 
@@ -39,17 +45,25 @@ class ImportBudget:
     looked_at: dict[str, None] = field(default_factory=dict)
 
 
-class ImportedTexts:
-    """The texts of the modules that one module imports. `read` makes what tells the value of a name of a module."""
+class ImportedModule(Protocol):
+    """What is asked of a module that another one imports."""
 
-    def __init__(
-        self, path: str, read: Callable[[Module, ImportedTexts], Callable[[str], Value | None]], depth: int = 0
-    ) -> None:
+    @property
+    def imports(self) -> ImportedTexts: ...
+    def text_of(self, name: str) -> Value | None: ...
+    def origins(self, name: str) -> Iterable[Imported]: ...
+    def call_from(self, name: str, node: ast.Call, scope: Names) -> Value | None: ...
+
+
+class ImportedTexts:
+    """The texts and functions of the modules that one module imports. `read` reads a module from its path and its text."""
+
+    def __init__(self, path: str, read: Callable[[str, str, ImportedTexts], ImportedModule], depth: int = 0) -> None:
         self._path = path
         self._read = read
         self._depth = depth
         self._files: dict[str, bytes] = {}
-        self._known: dict[str, Callable[[str], Value | None]] = {}
+        self._known: dict[str, ImportedModule] = {}
         self._folders: list[str] = []
         self._values: dict[tuple[Imported, str], Value | None] = {}
         self.budget = ImportBudget()
@@ -61,19 +75,54 @@ class ImportedTexts:
             self._values[origin, rest] = self._find(origin, rest)
         return self._values[origin, rest]
 
+    def call(self, origin: Imported, rest: str, node: ast.Call, scope: Names) -> Value | None:
+        """Return what an imported function gives for a call; None where it is not known."""
+        for path, name in self._places(origin, rest):
+            module = self._module(path, name)
+            if module is None:
+                continue
+            with suppress(RecursionError), set_apart(_MOST_STEPS):
+                if (value := module.call_from(name, node, scope)) is not None:
+                    return value
+            root, _, below = name.partition(".")
+            for further in module.origins(root):
+                if (value := module.imports.call(further, below, node, scope)) is not None:
+                    return value
+        return None
+
     def _find(self, origin: Imported, rest: str) -> Value | None:
-        if self._depth >= _MOST_DEPTH or not self._path.endswith(".py"):
-            return None
+        for path, name in self._places(origin, rest):
+            value = self._value_in(path, name)
+            if value is not None:
+                return value
+        return None
+
+    def _places(self, origin: Imported, rest: str) -> Iterator[tuple[str, str]]:
+        """Yield the files that an imported name can be written in, each with its name there."""
+        if self._depth >= _MOST_DEPTH:
+            return
+        if origin.module.startswith("." if not self._path.endswith(".py") else "/"):
+            name = ".".join(one for one in (origin.name, rest) if one)
+            for path in self._scripts(origin.module):
+                yield from ((path, each) for each in ((name, f"default.{name}") if name else ("default",)))
+        if not self._path.endswith(".py"):
+            return
         level = len(origin.module) - len(origin.module.lstrip("."))
         names = [name for name in f"{origin.module[level:]}.{origin.name}.{rest}".split(".") if name]
         for split in range(len(names) - 1, -1, -1):
-            if not all(name.isidentifier() for name in names[: split + 1]):
-                continue
-            for path in self._paths(level, names[:split]):
-                value = self._value_in(path, ".".join(names[split:]))
-                if value is not None:
-                    return value
-        return None
+            if all(name.isidentifier() for name in names[: split + 1]):
+                yield from ((path, ".".join(names[split:])) for path in self._paths(level, names[:split]))
+
+    def _scripts(self, source: str) -> Iterator[str]:
+        """Yield the existing file that `./lib/prompts` means in TypeScript, whatever its suffix, or the index of a folder."""
+        self._folders = self._folders or list(_folders(self._path))
+        base = os.path.normpath(os.path.join(self._folders[0], source))  # noqa: PTH118
+        stem = base[: -len(suffix)] if (suffix := PurePath(base).suffix) in _SCRIPTS else base
+        for path in (f"{each}{end}" for each in (stem, os.path.join(base, "index")) for end in _SCRIPTS):  # noqa: PTH118
+            self.budget.looked_at[path] = None
+            if os.path.isfile(path) and _is_below(path, self._folders[-1]):  # noqa: PTH113
+                yield path
+                return
 
     def _paths(self, level: int, names: list[str]) -> Iterator[str]:
         """Yield the existing files that a module can be, the nearest first."""
@@ -89,20 +138,29 @@ class ImportedTexts:
                     yield path
 
     def _value_in(self, path: str, name: str) -> Value | None:
-        """Return the texts that a name means in a file; a file that does not write the name is not parsed."""
+        """Return the texts that a name means in a file."""
+        module = self._module(path, name)
+        with suppress(RecursionError), set_apart(_MOST_STEPS):
+            value = module.text_of(name) if module is not None else None
+            return value if value and _is_text(value) else None
+        return None
+
+    def _module(self, path: str, name: str) -> ImportedModule | None:
+        """Return the module in a file; None for one that does not write the name, or does not parse."""
         if path not in self._files:
             self._files[path] = self._bytes_of(path)
-        if not re.search(rf"\b{name.partition('.')[0]}\b|import\s*\*".encode(), self._files[path]):
+        word = name.partition(".")[0]
+        if not re.search(rf"\b{word}\b|(?:im|ex)port\s*\*".encode(), self._files[path]):
             return None
         with suppress(KvtoolError, RecursionError), set_apart(_MOST_STEPS):
             if path not in self._known:
                 inside = ImportedTexts(path, self._read, self._depth + 1)
                 inside.budget = self.budget
-                source = PythonSource(path, python_text(self._files[path], path))
-                self._known[path] = self._read(Module(path, source), inside)
-            value = self._known[path](name)
-            return value if value and _is_text(value) else None
-        self._files[path] = b""  # it does not parse
+                data = self._files[path]
+                text = python_text(data, path) if path.endswith(".py") else decode(data, shown=path)
+                self._known[path] = self._read(path, text, inside)
+            return self._known[path]
+        self._files[path] = b""
         return None
 
     def _bytes_of(self, path: str) -> bytes:

@@ -128,7 +128,10 @@ def imported(statement: ast.Import | ast.ImportFrom) -> dict[str, Imported]:
     """The names that a statement imports."""
     if isinstance(statement, ast.ImportFrom):
         module = "." * statement.level + (statement.module or "")
-        return {alias.asname or alias.name: Imported(module, alias.name) for alias in statement.names}
+        return {
+            alias.asname or (f"*{module}" if alias.name == "*" else alias.name): Imported(module, alias.name)
+            for alias in statement.names
+        }
     return {
         alias.asname or alias.name.partition(".")[0]: Imported(
             alias.name if alias.asname else alias.name.partition(".")[0], ""

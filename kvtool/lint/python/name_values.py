@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from kvtool.lint.evidence.prompt_evidence import (
 )
 from kvtool.lint.evidence.value_precision import DATE, id_of, sure_kind
 from kvtool.lint.evidence.volatile_calls import RANDOM, order_hole, process_variable
-from kvtool.lint.passed_values import RenderedFile
+from kvtool.lint.passed_values import Constant, RenderedFile
 from kvtool.lint.python.assignments import Assigned
 from kvtool.lint.python.changed_values import backwards
 from kvtool.lint.python.chats import Chats
@@ -78,7 +78,7 @@ class ProgramReader(Protocol):
     def call(self, target: Callee, node: ast.Call, scope: Names) -> Value: ...
     def made(self, target: Instance, node: ast.Call, scope: Names) -> Instance: ...
     def nested(self, function: FunctionCode, scope: Names) -> Summary: ...
-    def gives_constant(self, target: Callee) -> bool: ...
+    def constant_of(self, target: Callee) -> Constant | None: ...
     def done(self, scope: Names, value: Value, evidence: Evidence) -> None: ...
     def lead(self, value: Value) -> None: ...
     def emit_holes(self, holes: list[Hole]) -> None: ...
@@ -145,7 +145,7 @@ class Names(ABC):
         if root in self.values or not root:
             return name
         origin = self.imports.get(root) or self.module.imports.get(root)
-        return f"{origin.full.lstrip('.')}{dot}{rest}" if origin is not None else name
+        return f"{origin.full.lstrip('./')}{dot}{rest}" if origin is not None else name
 
     def variable(self, node: ast.expr, name: str) -> Value:
         """Return the value of a name or a chain of names."""
@@ -173,26 +173,34 @@ class Names(ABC):
         value = self._known_value(name)
         return self._imported_texts(name) if value is None else value
 
-    def _origin(self, name: str) -> Imported | None:
-        """Return the import that a name comes from; None for one that the module defines itself, or nothing says."""
+    def origins(self, name: str) -> Iterator[Imported]:
+        """Yield the imports that a name can come from; none for one that the module defines itself."""
         imports = self.module.imports | self.imports
         if name in imports:
-            return imports[name]
-        star = imports.get("*")
-        return Imported(star.module, name) if star is not None and not self.module.has(name) else None
+            yield imports[name]
+        elif not self.module.has(name):
+            yield from (Imported(one.module, name) for one in imports.values() if one.name == "*")
 
     def _imported_texts(self, name: str) -> Value | None:
         """Return constant texts of another module of the project."""
         root, _, rest = name.partition(".")
-        origin = self._origin(root)
-        return None if origin is None else self.program.imports.value_of(origin, rest)
+        found = (self.program.imports.value_of(origin, rest) for origin in self.origins(root))
+        return next((value for value in found if value is not None), None)
+
+    def imported_call(self, written: str, node: ast.Call) -> Value | None:
+        """Return what a function of another module of the project gives; None for any other call."""
+        root, _, rest = written.partition(".")
+        if not root or root in self.values:
+            return None
+        found = (self.program.imports.call(origin, rest, node, self) for origin in self.origins(root))
+        return next((value for value in found if value is not None), None)
 
     def imported_constant(self, node: ast.expr) -> Hole | None:
         """Return the hole of an imported constant whose text is not known; it is the same in all requests."""
         name = dotted(node)
         if not name.rpartition(".")[2].isupper() or self._base(name)[0] is not None:
             return None
-        if self._origin(name.partition(".")[0]) is None or self._imported_texts(name):
+        if not any(self.origins(name.partition(".")[0])) or self._imported_texts(name):
             return None
         spot = self.source.spot_of(node)
         return Hole(spot, OTHER, f"`{name}`", doubt="open", hidden=True, unseen=f"the text of `{name}`", constant=True)

@@ -6,16 +6,17 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kvtool.lint.evidence.prompt_evidence import Evidence
-from kvtool.lint.passed_values import RenderedFile
+from kvtool.lint.evidence.prompt_evidence import Evidence, speaks_of_models
+from kvtool.lint.passed_values import Constant, RenderedFile
 from kvtool.lint.python.changed_values import changed, substituted, system_first
 from kvtool.lint.python.chats import Chats, messages_in
 from kvtool.lint.python.filled_templates import nodes_of
 from kvtool.lint.python.imported_texts import ImportedTexts
-from kvtool.lint.python.module import ClassCode, FunctionCode, Module
+from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
 from kvtool.lint.python.program_prompts import ModulePrompts, apart, report_elements
+from kvtool.lint.python.rendered_files import roles_of_files
 from kvtool.lint.python.rewritten_history import RewrittenHistory
 from kvtool.lint.python.text_values import (
     Callee,
@@ -44,7 +45,7 @@ from kvtool.lint.python.varying_texts import (
     written_length,
 )
 from kvtool.lint.python.work_budget import TooMuchWorkError, allow, spend, work_left
-from kvtool.lint.skeleton import Hole, Node, TemplatePlace
+from kvtool.lint.skeleton import Hole, Node, TemplatePlace, leaves
 
 _MOST_DEPTH = 10
 _LEAST_STEPS = 1_000_000
@@ -81,7 +82,10 @@ class Program:
         """Functions being read that were asked for by what they ask for themselves."""
         self._values: dict[str, Value] | None = None
         self._bodies: dict[ClassCode, dict[str, Value]] = {}
-        self._constant: dict[FunctionCode, bool] = {}
+        self._constant: dict[FunctionCode, Constant | None] = {}
+        self.roles: set[tuple[str, str]] = set()
+        """Files whose text is in messages, by name, and the roles of these."""
+        self._reported: set[TemplatePlace] | None = None
         self.unread: list[str] = []
         """Functions for which nothing was left to be spent."""
         self.rendered: list[RenderedFile] = []
@@ -94,6 +98,9 @@ class Program:
     def prompts(self) -> list[list[Node]]:
         """Everything that the module builds that may be a prompt, with something in it that varies."""
         allow(_LEAST_STEPS + len(self._module.source.text))
+        return self._all_prompts()
+
+    def _all_prompts(self) -> list[list[Node]]:
         self._found.add_holes(RewrittenHistory(self._module.source).holes())
         self.values()
         functions = list(self._module.functions.values())
@@ -126,6 +133,44 @@ class Program:
     def text_of(self, name: str) -> Value | None:
         """Return the value of a name or a chain of names of the module, for one that imports it."""
         return self._scope(self, self._module, outer=(self.values(),)).text_of(name)
+
+    def origins(self, name: str) -> Iterable[Imported]:
+        """Return the imports that a name of the module can come from, for one that imports it from here."""
+        return self._scope(self, self._module).origins(name)
+
+    def call_from(self, name: str, node: ast.Call, scope: Names) -> Value | None:
+        """Return what a function of the module gives for a call in another one; None where it has none of that name.
+
+        What its own file reports is hidden there, and what may vary by a name only is not known there.
+        """
+        called = next((one for one in self.value_in_module(name) or () if isinstance(one, Callee)), None)
+        if called is None:
+            return None
+        spot = scope.source.spot_of(node)
+        reported = self._reported_places()
+
+        def change(piece: Piece) -> Value | None:
+            if isinstance(piece, Literal):
+                return (replace(piece, start=0, stop=0, source=None),) if piece.source is not scope.source else None
+            if isinstance(piece, Callee | Instance):
+                return ()  # the code of another file has no places in this one
+            if not isinstance(piece, Hole) or piece.spot.path != self._module.path:
+                return None
+            if not piece.certain:
+                return ()
+            return (replace(piece.at(spot), hidden=piece.hidden or piece.spot in reported),)
+
+        return changed(self.call(called, node, scope), change)
+
+    def _reported_places(self) -> set[TemplatePlace]:
+        """Return the places that lint of this file reports: in a folder it reads TypeScript only where that speaks of models."""
+        if self._reported is None:
+            self._reported = set()
+        if not self._reported and (self._module.path.endswith(".py") or speaks_of_models(self._module.source.text)):
+            self._reported = {
+                leaf.spot for nodes in self._all_prompts() for leaf in leaves(nodes) if isinstance(leaf, Hole)
+            }
+        return self._reported
 
     def body(self, cls: ClassCode) -> dict[str, Value]:
         """Return the values of the names in the body of a class."""
@@ -250,7 +295,7 @@ class Program:
             self._partly[function] = result, unknown  # to be read once more when those are known
             return result
         self._summaries[function] = result
-        self._constant[function] = _gives_constant(function.node)
+        self._constant[function] = _constant_given(function.node)
         function.node.body = []  # what was read is let go
         return result
 
@@ -264,9 +309,9 @@ class Program:
         except (RecursionError, TooMuchWorkError):
             self.unread.append(_OWN_BODY)
 
-    def gives_constant(self, target: Callee) -> bool:
-        """Return whether a function is seen to return constants only, whatever it is called."""
-        return self._constant.get(target.function, False)
+    def constant_of(self, target: Callee) -> Constant | None:
+        """Return the first constant of a function that is seen to return constants only; None for any other."""
+        return self._constant.get(target.function)
 
     def call(self, target: Callee, node: ast.Call, scope: Names) -> Value:
         """Return the value of a call with its arguments, and hand on what goes into prompts."""
@@ -339,7 +384,9 @@ class Program:
         """A finished text: a prompt, or for each element where it is a collection of others."""
         value = apart(scope, value, evidence)
         written = evidence < Evidence.SENT and not scope.in_function  # a constant, which code fills before it sends it
-        roles = [piece.role for piece in pieces_of(value, 200) if isinstance(piece, Message)]
+        messages = [piece for piece in pieces_of(value, 200) if isinstance(piece, Message)]
+        roles = [piece.role for piece in messages]
+        self.roles |= {said for piece in messages for said in roles_of_files(piece)}
         if roles:
             value = system_first(value)
             if all(role in _ANSWERS for role in roles):
@@ -396,6 +443,10 @@ def _of_object(value: Value, writer: FunctionCode) -> Value:
     return changed(value, change)
 
 
-def _gives_constant(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    returned = [one.value for one in ast.walk(node) if isinstance(one, ast.Return)]
-    return bool(returned) and all(isinstance(one, ast.Constant) for one in returned)
+def _constant_given(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Constant | None:
+    values = [
+        one.value.value for one in ast.walk(node) if isinstance(one, ast.Return) and isinstance(one.value, ast.Constant)
+    ]
+    returned = sum(1 for one in ast.walk(node) if isinstance(one, ast.Return))
+    constants = [one for one in values if isinstance(one, str | int | float)]
+    return constants[0] if constants and len(constants) == returned else None

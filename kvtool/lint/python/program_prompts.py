@@ -45,7 +45,8 @@ class ModulePrompts:
         ):
             return
         text = "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
-        goes_on = any(isinstance(leaf, Hole) and leaf.unseen in (CONVERSATION, MARKED_BLOCK) for leaf in leaves(nodes))
+        unseen = {leaf.unseen for leaf in leaves(nodes) if isinstance(leaf, Hole) and leaf.unseen}
+        goes_on = not unseen.isdisjoint((CONVERSATION, MARKED_BLOCK)) or (bool(unseen) and evidence is Evidence.ASKED)
         if len(text) < LEAST_TEXT and not goes_on:
             return
         spend(min(len(text), _READ))

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
-from kvtool.lint.passed_values import PassedValue, RenderedFile
+from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.lint.passed_values import Constant, PassedValue, RenderedFile
 from kvtool.lint.python.changed_values import holes_of
-from kvtool.lint.python.text_values import FilePath, Value
-from kvtool.lint.skeleton import Hole
+from kvtool.lint.python.text_values import FilePath, Message, Value, pieces_of
+from kvtool.lint.skeleton import Hole, TemplatePlace
 
+_MOST_PIECES = 200
 _MOST_FOLDERS = 64
 """Folders beside a file in which its templates are looked for."""
 
 
-def rendered_files(base: Value, given: Mapping[str, Value], settled: Collection[str]) -> Iterator[RenderedFile]:
-    """Yield the template files that a call of `render` fills, where it is known whether a value differs from call to call.
+def rendered_files(
+    base: Value,
+    given: Mapping[str, Value],
+    settled: Iterable[str] = (),
+    constants: Iterable[tuple[str, Constant | None]] = (),
+) -> Iterator[RenderedFile]:
+    """Yield the template files that a call of `render` fills, with what is known of the values that it gives.
 
     `settled` are the names of those that a process is set up with.
     """
@@ -27,15 +34,23 @@ def rendered_files(base: Value, given: Mapping[str, Value], settled: Collection[
         if (hole := next((one for one in holes_of(value) if isinstance(one, Hole) and _is_plain(one)), None))
         is not None
     )
-    if values or settled:
-        yield from (
-            RenderedFile(one.name, values, tuple(settled)) for one in base if isinstance(one, FilePath) and one.name
-        )
+    known = tuple(constants)
+    yield from (
+        RenderedFile(one.name, values, tuple(settled), known) for one in base if isinstance(one, FilePath) and one.name
+    )
 
 
-def _is_plain(hole: Hole) -> bool:
-    """Return whether a value surely is another one, and not only in another order."""
-    return hole.certain and not hole.order and not hole.minor
+def text_of_file(name: str, spot: TemplatePlace) -> Hole:
+    """Return the hole of what a file contains: the same in all requests, or the text that a template gives."""
+    what = f"the text of `{name}`" if name else "the text of a file"
+    return Hole(spot, OTHER, f"`{name or 'file'}`", doubt="open", hidden=True, unseen=what)
+
+
+def roles_of_files(message: Message) -> Iterator[tuple[str, str]]:
+    """Yield the names of the files whose text a message has in it, each with its role."""
+    for piece in pieces_of(message.content, _MOST_PIECES):
+        if isinstance(piece, Hole) and piece.unseen:
+            yield piece.what.strip("`"), message.role
 
 
 def template_paths(source: str, name: str) -> list[str]:
@@ -49,3 +64,8 @@ def template_paths(source: str, name: str) -> list[str]:
     inside = os.path.realpath(folder or ".") + os.sep
     paths = (os.path.normpath(os.path.join(folder, each, name)) for each in ("", *beside[:_MOST_FOLDERS]))  # noqa: PTH118
     return [path for path in paths if Path(path).is_file() and os.path.realpath(path).startswith(inside)]
+
+
+def _is_plain(hole: Hole) -> bool:
+    """Return whether a value surely is another one, and not only in another order."""
+    return hole.certain and not hole.order and not hole.minor

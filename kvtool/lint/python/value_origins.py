@@ -112,7 +112,7 @@ class ValueOrigins(Names):
         `others` hold messages: the list that it is put into, or what is added to it.
         """
         messages = any(isinstance(one, Message) for other in others for one in pieces_of(other, _FIRST))
-        root = node.value if isinstance(node, ast.Subscript) else node
+        root = node.value if isinstance(node, ast.Subscript) else _not_empty(node)
         name = dotted(root) or _called(root)
         if not messages or not is_given(value) or not holds_turns(name):
             return value
@@ -288,6 +288,16 @@ def _turns_in(node: ast.expr, deep: int) -> str:
     if isinstance(root, ast.BinOp):
         parts = [root.left, root.right]
     return next((name for part in parts if deep and (name := _turns_in(part, deep - 1))), "")
+
+
+def _not_empty(node: ast.expr) -> ast.expr:
+    """Return `history` of `history or []`."""
+    while isinstance(node, ast.Await | ast.Starred):
+        node = node.value
+    if not isinstance(node, ast.BoolOp):
+        return node
+    parts = [one for one in node.values if not (isinstance(one, ast.List | ast.Tuple) and not one.elts)]
+    return parts[0] if len(parts) == 1 else node
 
 
 def _called(node: ast.expr) -> str:

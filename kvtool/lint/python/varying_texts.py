@@ -33,8 +33,8 @@ def without_doubtful(value: Value) -> Value:
 
     def change(piece: Piece) -> Value | None:
         if isinstance(piece, Hole):
-            return () if piece.doubt else None
-        if isinstance(piece, Param) and piece.hole is not None and piece.hole.doubt:
+            return () if _doubts(piece) else None
+        if isinstance(piece, Param) and _doubts(piece):
             return (replace(piece, hole=None),)
         return None
 
@@ -56,7 +56,9 @@ def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Par
             return value if hole is not None or written_length(value) >= _FEW_WORDS else without_doubtful(value)
         if not value:
             return (hole,) if param.name in unknown else ()
-        if all((isinstance(one, Hole) and one.doubt) or (isinstance(one, Param) and one.hole is None) for one in value):
+        if all(
+            (isinstance(one, Hole) and _doubts(one)) or (isinstance(one, Param) and one.hole is None) for one in value
+        ):
             return tuple(Param(one.name, hole) if isinstance(one, Param) else hole for one in value[:1])
         if all(
             isinstance(one, Items | Mapped) or (isinstance(one, Param) and one.hole is None) for one in pieces_of(value)
@@ -70,8 +72,9 @@ def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Par
 
 
 def _doubts(piece: Hole | Param) -> bool:
+    """Return whether nothing but a name or a use says that it varies; a text that is not seen is no value."""
     hole = piece.hole if isinstance(piece, Param) else piece
-    return hole is not None and bool(hole.doubt)
+    return hole is not None and bool(hole.doubt) and not hole.unseen
 
 
 def held(value: Value, spot: TemplatePlace, name: str = "") -> Value:

@@ -59,7 +59,9 @@ def required_module(value: Node) -> str | None:
 
 
 def module_name(source: str) -> str:
-    """A module's name, without what a dotted name cannot hold: `@ai-sdk/openai` is `ai-sdk/openai`."""
+    """A module's name, without what a dotted name cannot hold: `@ai-sdk/openai` is `ai-sdk/openai`. Of a file it is the path."""
+    if source.startswith("."):
+        return source
     return source.removeprefix("node:").lstrip("@./").replace(".", "_") or "_"
 
 

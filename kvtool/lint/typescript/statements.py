@@ -308,13 +308,31 @@ class Statements(JavaScriptExpressions):
     def _export(self, node: Node) -> list[ast.stmt]:
         declared = node.child_by_field_name("declaration")
         if declared is not None:
-            return self.statement(declared)
-        value = field(node, "value")
-        if value is None:
-            return []
-        if value.type in FUNCTIONS:
-            return [self._defined(value, "default")]
-        return [at(ast.Assign([at(ast.Name("default", ast.Store()), node)], self.expression(value)), node)]
+            label = field(declared, "name")
+            default = label is not None and any(child.type == "default" for child in node.children)
+            alias = [self._bound("default", name(text(label), node), node)] if default else []
+            return [*self.statement(declared), *alias]
+        value, source = field(node, "value"), field(node, "source")
+        if value is not None:
+            return [
+                self._defined(value, "default")
+                if value.type in FUNCTIONS
+                else self._bound("default", self.expression(value), node)
+            ]
+        pairs = [
+            (text(field(one, "name")), text(field(one, "alias")))
+            for clause in named(node)
+            if clause.type == "export_clause"
+            for one in named(clause)
+        ]
+        if source is None:
+            return [self._bound(alias, name(own, node), node) for own, alias in pairs if alias]
+        aliases = [ast.alias(own, alias or None) for own, alias in pairs] or [ast.alias("*")]
+        return [at(ast.ImportFrom(module_name(string_text(source)), aliases, 0), node)]
+
+    @staticmethod
+    def _bound(label: str, value: ast.expr, node: Node) -> ast.stmt:
+        return at(ast.Assign([at(ast.Name(label, ast.Store()), node)], value), node)
 
     # What is done
 

@@ -14,8 +14,7 @@ from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
-from kvtool.lint.prompt_copies import CopiedPrompt
-from kvtool.lint.python.template_calls import Constant, TemplateCalls, ValueKind
+from kvtool.lint.prompt_copies import Constant, CopiedPrompt, TemplateCalls, ValueKind
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text

@@ -39,7 +39,6 @@ class InitCommand(InitOptions, Command):
         from kvtool.cli.commands.init.detect import detect
         from kvtool.cli.commands.init.steps import (
             appended,
-            calls_in,
             engine_settings,
             measured_inputs,
             names_outside,
@@ -52,7 +51,7 @@ class InitCommand(InitOptions, Command):
         )
         from kvtool.config.loading import load_config
         from kvtool.gate.tightening import lowered_limits
-        from kvtool.lint.prompt_copies import RenderedFile, copy_prompts, rendered_by
+        from kvtool.lint.prompt_copies import RenderedFile, calls_of, copy_prompts, rendered_by
         from kvtool.workload.yaml.made_up_values import has_made_up
 
         folder = Path(self.folder)
@@ -73,7 +72,7 @@ class InitCommand(InitOptions, Command):
                 found.templates,
                 found.notes,
                 copies,
-                calls_in(folder, [*found.code, *rendering], rendered),
+                calls_of(rendered),
             )
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:

@@ -9,8 +9,7 @@ from math import ceil, floor
 
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
-from kvtool.lint.prompt_copies import is_settled
-from kvtool.lint.python.template_calls import Constant, TemplateCalls, ValueKind
+from kvtool.lint.prompt_copies import Constant, TemplateCalls, ValueKind, is_settled
 from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
 from kvtool.workload.yaml.made_up_values import MADE_UP, MARK
 

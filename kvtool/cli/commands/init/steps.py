@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import tomllib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +17,6 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import ConfigFile, load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
-from kvtool.lint.prompt_copies import RenderedFile, value_kind
-from kvtool.lint.python.template_calls import TemplateCalls, template_calls
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.results.worst_loss import loss_sentence
@@ -120,25 +118,6 @@ def _code(found: FoundPrompts) -> str:
 
 def _is_python(name: str) -> bool:
     return name.endswith(".py")
-
-
-def calls_in(folder: Path, names: Iterable[str], rendered: Iterable[RenderedFile]) -> dict[str, TemplateCalls]:
-    """Return what the calls in Python files say that render templates; a file that cannot be read says nothing.
-
-    `rendered` is what lint reads in them: the kinds of the values that they pass.
-    """
-    found: dict[str, TemplateCalls] = {}
-    for name in (name for name in names if name.endswith(".py")):
-        with suppress(KvtoolError):
-            template_calls(read_text(folder / name, shown=name), found)
-    for file in rendered:
-        kinds = found.setdefault(file.name, TemplateCalls()).kinds
-        for variable in file.settled:
-            kinds.setdefault(variable, "constant")
-        for value in file.values:
-            if (kind := value_kind(value.kind)) is not None:
-                kinds[value.variable] = kind
-    return found
 
 
 def text_of(folder: Path, name: str, files: Mapping[str, str]) -> str:

@@ -1,0 +1,234 @@
+"""Templates that code fills: texts of its own, texts of LangChain, and files, with what is passed to them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+from kvtool.lint.evidence.placeholders import asked
+from kvtool.lint.evidence.prompt_evidence import Evidence, is_prompt_name
+from kvtool.lint.evidence.value_precision import sure_kind
+from kvtool.lint.evidence.volatile_calls import environment
+from kvtool.lint.passed_values import Constant
+from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
+from kvtool.lint.python.filled_templates import filled_text, formatted, template_style, with_replaced
+from kvtool.lint.python.known_calls import KnownCalls
+from kvtool.lint.python.rendered_files import rendered_files, text_of_file
+from kvtool.lint.python.syntax import dotted, keyed
+from kvtool.lint.python.text_values import (
+    Callee,
+    FilePath,
+    Literal,
+    Mapped,
+    Param,
+    Piece,
+    Value,
+    cut,
+    has_param,
+    text_of,
+)
+from kvtool.lint.skeleton import Hole, TemplatePlace
+
+_MARK = re.compile(r"[^\w\s]{1,3}\s?\w{2,60}\s?[^\w\s]{0,3}|[A-Z]{1,20}(?:_[A-Z0-9]{1,20}){1,4}")
+"""A placeholder of whatever form: `{question}`, `<<question>>`, `%question%`, `THE_QUESTION`."""
+
+
+_SIGNS = "$<>[]{}()%@#*_ "
+"""What is around the name in it."""
+
+
+def _is_mark(node: ast.expr) -> bool:
+    """Return whether it is a placeholder with a name that is not known: `"{" + key + "}"`."""
+    if not isinstance(node, ast.JoinedStr | ast.BinOp):
+        return False
+    return any(
+        isinstance(one, ast.Constant) and isinstance(one.value, str) and "{" in one.value for one in ast.walk(node)
+    )
+
+
+class TemplateFills(KnownCalls):
+    """Tells what templates give that are filled."""
+
+    def _template_file(self, node: ast.expr) -> Value | None:
+        """Return the template file of a name, or of one that callers give a part of; None for any other."""
+        if (name := self._written(node)) is not None:
+            return (FilePath(name=name),)
+        made = self.value_of(node)
+        return (FilePath(made=made),) if has_param(made) else None
+
+    def _replaced(self, node: ast.Call, base: Value, spot: TemplatePlace) -> Value:
+        """`text.replace("[QUESTION]", value)`: where nothing is known of the value, the mark says what it is."""
+        needle = self._written(node.args[0])
+        if needle is None:
+            return self._later(base, {}) if _is_mark(node.args[0]) else base
+        if _MARK.fullmatch(needle):
+            hole = asked(needle.strip(_SIGNS).lower(), spot)
+            put = self._filled_in(node.args[1]) or ((hole,) if hole is not None and hole.doubt == "use" else ())
+        else:
+            put = self._argument(node.args[1])
+        return cut(with_replaced(base, needle, put))
+
+    def _fill(self, node: ast.Call, given_args: list[ast.expr], base: Value, template: ast.expr) -> Value:
+        """Return the text that a call makes of a template; `template` is what the code calls it."""
+        last = dotted(node.func).rpartition(".")[2] or getattr(node.func, "attr", "")
+        style = "format" if last.startswith("format") else "jinja" if last.startswith("render") else "dollar"
+        given: dict[str, Value] = {}
+        named: set[str] = set()  # of a mapping for several templates one that is not seen may show nothing
+        constants: dict[str, Constant | None] = {}
+        positional = [self._filled_in(one) for one in given_args]
+        for one in [*given_args, *(word.value for word in node.keywords if word.arg is None)]:
+            parts = keyed(one) if isinstance(one, ast.Dict) else {}
+            for piece in self.value_of(one):
+                for key, inside in piece.pairs if isinstance(piece, Mapped) else ():
+                    given[key] = inside
+                    constants |= self._constants(key, parts.get(key), inside)
+        for word in node.keywords:
+            if word.arg is None:
+                continue
+            constants |= self._constants(word.arg, word.value, self.value_of(word.value))
+            if (put := self._put_under(word.arg, word.value)) is not None:
+                given[word.arg] = put
+                named.add(word.arg)
+        given = {key: self.as_text(value, node) for key, value in given.items()}
+        if any(isinstance(piece, Literal) and piece.imported for piece in base):
+            base = ()  # its own file reports it
+        base = tuple(
+            part for piece in base for part in (piece.template or (piece,) if isinstance(piece, Param) else (piece,))
+        )
+        if filled_text(base):
+            text = cut(formatted(base, given, positional, style))
+            if is_prompt_name(dotted(template)):
+                self.told(text, Evidence.NAME)
+            return text
+        files = [piece for piece in base if isinstance(piece, FilePath) and not piece.given]
+        if any(word.arg is None and dotted(word.value) == self.keywords_name != "" for word in node.keywords):
+            self.renders += [piece.made or (piece.name,) for piece in files]
+        self.program.rendered += rendered_files(base, given, self._settled(node), constants.items())
+        written = dotted(template)
+        imported = self.canonical(written) != written  # its own file reports a placeholder that is named for a clock
+        unseen = [value for key, value in given.items() if not imported or sure_kind(key) is None]
+        self.somewhere([*positional, *unseen], template)
+        shown = [value for key, value in given.items() if key in named]
+        if base and all(isinstance(piece, Param) and piece.hole is None for piece in base):
+            fill = partial(self._filled_with, given=given, positional=positional, style=style)
+            first: Value = tuple(replace(piece, filled=fill) for piece in base if isinstance(piece, Param))
+        else:
+            spot = self.source.spot_of(node)
+            first = (*(text_of_file(piece.name, spot) for piece in files if piece.name), *holes_of(base))
+        return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
+
+    def _constants(self, path: str, node: ast.expr | None, value: Value) -> Iterator[tuple[str, Constant | None]]:
+        """Yield the paths below a value that is passed, each with its constant; None where it is something else."""
+        one = value[0] if len(value) == 1 else None
+        if isinstance(one, Mapped):
+            parts = keyed(node) if isinstance(node, ast.Dict) else {}
+            for key in dict.fromkeys((*parts, *(key for key, _ in one.pairs))):
+                yield from self._constants(f"{path}.{key}", parts.get(key), one.get(key) or ())
+        elif (
+            value
+            and (texts := [text_of(piece) for piece in value if isinstance(piece, str | Literal)])[len(value) - 1 :]
+        ):
+            yield path, "".join(texts)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str | int | float):
+            yield path, node.value
+        else:
+            called = self.callee(node.func, dotted(node.func)) if isinstance(node, ast.Call) else None
+            yield path, self.program.constant_of(called) if isinstance(called, Callee) else None
+
+    def render_with(self, made: Value, node: ast.Call) -> None:
+        """A call hands its keywords on to the template whose name is `made`."""
+        if all(isinstance(piece, str | Literal) for piece in made):
+            name = "".join(text_of(piece) for piece in made if isinstance(piece, str | Literal))
+            given = {word.arg: self._filled_in(word.value) for word in node.keywords if word.arg is not None}
+            constants = [
+                found
+                for word in node.keywords
+                if word.arg is not None
+                for found in self._constants(word.arg, word.value, self.value_of(word.value))
+            ]
+            self.program.rendered += rendered_files((FilePath(name=name),), given, self._settled(node), constants)
+
+    def _settled(self, node: ast.Call) -> list[str]:
+        """Return the keywords that get a constant of the module, or a setting of the process."""
+        return [
+            word.arg
+            for word in node.keywords
+            if word.arg is not None
+            and not isinstance(word.value, ast.Constant)
+            and (self.is_kept(word.value) or self._is_setting(word.value))
+        ]
+
+    def _is_setting(self, node: ast.expr) -> bool:
+        called = node.func if isinstance(node, ast.Call) else node
+        return environment(self.canonical(dotted(called)), self.source.spot_of(node)) is not None
+
+    @staticmethod
+    def _filled_with(base: Value, given: Mapping[str, Value], positional: list[Value], style: str) -> Value:
+        return cut(formatted(base, given, positional, style))
+
+    def _filled_in(self, node: ast.expr) -> Value:
+        """Return the value for a placeholder: a hole where only is known that callers give it."""
+        value = self.of_loop(self._argument(node), node)
+        hole = self.origin_of(node) if is_given(value) else None
+        return with_hole(value, hole) if value or hole is None else (hole,)
+
+    def _put_under(self, name: str, node: ast.expr) -> Value | None:
+        """Return the value for a named placeholder; None where only its name is known, and that says enough."""
+        value = self._filled_in(node)
+        if value or isinstance(node, ast.Constant | ast.List | ast.Dict | ast.Compare):
+            return value
+        hole = asked(name, self.source.spot_of(node))
+        return None if hole is not None and hole.doubt == "use" else value
+
+    @staticmethod
+    def _later(value: Value, given: Mapping[str, Value]) -> Value:
+        """A text that is filled later, in the way that its placeholders are written; `given` is filled in already."""
+
+        def change(piece: Piece) -> Value | None:
+            if not isinstance(piece, Literal):
+                return None
+            text = tuple(formatted((piece,), given, [], template_style(piece)))
+            return (
+                tuple(replace(one, hidden=True) if isinstance(one, Hole) else one for one in text)
+                if piece.imported
+                else text
+            )
+
+        return cut(changed(value, change))
+
+    def _parts_of_template(self, node: ast.Call) -> dict[str, Value]:
+        """Return the values that a template gets with its text, by placeholder: `partial_variables={"now": clock}`."""
+        given: dict[str, Value] = {}
+        for word in node.keywords:
+            if word.arg is not None and isinstance(word.value, ast.Dict):
+                given |= {key: self._factory(one) for key, one in keyed(word.value).items()}
+            elif word.arg is not None and isinstance(word.value, ast.Call) and dotted(word.value.func) == "dict":
+                given |= {one.arg: self._factory(one.value) for one in word.value.keywords if one.arg is not None}
+        return given
+
+    def _factory(self, node: ast.expr) -> Value:
+        """Return a value to fill in, or the result of a function that is called for it then."""
+        value = self.value_of(node)
+        if any(isinstance(piece, Callee) for piece in value) or (
+            not value and isinstance(node, ast.Name | ast.Attribute)
+        ):
+            value = self._made(node)
+        return self.as_text(value, node)
+
+    def _run_chain(self, node: ast.expr, base: Value) -> Value:
+        """Hand on the messages of a chain that runs with these values; what the chain gives is not known."""
+        several = node.elts if isinstance(node, ast.List) else [node]
+        for one in several:
+            given = {
+                key: inside
+                for piece in self.value_of(one)
+                for key, inside in (piece.pairs if isinstance(piece, Mapped) else ())
+                if inside
+            }
+            self.told(
+                self._later(base, {key: self.as_text(inside, one) for key, inside in given.items()}), Evidence.ASKED
+            )
+        return ()
