@@ -30,6 +30,7 @@ class ServerModel:
 
     name: str
     options: Mapping[str, FactValue]
+    served: ServedCache
 
 
 def server_model(facts: ServerFacts, given: Mapping[str, object]) -> ServerModel | None:
@@ -47,7 +48,7 @@ def server_model(facts: ServerFacts, given: Mapping[str, object]) -> ServerModel
             for served in _plans(find_served(name), facts, given):
                 if _fits(served, facts):
                     _check_drafts(served, facts)
-                    return ServerModel(name, _needed(served, facts))
+                    return ServerModel(name, _needed(served, facts), served)
         except EngineError as error:
             if asked is not None:
                 raise
