@@ -31,7 +31,7 @@ def is_whole(evidence: ServerEvidence) -> bool:
 def ordered(
     found: Sequence[ServerCause], counts: int | None, *, proven: bool, of_log: int | None = None
 ) -> list[ServerCause]:
-    """Return each cause of each server once, in the order of what it takes of `counts` tokens; what takes less than users notice goes.
+    """Return each cause of each server once, by what it takes of `counts` tokens; what takes less than users notice goes.
 
     Of a cause of all servers together and the same one of single servers, the surer one is kept.
 
