@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
@@ -83,12 +84,12 @@ def _first_look(source: str) -> AskedServer:
         settings = _slot_settings(connection) if facts.server == "llama.cpp" else {}
         if facts.scrape is None:
             return AskedServer(source, facts, trouble=_HIDDEN, settings=settings)
-        first = last = facts.scrape
-        for _ in range(_LOOKS):
-            last = _look(connection)
-            if counted_between(first, last).broken is not None:
-                return AskedServer(source, facts, first, last)
-    return _checked(AskedServer(source, facts, None, last, settings=settings))
+        looks = [facts.scrape, *(_look(connection) for _ in range(_LOOKS))]
+    broken = [counted_between(*each).broken for each in pairwise(looks)]
+    # a process that ends is not back within moments, and counters that fall and return are those of two
+    several = "several servers" in broken or (any(broken) and counted_between(looks[0], looks[-1]).broken is None)
+    begun = looks[0] if any(broken) else None
+    return _checked(AskedServer(source, facts, begun, looks[-1], settings=settings, several=several))
 
 
 def ask_model(source: str, model: str) -> AskedServer:

@@ -30,12 +30,16 @@ class AskedServer:
     trouble: str = ""
     settings: Mapping[str, int] = field(default_factory=dict)
     """Settings of llama.cpp's rules, by the names of kvtool's options."""
+    several: bool = False
+    """Whether looks within moments showed counters of different processes."""
     served: ServedCache | None = None
     """Its model as vLLM plans it; None where it is unknown."""
 
     @property
     def counted(self) -> Counted:
         """Return the counts of the span."""
+        if self.several:
+            return Counted(broken="several servers")
         if self.after is None:
             return Counted()
         return since_start(self.after) if self.before is None else counted_between(self.before, self.after)
