@@ -16,8 +16,10 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +63,18 @@ class Live:
     case: Case
     rows: list[dict[str, Any]] = field(default_factory=list)
 
-    def ask(self, text: str, at: int = 0, *, logged: bool = True, **fields: Any) -> None:
+    def ask(self, text: str | list[int], at: int = 0, *, logged: bool = True, **fields: Any) -> None:
         """Send one prompt."""
         body = {"model": "m", "prompt": text, "max_tokens": 2, "temperature": 0, "ignore_eos": True, **fields}
         answer = httpx.post(f"{self.urls[at]}/v1/completions", json=body, timeout=_SLOWEST)
         answer.raise_for_status()
         if logged:
             self.rows.append({"request": body, "response": answer.json()})
+
+    def ask_bytes(self, texts: Sequence[str], at: int = 0, **fields: Any) -> None:
+        """Send prompts as tokens of the toy model of llama.cpp, whose tokenizer no file has: a token for each byte."""
+        for text in texts:
+            self.ask([1, *(3 + byte for byte in text.encode())], at, **fields)
 
     def ask_all(self, texts: Sequence[str], at: int = 0, **fields: Any) -> None:
         """Send prompts, one after the other."""
@@ -79,12 +86,46 @@ class Live:
         httpx.post(f"{self.urls[at]}/reset_prefix_cache", timeout=60).raise_for_status()
 
 
+@contextmanager
+def one_url(pick: Callable[[], str]) -> Iterator[str]:
+    """Yield a URL at which each request goes to the server that is picked then."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def forward(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or None
+            kept = {"Content-Type": self.headers.get("Content-Type", "application/json")}
+            answer = httpx.request(self.command, pick() + self.path, content=body, headers=kept, timeout=_SLOWEST)
+            self.send_response(answer.status_code)
+            self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
+            self.send_header("Content-Length", str(len(answer.content)))
+            self.end_headers()
+            self.wfile.write(answer.content)
+
+        def do_GET(self) -> None:
+            self.forward()
+
+        def do_POST(self) -> None:
+            self.forward()
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
 Traffic = Callable[[Live], None]
 
 
 @dataclass(frozen=True)
 class LiveFault:
-    """A fault on a kind of server: the cause that it is, None where it is healthy, and what the user has."""
+    """A fault on a kind of server: the cause that it is, None where it is healthy, and what the user has.
+
+    Has M: counters, E: KV events, L: a log; U: one URL for all servers, which take turns; R: one URL, at which the second server
+    replaces the first within the span, as after a restart.
+    """
 
     server: str
     name: str
@@ -175,19 +216,21 @@ def _(on: Live) -> None:
 
 
 @live("llama", "chats that hit", None, "L")
+@live("llamas", "one URL for two servers", "several servers", "U")
+@live("llamas", "restart", "restart", "R")
 def _(on: Live) -> None:
-    on.ask_all(on.case.chats(on.case.words(15, 25), sessions=1, turns=4))  # two with one beginning take turns in a slot
+    on.ask_bytes(on.case.chats(on.case.words(15, 25), sessions=3, turns=3))
 
 
 @live("llama", "caching off", "caching off", "L")
 def _(on: Live) -> None:
-    on.ask_all(on.case.chats(on.case.words(15, 25), sessions=2, turns=3), cache_prompt=False)
+    on.ask_bytes(on.case.chats(on.case.words(15, 25), sessions=2, turns=3), cache_prompt=False)
 
 
 @live("llama", "the time at the front", "prompts", "L")
 def _(on: Live) -> None:
     system = on.case.words(60, 80)
-    on.ask_all([f"It is 12:{on.case.rng.randint(10, 59)}. {system} {on.case.words(3, 9)}" for _ in range(10)])
+    on.ask_bytes([f"It is 12:{on.case.rng.randint(10, 59)}. {system} {on.case.words(3, 9)}" for _ in range(10)])
 
 
 @live("windowed", "window layers keep only the end of a prompt", "model groups", "E")
@@ -212,6 +255,11 @@ def _(on: Live) -> None:
         on.ask(text, on.case.rng.randrange(2))
 
 
+@live("two", "one URL for two servers", "several servers", "U")
+def _(on: Live) -> None:
+    on.ask_all(_chats(on))
+
+
 @live("two", "replicas with affinity", None, "E")
 def _(on: Live) -> None:
     for at in range(2):
@@ -225,6 +273,7 @@ SERVERS: dict[str, tuple[bool, Sequence[Sequence[str]]]] = {
     "long": (False, [("--block-size", "256", "--num-gpu-blocks-override", "60")]),
     "two": (False, [(), ()]),
     "llama": (False, [("metrics",)]),
+    "llamas": (False, [("metrics",), ("metrics",)]),
 }
 """Whether the model has windows, and the switches of each server."""
 
@@ -239,6 +288,13 @@ def arguments_of(each: LiveFault, on: Live, folder: Path) -> Iterator[str]:
 
 def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
     """What is said of a fault: with a log afterwards, else beside the traffic."""
+    if each.has == "U":
+        turns = cycle(on.urls)
+        with one_url(lambda: next(turns)) as url:
+            each.traffic(replace(on, urls=[url]))
+            return said([url])
+    if each.has == "R":
+        return _replaced(each, on)
     if each.server == "llama":
         each.traffic(on)
         return said([*on.urls, *arguments_of(each, on, folder)])
@@ -269,6 +325,25 @@ def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
     return said([*folders, *arguments_of(each, on, folder)])
 
 
+def _replaced(each: LiveFault, on: Live) -> dict[str, Any]:
+    """What is said where another process, fresh and at the same URL, answers before the span ends."""
+    serving = [on.urls[0]]
+    each.traffic(on)
+
+    def restart() -> None:
+        serving[0] = on.urls[1]
+        each.traffic(replace(on, urls=[on.urls[1]]))
+
+    with one_url(lambda: serving[0]) as url:
+        done = threading.Event()
+        thread = threading.Thread(target=_after, args=(2.0, restart, done))
+        thread.start()
+        found = said([url, "--for", "15s"])
+        assert done.is_set(), "the traffic took longer than the span"
+        thread.join()
+    return found
+
+
 def _rehearsed(each: LiveFault) -> float:
     return 90.0 if "too small" in each.name else 25.0
 
@@ -289,7 +364,7 @@ def said(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _server(kind: str, model: Path, switches: Sequence[str]) -> AbstractContextManager[str]:
-    if kind == "llama":
+    if kind.startswith("llama"):
         return real_llama(model, *switches)
     return real_vllm(model, *_ONE_PROCESS, *switches)
 
@@ -307,7 +382,11 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name, ExitStack() as stack:
             folder = Path(name) / "model"
             model = toy_model(folder, _WINDOWED) if windowed else toy_model(folder)
-            urls = [stack.enter_context(_server(kind, model, each)) for each in switches]
+            folders = [model, *(Path(name) / f"model{at}" for at in range(1, len(switches)))]
+            for each_folder in folders[1:]:
+                each_folder.mkdir()
+            used = folders if kind.startswith("llama") else [model] * len(switches)
+            urls = [stack.enter_context(_server(kind, *each)) for each in zip(used, switches, strict=True)]
             for number, each in enumerate(one for one in FAULTS if one.server == kind and given.name in one.name):
                 folder = Path(name) / str(number)
                 folder.mkdir()

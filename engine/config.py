@@ -80,9 +80,7 @@ class EngineConfig:
             raise EngineError(
                 f"max_num_active_seqs must be from 1 to max_num_seqs, {self.max_num_seqs}, not {self.max_num_active_seqs}"
             )
-        release = find_release(self.release)
-        if self.plan is not None and self.plan.num_spec_tokens and not release.drafts:
-            raise EngineError(f"drafts are not followed for vLLM {self.release}", hint=f"use vLLM {LATEST_RELEASE}")
+        find_release(self.release)
         self._check_plan()
         if self.long_prefill_token_threshold < 0:
             raise EngineError(f"long_prefill_token_threshold must not be negative: {self.long_prefill_token_threshold}")

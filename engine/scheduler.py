@@ -318,7 +318,8 @@ class Scheduler:
             if request.finished_generating or request.num_tokens >= self.config.max_model_len:
                 request.num_computed_tokens -= len(tokens) - number
                 break
-        self.cache.register(request, request.num_computed_tokens)
+        if self._release.registers_verified:
+            self.cache.register(request, request.num_computed_tokens)
         request.num_drafts = self._num_drafts
 
     def reset_prefix_cache(self, *, reset_running: bool = False) -> bool:

@@ -14,14 +14,20 @@ class VllmRelease:
     - `spaces_prefills`: `prefill_schedule_interval` holds for an engine by itself, not only for ranks of data parallelism.
     - `goes_on`: where a request preempts itself by priority, or has to wait for a state, those after it are still scheduled.
     - `registers_once`: a state that is registered already counts as computed; otherwise no other request hits it in that step.
-    - `drafts`: its rules for drafts are followed.
+    - `hashes_ahead`: with drafts, a block's hash covers the tokens after it, so the last block of a hit is not dropped.
+    - `knows_drafts`: layers of drafts are known as such; otherwise only those of MTP are, by being the last ones.
+    - `registers_verified`: blocks of accepted drafts are registered at once; otherwise in the next step.
+    - `keeps_below_junctions`: where prompts diverge, the block before is kept, too, for groups that drop one.
     """
 
     name: str
     spaces_prefills: bool = True
     goes_on: bool = True
     registers_once: bool = True
-    drafts: bool = True
+    hashes_ahead: bool = True
+    knows_drafts: bool = True
+    registers_verified: bool = True
+    keeps_below_junctions: bool = True
 
 
 RELEASES = {
@@ -32,7 +38,10 @@ RELEASES = {
             spaces_prefills=False,
             goes_on=False,
             registers_once=False,
-            drafts=False,
+            hashes_ahead=False,
+            knows_drafts=False,
+            registers_verified=False,
+            keeps_below_junctions=False,
         ),
         VllmRelease("0.33"),
     )

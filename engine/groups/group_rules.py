@@ -9,6 +9,7 @@ from kvtool.engine.groups.group_table import GroupTable, SharedTail
 from kvtool.engine.groups.kv_group import KVGroup
 from kvtool.engine.groups.reachable import reachable_blocks
 from kvtool.engine.request import Request
+from kvtool.engine.vllm_release import find_release
 
 if TYPE_CHECKING:
     from kvtool.engine.groups.group_pool import GroupPool
@@ -28,6 +29,7 @@ class GroupRules:
         self.size = group.block_size
         self.scale = group.block_size // pool.plan.hash_block_size
         self.drops = drops
+        self._keeps_below_junctions = drops and find_release(pool.config.release).keeps_below_junctions
         self.align = pool.plan.hit_alignment
         self.keeps_all = self.scale == 1
         """True if all blocks that become full are registered, and had no content before."""
@@ -150,7 +152,7 @@ class GroupRules:
     def _reachable(self, request: Request, blocks: range, boundaries: list[int]) -> list[int] | None:
         """Return the blocks that a hit could need; None for all."""
         if junction := request.shared_prefix_boundary:
-            boundaries = [*boundaries, junction, *([junction - self.size] if self.drops else [])]
+            boundaries = [*boundaries, junction, *([junction - self.size] if self._keeps_below_junctions else [])]
         retention = self.pool.config.prefix_cache_retention_interval
         return reachable_blocks(self.group, blocks, self.align, retention, boundaries, drops=self.drops)
 

@@ -11,6 +11,7 @@ from kvtool.engine.groups.planner import Layout, PlanOptions, Speculation, plan_
 from kvtool.engine.kv_dtype import AUTO, KVDtype, find_kv_dtype
 from kvtool.engine.model.configs.layer_shapes import AttentionLayerShape, StateShape
 from kvtool.engine.model.configs.served_model import ServedModel
+from kvtool.engine.vllm_release import LATEST_RELEASE
 
 KERNEL_UNIT = 16
 """Tokens: attention kernels take blocks of multiples of this."""
@@ -40,6 +41,7 @@ class ServeOptions:
     kv_cache_layout: Layout = "LBNHC"
     decode_context_parallel_size: int = 1
     speculation: Speculation | None = None
+    release: str = LATEST_RELEASE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +88,7 @@ def plan_model(model: ServedModel, options: ServeOptions) -> ModelPlan:
             max_num_batched_tokens=options.max_num_batched_tokens,
             concurrent_batches=options.concurrent_batches,
             speculation=drafts,
+            release=options.release,
         ),
     )
     return ModelPlan(

@@ -11,6 +11,7 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.kv_group import CachePlan, KVGroup
 from kvtool.engine.groups.layer_groups import LayerGroup, group_layers
 from kvtool.engine.groups.layer_spec import AttentionLayer, LayerSpec, MambaLayer
+from kvtool.engine.vllm_release import LATEST_RELEASE, find_release
 
 DraftMethod = Literal["ngram", "suffix", "draft_model", "medusa", "eagle", "eagle3", "mtp", "dflash", "dspark"]
 Layout = Literal["LBHNC", "LBNHC", "LHBNC", "BLHNC", "BLNHC", "BHLNC"]
@@ -76,11 +77,16 @@ class PlanOptions:
     concurrent_batches: int = 1
     """Steps in flight at a time: 2 with asynchronous scheduling."""
     speculation: Speculation | None = None
+    release: str = LATEST_RELEASE
+    """Release of vLLM."""
 
 
 def plan_cache(layers: Sequence[LayerSpec], options: PlanOptions) -> CachePlan:
     """Return the groups, and the units in which they are cached; EngineError where vLLM would not start."""
-    drafts = options.speculation
+    drafts, release = options.speculation, find_release(options.release)
+    if not release.knows_drafts:
+        mtp = drafts is not None and drafts.method == "mtp"
+        layers = [replace(layer, draft=mtp and at == len(layers)) for at, layer in enumerate(layers, 1)]
     prefill_lookahead = drafts.prefill_lookahead if drafts else 0
     retained = max(prefill_lookahead - 1, 0)
     groups = group_layers(
@@ -101,7 +107,11 @@ def plan_cache(layers: Sequence[LayerSpec], options: PlanOptions) -> CachePlan:
     drops = drafts is not None and drafts.drops_block
     hash_lookahead = (
         prefill_lookahead
-        if drafts and drops and not drafts.disable_lookahead_block_hashes and options.enable_prefix_caching
+        if drafts
+        and drops
+        and release.hashes_ahead
+        and not drafts.disable_lookahead_block_hashes
+        and options.enable_prefix_caching
         else 0
     )
     return CachePlan(

@@ -8,6 +8,7 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.engine.groups.layer_spec import AttentionLayer, LayerSpec, MambaLayer
 from kvtool.engine.groups.planner import PlanOptions, Speculation
 from kvtool.engine.kv_dtype import find_kv_dtype
+from kvtool.engine.vllm_release import LATEST_RELEASE
 
 Params = dict[str, Any]
 
@@ -42,6 +43,7 @@ def recorded_options(params: Params) -> PlanOptions:
         decode_context_parallel_size=params["dcp"],
         max_num_batched_tokens=params["max_num_batched_tokens"],
         concurrent_batches=params.get("concurrent_batches", 1),
+        release=params.get("release", LATEST_RELEASE),
         speculation=drafts
         and Speculation(
             method=drafts["method"],

@@ -50,8 +50,9 @@ class StateGroup(GroupRules):
         )
         self.keeps_all = False
         same_units = plan.hash_block_size == plan.scheduler_block_size
-        self.settled = same_units and not self._exports and plan.num_hash_lookahead <= 1
-        self._registers_again = not find_release(config.release).registers_once
+        once = find_release(config.release).registers_once
+        self.settled = once and same_units and not self._exports and plan.num_hash_lookahead <= 1
+        self._registers_again = not once
         self._fresh: set[BlockHash] = set()
         self._reach = 2 * pool.plan.hash_block_size + self._lookahead + 1
         """A prompt's last boundary is not so many tokens before its end."""
@@ -229,9 +230,10 @@ class StateGroup(GroupRules):
         block = table.blocks[index]
         if block == NULL_BLOCK:
             return None
-        if pool.keys.holds(block) and pool.keys.tokens[block] == tokens:
-            return pool.keys.hashes[block] if self._registers_again else None
-        key = pool.store_part(request, self, block, tokens)
+        registered = pool.keys.holds(block) and pool.keys.tokens[block] == tokens
+        if registered and not self._registers_again:
+            return None
+        key = pool.keys.hashes[block] if registered else pool.store_part(request, self, block, tokens)
         if tokens % self.size:
             table.tail = SharedTail(index, block)
             table.registered = index

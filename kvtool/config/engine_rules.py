@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import Option, walk
@@ -62,7 +62,7 @@ def chosen_rule_set(options: RunOptions, asked: EngineOptions) -> Rules:
     said = _asked_rules(options, asked)
     if said == "all":
         raise KvtoolError("--rules all compares engines, and here one is followed", hint="kvtool compare-engines INPUT")
-    return "vllm" if said == "vllm@0.32" or said == "vllm@0.33" else said
+    return cast("Rules", said.partition("@")[0])
 
 
 def chosen_release(options: RunOptions, asked: EngineOptions) -> str | None:

@@ -153,6 +153,8 @@ class Call:
     """Whether the system prompt is a list of blocks beside the messages, as in Anthropic's API."""
     shares_usage: bool = False
     """Whether its call has other prompts, too: then its server reports the tokens of all together, and the cached ones of one."""
+    prompts: int = 1
+    """Prompts of its call; those of one call follow each other in a conversation."""
     responses: bool = False
     """Whether the record is a request of OpenAI's Responses API, which goes to a page of its own."""
     retried: bool | None = None

@@ -7,12 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config import bounds
 from kvtool.config.option import Argument, Option, check_values, only
+from kvtool.config.options.run_options import Predicting
 from kvtool.config.options.shown_options import Showing
 from kvtool.config.options.watch_options import WatchOptions
 from kvtool.errors import KvtoolError
@@ -20,6 +21,7 @@ from kvtool.text.quantities import parse_duration
 
 if TYPE_CHECKING:
     from kvtool.measure.servers.causes.event_losses import LossSums
+    from kvtool.measure.servers.causes.server_evidence import AskedServer
     from kvtool.measure.servers.causes.windowed_losses import WindowedLosses
     from kvtool.measure.servers.kv_events.event_listener import Heard
     from kvtool.measure.servers.metrics.counters import Scrape
@@ -59,6 +61,7 @@ class WatchCommand(Command):
         int | None,
         Option("Port on 127.0.0.1 for Prometheus counters of lost tokens per cause.", "PORT", check=bounds.port),
     ] = None
+    predicting: Annotated[Predicting, only("model")]
     showing: Annotated[Showing, only("json", "color", "plain", "width")]
 
     def run(self) -> int:
@@ -67,9 +70,19 @@ class WatchCommand(Command):
         from kvtool.measure.servers.metrics.counters import looking
         from kvtool.measure.servers.server_address import is_url
 
+        asked = self._asked()
         with looking(self.source, what="kvtool watch") as look, self._heard() as heard, self._exporter() as export:
-            self._watch(look, self.looks.count or (None if is_url(self.source) else 1), heard, export)
+            count = self.looks.count or (None if is_url(self.source) else 1)
+            self._watch(look, count, heard, export, lambda watching: self._document(watching, heard, asked))
         return 0
+
+    def _asked(self) -> AskedServer:
+        """Return the server with the layers of its model, where --model names it."""
+        from kvtool.measure.servers.causes.asking import ask_model
+        from kvtool.measure.servers.causes.server_evidence import AskedServer
+
+        model = self.predicting.model
+        return AskedServer(self.source) if model is None else ask_model(self.source, model)
 
     def _watch(
         self,
@@ -77,17 +90,18 @@ class WatchCommand(Command):
         looks: int | None,
         heard: _Heard | None,
         export: Callable[[WatchDocument, LossSums | None], None],
+        document: Callable[[Watching], WatchDocument],
     ) -> None:
         from kvtool.measure.servers.metrics.watching import Watching
 
         watching = Watching(look(), window=parse_duration(self.looks.window))
-        shown = self._document(watching, heard)
+        shown = document(watching)
         try:
             with self._view(alone=looks == 1) as show:
                 show(shown)
                 for _ in _times(looks):
                     self._wait(watching, look, heard)
-                    shown = self._document(watching, heard)
+                    shown = document(watching)
                     show(shown)
                     export(shown, None if heard is None else heard.losses.total)
         except KeyboardInterrupt:
@@ -140,13 +154,13 @@ class WatchCommand(Command):
             watching.missed(error.message)
             time.sleep(min(error.retry_after or 0.0, _LONGEST_WAIT))
 
-    def _document(self, watching: Watching, heard: _Heard | None) -> WatchDocument:
-        from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
+    def _document(self, watching: Watching, heard: _Heard | None, asked: AskedServer) -> WatchDocument:
+        from kvtool.measure.servers.causes.server_evidence import ServerEvidence
         from kvtool.measure.servers.metrics.watching import watch_document
         from kvtool.profiler.why.ordered_causes import top_causes
 
         events = None if heard is None else heard.events.sums()
-        server = AskedServer(self.source, before=watching.window_start, after=watching.last)
+        server = replace(asked, before=watching.window_start, after=watching.last)
         losses = None if heard is None else heard.losses.read(time.monotonic())
         causes = top_causes(ServerEvidence((server,), losses))
         return watch_document(watching, source=self.source, at=time.time(), events=events, causes=causes)

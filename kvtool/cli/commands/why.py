@@ -103,7 +103,7 @@ class WhyCommand(Command):
 
         asking = self.asking
         if asking.recorded:
-            evidence = read_recordings(asking.recorded)
+            evidence = read_recordings(asking.recorded, self.predicting.model)
         elif not servers:
             evidence = ServerEvidence(())
         else:
@@ -111,7 +111,7 @@ class WhyCommand(Command):
             if endpoints and set(endpoints) == {"server"}:
                 endpoints = endpoints[:1] * len(servers)
             seconds = None if asking.span is None else parse_duration(asking.span)
-            evidence = ask_servers(servers, seconds=seconds, kv_events=endpoints)
+            evidence = ask_servers(servers, seconds=seconds, kv_events=endpoints, model=self.predicting.model)
         return replace(evidence, router_block_size=asking.router_block_size)
 
     def _span(self, servers: list[str], evidence: ServerEvidence) -> str:

@@ -83,6 +83,7 @@ class ServedOptions:
             disable_hybrid_kv_cache_manager=disabled,
             mamba_ssm_cache_dtype=None if state in (None, AUTO) else str(state),
             speculation=self._speculation(),
+            release=engine.release,
         )
 
     def _speculation(self) -> Speculation | None:

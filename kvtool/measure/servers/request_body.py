@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,8 +58,8 @@ class ToSend:
         return {**self.body, **beside}
 
 
-def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
-    """Raise KvtoolError for a turn of which only hashes are known."""
+def to_send(turn: Turn, how: SentAs, max_tokens: int, others: Sequence[Turn] = ()) -> ToSend:
+    """Return the request of a turn; `others` are further prompts of its call. KvtoolError where only hashes are known."""
     body: dict[str, Any] = {} if how.model is None else {"model": how.model}
     endpoint = CHAT
     if turn.messages is not None and turn.call.responses:
@@ -74,14 +74,9 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
             body["tool_choice"] = "none"  # an answer in words, whatever the server can parse
         if turn.extra:
             body["chat_template_kwargs"] = turn.extra
-    elif turn.text is not None:
-        endpoint, body["prompt"] = COMPLETIONS, str.__str__(turn.text)
-    elif turn.token_ids is not None:
-        endpoint, body["prompt"] = COMPLETIONS, turn.token_ids.tolist()
     else:
-        raise KvtoolError(
-            "a trace of block hashes contains no prompts", hint="run kvtool profile on it", place=turn.place
-        )
+        prompts = [_prompt(each) for each in (turn, *others)]
+        endpoint, body["prompt"] = COMPLETIONS, prompts if others else prompts[0]
     body |= turn.fields
     body |= {"max_output_tokens" if endpoint == RESPONSES else "max_tokens": max_tokens}
     body["temperature"] = (
@@ -91,6 +86,15 @@ def to_send(turn: Turn, how: SentAs, max_tokens: int) -> ToSend:
     if salt:
         body["cache_salt"] = salt
     return ToSend(endpoint, body)
+
+
+def _prompt(turn: Turn) -> object:
+    """Return the text or the tokens of a prompt."""
+    if turn.text is not None:
+        return str.__str__(turn.text)
+    if turn.token_ids is not None:
+        return turn.token_ids.tolist()
+    raise KvtoolError("a trace of block hashes contains no prompts", hint="run kvtool profile on it", place=turn.place)
 
 
 def _items(message: Message) -> Iterator[dict[str, Any]]:

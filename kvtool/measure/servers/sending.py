@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kvtool.errors import KvtoolError
@@ -48,10 +48,10 @@ class Sending:
         *,
         at_once: int,
         use_arrivals: bool,
-        max_tokens: Callable[[Turn], int],
+        max_tokens: Callable[[Sequence[Turn]], int],
         advance: Callable[[], None] = lambda: None,
     ) -> None:
-        """`run` names the run in the sessions of its requests; `max_tokens` says how long an answer may be."""
+        """`run` names the run in the sessions of its requests; `max_tokens` says how long the answers of a call may be."""
         self._sender = sender
         self._run = run
         self._at_once = at_once
@@ -88,7 +88,7 @@ class Sending:
         for conversation in conversations:
             previous: Output | None = None
             while self.sent.stopped is None and (turn := conversation.next_turn(previous)) is not None:
-                previous = await self._send(turn)
+                previous = await self._send(turn, conversation)
             if self.sent.stopped is not None:
                 return
 
@@ -97,11 +97,14 @@ class Sending:
         while self.sent.stopped is None and (turn := conversation.next_turn(previous)) is not None:
             await asyncio.sleep(max((turn.arrival or 0.0) - self._sender.now, 0.0))
             async with room:
-                previous = await self._send(turn)
+                previous = await self._send(turn, conversation)
 
-    async def _send(self, turn: Turn) -> Output:
+    async def _send(self, turn: Turn, conversation: Conversation) -> Output:
+        """Send a turn, with the other prompts of its call."""
         number, self._number = self._number, self._number + 1
-        request = to_send(turn, self._sender.how, self._max_tokens(turn))
+        left = (conversation.next_turn(NO_ANSWER) for _ in range(turn.call.prompts - 1))
+        others = [each for each in left if each is not None]
+        request = to_send(turn, self._sender.how, self._max_tokens([turn, *others]), others)
         exchange, text = await self._sender.send(number, f"kvtool-{self._run}-{number}", request)
         self.sent.exchanges.append(exchange)
         self._advance()

@@ -213,6 +213,11 @@ def recorded_facts(folder: Path) -> ServerFacts:
     return facts if exposition is not None or info is not None else replace(facts, notes=(*facts.notes, UNCOUNTED))
 
 
+def scraped_facts(exposition: Exposition, scrape: Scrape) -> ServerFacts:
+    """Return what a text of /metrics alone says."""
+    return _facts(version=None, models=None, info=None, exposition=exposition, scrape=scrape, date=None)
+
+
 def _asked(connection: ServerConnection, path: str) -> object:
     """Return a page as JSON; None where the server has no such page."""
     try:

@@ -15,6 +15,7 @@ from kvtool.engine.groups.planner import Speculation
 from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.model.configs.find_served import find_served
 from kvtool.engine.model.configs.served_model import ServedModel
+from kvtool.engine.vllm_release import LATEST_RELEASE
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.server_facts import FactValue, ServerFacts
 
@@ -30,6 +31,7 @@ class ServerModel:
 
     name: str
     options: Mapping[str, FactValue]
+    served: ServedCache
 
 
 def server_model(facts: ServerFacts, given: Mapping[str, object]) -> ServerModel | None:
@@ -47,7 +49,7 @@ def server_model(facts: ServerFacts, given: Mapping[str, object]) -> ServerModel
             for served in _plans(find_served(name), facts, given):
                 if _fits(served, facts):
                     _check_drafts(served, facts)
-                    return ServerModel(name, _needed(served, facts))
+                    return ServerModel(name, _needed(served, facts), served)
         except EngineError as error:
             if asked is not None:
                 raise
@@ -109,6 +111,7 @@ def _possible(facts: ServerFacts, given: Mapping[str, object]) -> Iterator[Serve
             mamba_ssm_cache_dtype=None if state == AUTO else state,
             disable_hybrid_kv_cache_manager=disabled,
             speculation=_speculation(said.get("speculative_config")),
+            release=said.get("release") or LATEST_RELEASE,
         )
 
 

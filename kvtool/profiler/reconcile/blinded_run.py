@@ -72,18 +72,19 @@ class BlindedRun:
             asks = asked.get(each.number, ())
             body: dict[str, Any] = {name: each.body[name] for name in _SAID if type(each.body.get(name)) is int}
             response = None if each.response is None else _counts(each)
-            if asks and all(ask.again for ask in asks[1:]) and response is not None:
+            if asks and response is not None:
                 ask = asks[0]
-                prompt = ask.prompt.tolist()
-                wholes = [self._tokens([*prompt, *one.output], ask.salt) for one in asks]
-                body["prompt"] = wholes[0][: len(prompt)]
+                wholes = [self._tokens([*one.prompt.tolist(), *one.output], ask.salt) for one in asks]
+                pairs = list(zip(asks, wholes, strict=True))
+                prompts = [whole[: len(one.prompt)] for one, whole in pairs if not one.again]
+                body["prompt"] = prompts if len(prompts) > 1 else prompts[0]
                 if not ask.reads:
                     body["prompt_logprobs"] = 0
                 response["choices"] = [
-                    {"index": index, "finish_reason": "length", "token_ids": whole[len(prompt) :]}
-                    for index, whole in enumerate(wholes)
+                    {"index": index, "finish_reason": "length", "token_ids": whole[len(one.prompt) :]}
+                    for index, (one, whole) in enumerate(pairs)
                 ]
-                if (theirs := each.prompt_ids) is not None:
+                if len(prompts) == 1 and (theirs := each.prompt_ids) is not None:
                     whole = self._tokens([*theirs, *ask.output], ask.salt)
                     response["prompt_token_ids"] = whole[: len(theirs)]
                 if ask.salt is not None:

@@ -46,12 +46,10 @@ class EventTrace:
     """Blocks that were stored for nobody who gave a name."""
     cleared: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
-    """Behind the events at these places a batch ended: one batch is what one step of the server published."""
+    """After the events at these places a batch ended: one batch is what one step of the server published."""
     moments: list[float] = field(default_factory=list)
     """When each of these batches was published, by the server's clock."""
     breaks: list[tuple[int, Break]] = field(default_factory=list)
-    problem: str | None = None
-    """The first of what could not be read."""
     several: bool = False
     """Whether events are of several KV cache groups; tokens are read from those of one that stores every block."""
     followed: FollowedGroup = field(default_factory=FollowedGroup)
@@ -67,16 +65,13 @@ class EventTrace:
                     trace._chain(event)
         checks: dict[int, SequenceCheck] = {}
         for batch in batches:
-            check = checks.setdefault(batch.rank, SequenceCheck())
-            first = not trace.events and not trace.cleared
-            found = check.take(batch)
-            if found is not None:  # a run may begin at any number; behind its first batch none may be missing
-                trace.breaks.append((len(trace.events), found))
-            if first and batch.seq in (0, None):
+            if not trace.events and not trace.cleared and batch.seq in (0, None):
                 trace.began_empty = True
-            trace.problem = trace.problem or next(iter(batch.problems), None)
-            for event in batch.events:
-                trace._take(event)
+            for read in checks.setdefault(batch.rank, SequenceCheck()).take(batch):
+                if isinstance(read, Break):  # a run may begin at any number; after its first batch none may be missing
+                    trace.breaks.append((len(trace.events), read))
+                else:
+                    trace._take(read)
             if len(trace.events) > (trace.ends[-1] if trace.ends else 0):
                 trace.ends.append(len(trace.events))
                 trace.moments.append(batch.at)

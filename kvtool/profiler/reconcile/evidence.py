@@ -198,7 +198,6 @@ class RunEvidence:
                 self.cleared.append((_before(places, at), True))
             else:
                 self.gaps.append(str(found))
-        self.gaps += [trace.problem] if trace.problem else []
 
     def _places(self, trace: EventTrace, order: Sequence[Exchange], asked: SentPrompts) -> list[tuple[int, int]]:
         """Return for each request that events name: the place of its first event, and its place in `admitted`."""

@@ -90,7 +90,7 @@ class ServedSteps:
 
 def steps_of(trace: EventTrace) -> ServedSteps | None:
     """Return None where events are missing or tell no tokens."""
-    if trace.breaks or trace.problem or not trace.began_empty:
+    if trace.breaks or not trace.began_empty:
         return None
     names = _names_of(trace)
     if names is None:

@@ -98,18 +98,17 @@ class LiveRun:
 
         KvtoolError where they differ: nothing was sent then.
         """
-        requests = prompt_tokens = output_tokens = several = 0
+        requests = prompt_tokens = output_tokens = 0
         seen: set[str] = set()
 
         def begin(turn: Turn) -> Job | None:
-            nonlocal requests, prompt_tokens, output_tokens, several
+            nonlocal requests, prompt_tokens, output_tokens
             job = self._made(turn)
             if job is None:
                 return None
-            requests += 1
+            requests += turn.call.prompts == 1 or turn.index == 0
             prompt_tokens += job.request.num_prompt_tokens
             output_tokens += self._most(job) * requested_answers(turn.fields)
-            several += turn.call.shares_usage
             if turn.group not in seen and self.facts.other_server is None:
                 request = to_send(turn, self._how, 1)
                 if has_tokens_to_read(request):
@@ -121,8 +120,6 @@ class LiveRun:
         one_at_a_time(first_turns(self.opened.source.conversations(), limit), begin, lambda _: None, lambda _: None)
         if not requests:
             raise KvtoolError(f"{self.opened.name} has no request to send")
-        if several:
-            self._note(f"{plural(several, 'call')} with several prompts: kvtool sends each prompt separately")
         if isinstance(self.opened.source, LogSource):
             for each in self.opened.source.prompts.not_followed_notes():
                 self._note(each)
@@ -136,10 +133,11 @@ class LiveRun:
                 raise
             return None
 
-    def _most(self, job: Job) -> int:
+    def _most(self, *jobs: Job) -> int:
         """Count tokens of an answer at most: the workload's, the option's, and what the model has room for."""
-        room = self.opened.planned.plan.engine.max_model_len - job.request.num_prompt_tokens
-        return max(min(self.options.max_tokens or job.request.max_tokens, room), 1)
+        longest = max(job.request.num_prompt_tokens for job in jobs)
+        wanted = self.options.max_tokens or max(job.request.max_tokens for job in jobs)
+        return max(min(wanted, self.opened.planned.plan.engine.max_model_len - longest), 1)
 
     def _check_tokens(self, turn: Turn, job: Job, request: ToSend) -> None:
         theirs = tokens_read(self.address, request)
@@ -265,9 +263,9 @@ class LiveRun:
             conversations = side_by_side(conversations)
         return send_all(sending, first_turns(conversations, plan.limit))
 
-    def _most_of(self, turn: Turn) -> int:
-        job = self._made(turn)
-        return 1 if job is None else self._most(job)
+    def _most_of(self, turns: Sequence[Turn]) -> int:
+        jobs = [job for turn in turns if (job := self._made(turn)) is not None]
+        return self._most(*jobs) if jobs else 1
 
     def _scrape(self, connection: ServerConnection, record: RecordFolder | None, name: str) -> Scrape | None:
         """Return the counters now; None where the server has none that are known."""

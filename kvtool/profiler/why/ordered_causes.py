@@ -31,7 +31,9 @@ def is_whole(evidence: ServerEvidence) -> bool:
 def ordered(
     found: Sequence[ServerCause], counts: int | None, *, proven: bool, of_log: int | None = None
 ) -> list[ServerCause]:
-    """Return each cause once, in the order of what it takes of `counts` tokens; what takes less than users notice goes.
+    """Return each cause of each server once, by what it takes of `counts` tokens; what takes less than users notice goes.
+
+    Of a cause of all servers together and the same one of single servers, the surer one is kept.
 
     `proven`: events or a log count what causes take, so what is only possible goes, too. `of_log` are the tokens of which causes
     from a log take a part, where the log has other requests than the servers counted.
@@ -48,14 +50,15 @@ def ordered(
         costly = each.basis == "counted" and share(each) >= THRESHOLDS.error_share
         return 0 if costly else 1 + _SURE.index(each.basis), -share(each)
 
-    best: dict[str, ServerCause] = {}
-    for each in found:
-        if proven and each.basis == "possible":
-            continue
-        other = best.get(each.cause)
-        if other is None or key(each) < key(other):
-            best[each.cause] = each
-    kept = [each for each in best.values() if each.tokens is None or share(each) >= THRESHOLDS.warning_share]
+    by_name: dict[str, dict[str | None, ServerCause]] = {}
+    for each in sorted(found, key=key):
+        if not proven or each.basis != "possible":
+            by_name.setdefault(each.cause, {}).setdefault(each.server, each)
+    best: list[ServerCause] = []
+    for by_server in by_name.values():
+        surest = next(iter(by_server.values()))
+        best += [surest] if surest.server is None else [each for each in by_server.values() if each.server is not None]
+    kept = [each for each in best if each.tokens is None or share(each) >= THRESHOLDS.warning_share]
     return sorted(kept, key=order)
 
 

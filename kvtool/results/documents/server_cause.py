@@ -47,3 +47,5 @@ class ServerCause(Model):
     change: str
     """What to change, in the flags of this server."""
     source: Literal["/metrics", "KV events", "log", "answers", "server"]
+    server: str | None = None
+    """The server that shows it, of several; null for a cause of all together."""

@@ -14,11 +14,14 @@ import pytest
 
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.replay import Replay
+from kvtool.engine.vllm_release import LATEST_RELEASE
 from tests.engine.groups.random_workloads import Case, random_case
 
 pytestmark = pytest.mark.vllm
 COUNT = int(os.environ.get("VLLM_SCHEDULER_RUNS", "200"))
 """Of random workloads."""
+RELEASE = os.environ.get("VLLM_SCHEDULER_RELEASE", LATEST_RELEASE)
+"""Of the vLLM that runs them."""
 SEED = int(os.environ.get("VLLM_SCHEDULER_SEED", "18"))
 
 
@@ -57,6 +60,7 @@ def test_random_workloads_go_as_with_vllm() -> None:
         if "error" in answer:
             refused += 1
             continue
+        case["params"]["release"] = RELEASE
         for asynchronous in (False, True)[: len(answer)]:
             try:
                 wrong = difference({**case, **answer}, asynchronous=asynchronous)

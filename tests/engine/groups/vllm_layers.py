@@ -16,7 +16,8 @@ from vllm.v1.kv_cache_interface import (
 
 def layer(spec: dict[str, Any], params: dict[str, Any]) -> Any:
     """A layer of a case, as vLLM has it."""
-    block, draft, kind = spec.get("block_size", params["block_size"]), spec.get("draft", False), spec["kind"]
+    block, kind = spec.get("block_size", params["block_size"]), spec["kind"]
+    draft = {"is_draft": spec.get("draft", False)} if hasattr(MambaSpec, "is_draft") else {}  # since vLLM 0.33
     if kind == "mamba":
         drafts = params["spec"]
         return MambaSpec(
@@ -28,12 +29,12 @@ def layer(spec: dict[str, Any], params: dict[str, Any]) -> Any:
             num_speculative_blocks=drafts["num_speculative_tokens"] if drafts else 0,
             num_prefill_checkpoint_blocks=spec.get("num_prefill_checkpoint_blocks", 0),
             prefill_checkpoint_alignment=spec.get("prefill_checkpoint_alignment"),
-            is_draft=draft,
+            **draft,
         )
     dtype = spec.get("dtype", "bfloat16")
     common = {
         "block_size": block,
-        "is_draft": draft,
+        **draft,
         "num_kv_heads": spec.get("kv_heads", 1),
         "head_size": spec["head_size"],
         "page_size_padded": spec.get("page_size_padded"),

@@ -28,7 +28,7 @@ from vllm.multimodal.inputs import MultiModalFeatureSpec, PlaceholderRange
 from vllm.platforms.cpu import CpuPlatform
 from vllm.sampling_params import SamplingParams
 from vllm.utils.hashing import get_hash_fn_by_name
-from vllm.v1.core.kv_cache_planning import get_global_kv_cache_groups, get_kv_cache_configs
+from vllm.v1.core import kv_cache_utils
 from vllm.v1.core.kv_cache_utils import (
     generate_scheduler_kv_cache_config,
     get_block_hash,
@@ -45,6 +45,13 @@ from vllm.v1.outputs import DraftTokenIds, ModelRunnerOutput
 from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
 from vllm_layers import layer
+
+try:
+    from vllm.v1.core.kv_cache_planning import get_global_kv_cache_groups, get_kv_cache_configs
+
+    HASHED_AHEAD = True
+except ImportError:  # vLLM 0.32
+    HASHED_AHEAD = False
 
 MODEL = {
     "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 128, "intermediate_size": 256,
@@ -117,8 +124,11 @@ class Run:
         config = make_config(params, folder, asynchronous=asynchronous)
         kinds = params["layers"]["kinds"]
         layers = {f"L{at:03}": layer(kinds[letter], params) for at, letter in enumerate(params["layers"]["order"])}
-        groups = get_global_kv_cache_groups(config, [layers])
-        [own] = get_kv_cache_configs(config, [layers], [1 << 40], groups)
+        if HASHED_AHEAD:
+            groups = get_global_kv_cache_groups(config, [layers])
+            [own] = get_kv_cache_configs(config, [layers], [1 << 40], groups)
+        else:
+            [own] = kv_cache_utils.get_kv_cache_configs(config, [layers], [1 << 40])
         kv_config = generate_scheduler_kv_cache_config([own])
         kv_config.num_blocks = params["num_blocks"]
         kv_config.prefix_cache_retention_interval = params["prefix_cache_retention_interval"]
@@ -128,7 +138,8 @@ class Run:
         block, self.unit = resolve_kv_cache_block_sizes(kv_config, config)
         hash_fn = get_hash_fn_by_name("sha256_cbor")
         init_none_hash(hash_fn)
-        self.hasher = get_request_block_hasher(self.unit, hash_fn, config.num_hash_lookahead_tokens)
+        ahead = [config.num_hash_lookahead_tokens] if HASHED_AHEAD else []
+        self.hasher = get_request_block_hasher(self.unit, hash_fn, *ahead)
         make = AsyncScheduler if asynchronous else Scheduler
         self.scheduler = make(
             config, kv_config, StructuredOutputManager(config), block_size=block, hash_block_size=self.unit,

@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import random
 import signal
 import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +23,13 @@ pytest.importorskip("prometheus_client", reason="needs the extra `live`")
 pytest.importorskip("zmq", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
-from kvtool.measure.servers.request_body import SentAs, to_send
+from kvtool.measure.servers.exchange import Exchange
+from kvtool.measure.servers.request_body import SentAs, ToSend, to_send
 from kvtool.measure.servers.sender import BrokenAnswerError, StreamedAnswer, WholeAnswer
-from kvtool.measure.servers.sending import has_tokens_to_read
+from kvtool.measure.servers.sending import Sending, has_tokens_to_read, send_all
 from kvtool.text.traced import Traced
+from kvtool.workload.logs.logs import LogOptions
+from kvtool.workload.prompts_in_memory import MemorySource
 from kvtool.workload.turn import Turn
 from tests.measure.servers.fake_vllm import KEY, FakeHandler, fake_vllm, sent, wait_for
 from tests.profiler.made_sessions import SECRET, MadeSession, chat_body, made_session
@@ -114,6 +119,53 @@ def test_only_a_prompt_that_the_server_tokenizes_is_compared_by_its_tokens() -> 
         request = to_send(turn, SentAs("m"), 1)
         assert has_tokens_to_read(request) is has
         assert (request.body["temperature"], request.body.get("n")) in ((0, None), (1, 2)), "vLLM samples no two alike"
+
+
+class SenderOfATest:
+    """Answers every request."""
+
+    how, now = SentAs("m"), 0.0
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+
+    async def __aenter__(self) -> SenderOfATest:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def send(self, number: int, session_id: str, request: ToSend) -> tuple[Exchange, str]:
+        self.bodies.append(request.body)
+        return Exchange(number, request.body, request.endpoint, session_id, 0.0, 0.0, 0.0, 200, {"choices": []}), ""
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("use_arrivals", [False, True])
+def test_prompts_of_one_call_are_sent_in_one_call(seed: int, use_arrivals: bool) -> None:
+    chance = random.Random(seed)
+    records = []
+    for _ in range(9):
+        prompts: list[Any] = ["".join(chance.choices("abc ", k=9)) + "." for _ in range(chance.choice((1, 2, 5)))]
+        if chance.random() < 0.5:
+            prompts = [[chance.randrange(9) for _ in range(3)] for _ in prompts]
+        several = len(prompts) > 1 or isinstance(prompts[0], list)
+        records.append({"prompt": prompts if several else prompts[0], "n": chance.choice((1, 3)), "max_tokens": 4})
+    source = MemorySource(records, LogOptions(by_time=False))
+    counts: list[int] = []
+
+    def longest(turns: Sequence[Turn]) -> int:
+        counts.append(len(turns))
+        return 4
+
+    sender = SenderOfATest()
+    sending = Sending(sender, "r", at_once=2, use_arrivals=use_arrivals, max_tokens=longest)  # type: ignore[arg-type]
+    assert len(send_all(sending, source.conversations()).exchanges) == len(records)
+    prompts = [record["prompt"] for record in records]
+    plain = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in prompts]
+    assert [body["prompt"] for body in sender.bodies] == plain
+    assert [body.get("n", 1) for body in sender.bodies] == [record["n"] for record in records]
+    assert counts == [len(each) if isinstance(each, list) else 1 for each in prompts]
 
 
 def test_an_answer_that_is_no_stream_is_read_or_refused() -> None:

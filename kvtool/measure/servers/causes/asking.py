@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
@@ -16,10 +17,12 @@ from kvtool.measure.servers.kv_events.event_batches import EventBatch, read_even
 from kvtool.measure.servers.kv_events.event_listener import publishers
 from kvtool.measure.servers.kv_events.event_subscriber import EventSubscriber
 from kvtool.measure.servers.metrics.counted_between import counted_between
-from kvtool.measure.servers.metrics.counters import Scrape, looking, scrape_of
+from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
 from kvtool.measure.servers.metrics.exposition import MOST_BYTES, parse_exposition, read_exposition
 from kvtool.measure.servers.server_address import is_url, server_address
-from kvtool.measure.servers.server_facts import MOST_JSON, ServerFacts, ask_server, recorded_facts
+from kvtool.measure.servers.server_facts import MOST_JSON, ServerFacts, ask_server, recorded_facts, scraped_facts
+from kvtool.measure.servers.server_limits import VLLM
+from kvtool.measure.servers.server_model import server_model
 from kvtool.measure.servers.server_values import number_at, value_at
 from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, recorded_file
 
@@ -35,8 +38,10 @@ _OTHER = "/metrics belongs to another process: it does not count the model that 
 _SAVED = (".prom", ".txt", ".metrics", ".prom.gz", ".txt.gz")
 
 
-def ask_servers(sources: Sequence[str], *, seconds: float | None, kv_events: Sequence[str] = ()) -> ServerEvidence:
-    """Return the evidence of the servers at these URLs or in these files of /metrics.
+def ask_servers(
+    sources: Sequence[str], *, seconds: float | None, kv_events: Sequence[str] = (), model: str | None = None
+) -> ServerEvidence:
+    """Return the evidence of the servers at these URLs or in these files of /metrics. `model` is what they run, as for `--model`.
 
     `seconds` is the span to watch; None: the counts since the start of each. A server that does not answer hides no other one.
     KvtoolError where none answers.
@@ -64,27 +69,48 @@ def ask_servers(sources: Sequence[str], *, seconds: float | None, kv_events: Seq
             time.sleep(seconds)
         if seconds:
             asked = [_last_look(server) for server in asked]
-    asked = _by_process(asked)
+    asked = [with_model(server, model) for server in _by_process(asked)]
     return ServerEvidence(tuple(asked), None if losses is None else losses.sums())
 
 
 def _first_look(source: str) -> AskedServer:
     """Ask a server for all that it says; several looks show whether it is one server."""
     if not is_url(source):
-        with looking(source, what="kvtool why") as look:
-            scrape = look()
-        return _checked(AskedServer(source, after=scrape))
+        exposition = read_exposition(source)
+        scrape = scrape_of(exposition, shown=source, at=time.time())
+        return _checked(AskedServer(source, scraped_facts(exposition, scrape), after=scrape))
     with ServerConnection(server_address(source), timeout=_PATIENCE) as connection:
         facts = ask_server(connection, uncounted=True)
         settings = _slot_settings(connection) if facts.server == "llama.cpp" else {}
         if facts.scrape is None:
             return AskedServer(source, facts, trouble=_HIDDEN, settings=settings)
-        first = last = facts.scrape
-        for _ in range(_LOOKS):
-            last = _look(connection)
-            if counted_between(first, last).broken is not None:
-                return AskedServer(source, facts, first, last)
-    return _checked(AskedServer(source, facts, None, last, settings=settings))
+        looks = [facts.scrape, *(_look(connection) for _ in range(_LOOKS))]
+    broken = [counted_between(*each).broken for each in pairwise(looks)]
+    # a process that ends is not back within moments, and counters that fall and return are those of two
+    several = "several servers" in broken or (any(broken) and counted_between(looks[0], looks[-1]).broken is None)
+    begun = looks[0] if any(broken) else None
+    return _checked(AskedServer(source, facts, begun, looks[-1], settings=settings, several=several))
+
+
+def ask_model(source: str, model: str) -> AskedServer:
+    """Return a server or a file of /metrics with the layers of its model; KvtoolError where it is another model."""
+    return with_model(_first_look(source), model)
+
+
+def with_model(server: AskedServer, model: str | None) -> AskedServer:
+    """Return a vLLM with the layers of the model that the user or the server names.
+
+    KvtoolError where the user names one that does not fit the size of its KV cache.
+    """
+    if server.kind != VLLM or server.facts is None:
+        return server
+    try:
+        found = server_model(server.facts, {"model": model})
+    except KvtoolError:
+        if model is not None:
+            raise
+        return server
+    return server if found is None else replace(server, served=found.served)
 
 
 def _by_process(asked: Sequence[AskedServer]) -> list[AskedServer]:
@@ -175,11 +201,14 @@ def _take_in_order(batches: Iterable[tuple[int, EventBatch]], losses: EventLosse
         losses.add(number, batch)
 
 
-def read_recordings(folders: Sequence[str]) -> ServerEvidence:
-    """Return the evidence of recorded sessions or of folders with saved /metrics, one folder for each server."""
+def read_recordings(folders: Sequence[str], model: str | None = None) -> ServerEvidence:
+    """Return the evidence of recorded sessions or of folders with saved /metrics, one folder for each server.
+
+    `model` is what they run, as for `--model`.
+    """
     asked, heard = [], list[tuple[int, EventBatch]]()
     for number, folder in enumerate(folders):
-        asked.append(_recorded(folder))
+        asked.append(with_model(_recorded(folder), model))
         if (events := recorded_file(folder, EVENTS)) is not None:
             heard += [(number, batch) for batch in read_event_file(events)]
     losses = EventLosses()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from math import isfinite
 
 from kvtool.measure.servers.causes.changes import change_of
@@ -34,10 +35,15 @@ def counter_causes(evidence: ServerEvidence, *, costly: float) -> Iterator[Serve
     """Yield what each server shows by itself, then what they show together. `costly` is the share of tokens that users notice."""
     for server in evidence.servers:
         found = (_several, _restart, _short_prompts, _chunks, _not_looked_up) if server.caches_prefixes else _CACHELESS
-        for find in found:
-            yield from find(server)
+        yield from _each(evidence, server, *(find(server) for find in found))
     yield from _router_size(evidence)
     yield from _possible(evidence, costly)
+
+
+def _each(evidence: ServerEvidence, server: AskedServer, *found: Iterable[ServerCause]) -> Iterator[ServerCause]:
+    """Yield causes of one server with its name, where there are several servers."""
+    for each in chain(*found):
+        yield each if len(evidence.servers) == 1 else each.model_copy(update={"server": server.source})
 
 
 def _several(server: AskedServer) -> Iterator[ServerCause]:
@@ -120,7 +126,7 @@ def _router_size(evidence: ServerEvidence) -> Iterator[ServerCause]:
         theirs = number_at(server.labels, "block_size") or (evidence.losses and evidence.losses.block_size)
         if theirs and theirs != size:
             why = f"The router hashes blocks of {size:,} tokens, {server.source} blocks of {theirs:,}."
-            yield cause("chunk size", "shown", None, why, server.kind, "server")
+            yield from _each(evidence, server, [cause("chunk size", "shown", None, why, server.kind, "server")])
 
 
 def _possible(evidence: ServerEvidence, costly: float) -> Iterator[ServerCause]:
@@ -129,23 +135,26 @@ def _possible(evidence: ServerEvidence, costly: float) -> Iterator[ServerCause]:
     servers = [server for server in evidence.servers if server.caches_prefixes]
     caches = sum(max(server.engines, 1) for server in servers)
     for server in servers:
-        yield from _capacity(server, evidence.looked_up, costly)
+        yield from _each(evidence, server, _capacity(server, evidence.looked_up, costly))
     if not computed:
         return
     if caches > 1:
         why = f"{plural(caches, 'cache')} share the requests. The counters do not show which one a prefix is in."
         yield cause("routing", "possible", computed, why, evidence.kind)
     for server in servers:
-        yield from _model_groups(server, computed)
-        if spec := _drafts(server):
-            yield cause("drafts", "possible", None, spec, server.kind)
+        yield from _each(evidence, server, _model_groups(server, computed), _drafts(server))
 
 
 def _model_groups(server: AskedServer, computed: int) -> Iterator[ServerCause]:
-    labels = server.labels
+    labels, served = server.labels, server.served
     size, blocks = number_at(labels, "block_size"), number_at(labels, "num_gpu_blocks")
     tokens, window = number_at(labels, "kv_cache_size_tokens"), number_at(labels, "sliding_window")
-    if window is not None:
+    if served is not None:
+        if served.plan is None:
+            return
+        groups = plural(len(served.plan.groups), "KV cache group")
+        why = f"{served.model.name} has {groups}, and hits end at multiples of {server.hit_unit:,} tokens."
+    elif window is not None:
         why = f"The model has a sliding window of {window:,} tokens."
     elif number_at(labels, "mamba_block_size") is not None:
         why = f"The model has layers with states, kept every {server.hit_unit or 0:,} tokens at most."
@@ -212,6 +221,9 @@ def _evictions(server: AskedServer) -> tuple[int, str]:
     return min(computed, stored - room), why
 
 
-def _drafts(server: AskedServer) -> str | None:
+def _drafts(server: AskedServer) -> Iterator[ServerCause]:
     refused = () if server.facts is None else server.facts.refused
-    return next((f"The server reports: {each}." for each in refused if "speculative" in each), None)
+    for each in refused:
+        if "speculative" in each:
+            yield cause("drafts", "possible", None, f"The server reports: {each}.", server.kind)
+            return

@@ -28,12 +28,11 @@ from kvtool.measure.servers.kv_events.event_batches import (
     ClearedBlocks,
     EventBatch,
     FollowedGroup,
-    KVEvent,
     RemovedBlocks,
     ServedHash,
     StoredBlocks,
 )
-from kvtool.measure.servers.kv_events.event_state import BlockName, Keys, SequenceCheck, block_names
+from kvtool.measure.servers.kv_events.event_state import BlockName, Break, Keys, SequenceCheck, block_names
 
 Loss = Literal[
     "recomputed",
@@ -123,7 +122,7 @@ class EventLosses:
         self.distances.clear()
         self.repeated.forget_differences()
         for cache in self._caches.values():
-            cache.cleared = cache.restarts = cache.gaps = 0
+            cache.cleared = cache.check.restarts = cache.check.gaps = 0
 
     def remember(self, content: BlockName) -> None:
         """Remember that a block was computed; the oldest ones are forgotten."""
@@ -149,9 +148,9 @@ class EventLosses:
             more_blocks=None if far is None else int(far.p90),
             first_difference=self.repeated.first_difference,
             cleared=sum(cache.cleared for cache in caches),
-            restarts=sum(cache.restarts for cache in caches),
-            gaps=sum(cache.gaps for cache in caches),
-            whole=all(cache.whole for cache in caches),
+            restarts=sum(cache.check.restarts for cache in caches),
+            gaps=sum(cache.check.gaps for cache in caches),
+            whole=all(cache.check.known for cache in caches),
             notes=tuple(self._notes),
         )
 
@@ -161,10 +160,10 @@ class _Cache:
 
     def __init__(self, losses: EventLosses) -> None:
         self.groups: set[int] = set()
-        self.cleared = self.restarts = self.gaps = 0
-        self.whole = True
+        self.cleared = 0
+        """How often it was cleared while it held something."""
+        self.check = SequenceCheck()
         self._losses = losses
-        self._check = SequenceCheck()
         self._followed = FollowedGroup()
         self._held: dict[ServedHash, _Block] = {}
         self._of_content: dict[BlockName, list[ServedHash]] = {}
@@ -173,30 +172,20 @@ class _Cache:
         self._names: OrderedDict[ServedHash, tuple[BlockName, int]] = OrderedDict()
         """Content and depth of a hash, also after it went."""
         self._evictions = self._batches = 0
-        self._begun = False
 
     def add(self, batch: EventBatch) -> None:
         self._batches += 1
-        if not self._begun:
-            self._begun = True
-            self.whole = not batch.seq
-        found = self._check.take(batch)
-        if found is not None and found.restarted:
-            self.restarts += 1
-            self._clear("restart")
-        elif found is not None or batch.lost:
-            self.gaps += 1
-            self.whole = False
-        for event in batch.events:
-            if isinstance(event, ClearedBlocks):
+        for event in self.check.take(batch):
+            if isinstance(event, Break):
+                if event.restarted:
+                    self._clear("restart")
+            elif isinstance(event, ClearedBlocks):
                 self.cleared += bool(self._held)
                 self._clear("reset")
             elif event.medium in (None, MEDIUM):
                 self._take(event)
 
-    def _take(self, event: KVEvent) -> None:
-        if isinstance(event, ClearedBlocks):
-            return
+    def _take(self, event: StoredBlocks | RemovedBlocks) -> None:
         self.groups.add(event.group_idx or 0)
         if not self._followed.takes(event):
             return
@@ -273,7 +262,7 @@ class _Cache:
             return
         self._losses.remember(content)
         if len(self._held) >= MOST_BLOCKS:  # what is not followed counts as first use or as routing later
-            self.whole = False
+            self.check.known = False
             return
         self._held[each] = _Block(content, keys, 1, self._batches)
         of_content = self._of_content.setdefault(content, [])
@@ -311,7 +300,6 @@ class _Cache:
         for each, held in list(self._held.items()):
             self._drop(held.content, each, why)
         self._held.clear()
-        self.whole = True
 
 
 def _pictures(event: StoredBlocks) -> list[Keys]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kvtool.accounting.served_cache import ServedCache
 from kvtool.measure.servers.causes.event_losses import LossSums
 from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.counted_between import Counted, counted_between, since_start
@@ -29,10 +30,16 @@ class AskedServer:
     trouble: str = ""
     settings: Mapping[str, int] = field(default_factory=dict)
     """Settings of llama.cpp's rules, by the names of kvtool's options."""
+    several: bool = False
+    """Whether looks within moments showed counters of different processes."""
+    served: ServedCache | None = None
+    """Its model as vLLM plans it; None where it is unknown."""
 
     @property
     def counted(self) -> Counted:
         """Return the counts of the span."""
+        if self.several:
+            return Counted(broken="several servers")
         if self.after is None:
             return Counted()
         return since_start(self.after) if self.before is None else counted_between(self.before, self.after)
@@ -63,7 +70,9 @@ class AskedServer:
 
     @property
     def hit_unit(self) -> int | None:
-        """Return the tokens of which every hit is a multiple; None where it is not reported."""
+        """Return the tokens of which every hit is a multiple; None where neither the server nor its model shows it."""
+        if self.served is not None:
+            return self.served.planned.plan.hit_alignment
         found = [size for key in _UNITS if (size := number_at(self.labels, key)) is not None]
         return max(found) if found else None
 

@@ -61,8 +61,12 @@ class Break:
     seq: int
     missing: int | None
     restarted: bool = False
+    problem: str | None = None
+    """Why a batch was not read."""
 
     def __str__(self) -> str:
+        if self.problem is not None:
+            return self.problem
         if self.restarted:
             return f"rank {self.rank} restarted at batch {self.seq:,}"
         if self.missing is None:
@@ -72,21 +76,44 @@ class Break:
 
 
 class SequenceCheck:
-    """Whether the batches of one publisher follow each other."""
+    """Reads the batches of one publisher in order, and says where they do not follow each other.
+
+    `known`: every batch since an empty cache was read. Counts are those of restarts, of clearings and of gaps.
+    """
 
     def __init__(self) -> None:
+        self.known = False
+        self.restarts = self.cleared = self.gaps = 0
+        self._begun = False
         self._next: int | None = None
 
-    def take(self, batch: EventBatch) -> Break | None:
-        """Return the gap between the batch before and this one. A file without numbers holds every batch."""
-        if batch.seq is None:
-            return None
-        expected, self._next = self._next, batch.seq + 1
-        if expected is None or batch.seq == expected:
-            return None
-        if batch.seq == 0:
-            return Break(batch.rank, 0, None, restarted=True)
-        return Break(batch.rank, batch.seq, batch.seq - expected if batch.seq > expected else None)
+    def take(self, batch: EventBatch) -> Iterator[Break | KVEvent]:
+        """Yield where the batch does not follow the one before, then its events; after a clearing, the cache is `known`."""
+        if not self._begun:
+            self._begun, self.known = True, not batch.seq  # a file without numbers holds every batch
+        for found in self._breaks(batch):
+            self.known = found.restarted
+            self.restarts += found.restarted
+            yield found
+        for event in batch.events:
+            yield event
+            if isinstance(event, ClearedBlocks):
+                self.cleared += 1
+                self.known = True
+        if batch.lost:
+            self.known = False  # a reset in it may have come before what was not read
+
+    def _breaks(self, batch: EventBatch) -> Iterator[Break]:
+        found: list[Break] = []
+        if batch.seq is not None:
+            expected, self._next = self._next, batch.seq + 1
+            if expected is not None and batch.seq != expected:
+                missing = batch.seq - expected if batch.seq > expected else None
+                found.append(Break(batch.rank, batch.seq, missing if batch.seq else None, restarted=not batch.seq))
+        if batch.lost:
+            found.append(Break(batch.rank, batch.seq or 0, None, problem=next(iter(batch.problems), None)))
+        self.gaps += any(not each.restarted for each in found)
+        yield from found
 
 
 class EventState:
@@ -97,8 +124,8 @@ class EventState:
     caches of their own only the first that keeps every block.
     """
 
-    def __init__(self, *, known: bool = True) -> None:
-        self.known = known
+    def __init__(self) -> None:
+        self.check = SequenceCheck()
         self.block_size: int | None = None
         self.followed = FollowedGroup()
         self.groups: set[int] = set()
@@ -112,6 +139,11 @@ class EventState:
         """Named, and held no more: those that went first come first."""
         self.contradictions = 0
         """Removals of what was not there: events are missing, or came twice."""
+
+    @property
+    def known(self) -> bool:
+        """Return whether every batch since an empty cache was read."""
+        return self.check.known
 
     def apply(self, event: KVEvent) -> None:
         """Take an event in."""
@@ -127,8 +159,7 @@ class EventState:
                 self._remove(event)
 
     def clear(self) -> None:
-        """Forget all blocks: the cache is known to be empty."""
-        self.known = True
+        """Forget all blocks: the cache is empty."""
         for each in self.copies:
             self._went(each)
         self.copies.clear()
@@ -193,28 +224,20 @@ class RankStates:
     def __init__(self) -> None:
         self.ranks: dict[int, EventState] = {}
         self.breaks: list[Break] = []
-        self._checks: dict[int, SequenceCheck] = {}
 
     def take(self, batch: EventBatch) -> Iterator[tuple[EventState, KVEvent]]:
         """Yield each event of a batch with the state before it; the event is applied when the next one is asked for."""
         state = self.ranks.get(batch.rank)
-        if state is None:  # what was before the first batch is known where that is number 0
-            state = self.ranks[batch.rank] = EventState(known=not batch.seq)
-        found = self._checks.setdefault(batch.rank, SequenceCheck()).take(batch)
-        if found is not None:
-            self.breaks.append(found)
-            if found.restarted:
+        if state is None:
+            state = self.ranks[batch.rank] = EventState()
+        for event in state.check.take(batch):
+            if not isinstance(event, Break):
+                yield state, event
+                state.apply(event)
+                continue
+            self.breaks.append(event)
+            if event.restarted:
                 state.clear()
-            else:
-                state.known = False
-        if batch.lost:
-            self.breaks.append(Break(batch.rank, batch.seq or 0, None))
-            state.known = False
-        for event in batch.events:
-            yield state, event
-            state.apply(event)
-        if batch.lost:
-            state.known = False  # a reset in it may have come before what was not read
 
     def add(self, batch: EventBatch) -> None:
         """Take a whole batch in."""

@@ -17,7 +17,7 @@ from kvtool.measure.servers.kv_events.event_batches import (
     ServedHash,
     StoredBlocks,
 )
-from kvtool.measure.servers.kv_events.event_state import SequenceCheck
+from kvtool.measure.servers.kv_events.event_state import Break, SequenceCheck
 from kvtool.results.run_times import Quantiles
 
 MOST_REMEMBERED = 500_000
@@ -102,12 +102,12 @@ class EventCounter:
             stored_again=sum(rank.again for rank in ranks),
             lost_tokens=sum(rank.lost_tokens for rank in ranks),
             stored_tokens=sum(rank.stored_tokens for rank in ranks),
-            held=sum(rank.held for rank in ranks) if ranks and all(rank.known for rank in ranks) else None,
+            held=sum(rank.held for rank in ranks) if ranks and all(rank.check.known for rank in ranks) else None,
             age=quantiles(self._ages),
             losers=tuple(self._losers.most_common()),
-            cleared=sum(rank.cleared for rank in ranks),
-            restarts=sum(rank.restarts for rank in ranks),
-            gaps=sum(rank.gaps for rank in ranks),
+            cleared=sum(rank.check.cleared for rank in ranks),
+            restarts=sum(rank.check.restarts for rank in ranks),
+            gaps=sum(rank.check.gaps for rank in ranks),
             problems=self._problems,
             last_problem=self._last_problem,
             notes=tuple(self._notes),
@@ -117,9 +117,7 @@ class EventCounter:
 class _RankCounter:
     def __init__(self, losers: Counter[str | None], ages: deque[float]) -> None:
         self.stored = self.evicted = self.again = self.lost_tokens = self.stored_tokens = self.held = 0
-        self.cleared = self.restarts = self.gaps = 0
-        self.known = True
-        self._check = SequenceCheck()
+        self.check = SequenceCheck()
         self._followed = FollowedGroup()
         self._losers, self._ages = losers, ages
         self._since: dict[ServedHash, float | deque[float]] = {}
@@ -127,34 +125,22 @@ class _RankCounter:
         self._evicted: OrderedDict[ServedHash, None] = OrderedDict()
         self.room, self.forgot = MOST_REMEMBERED, False
         """How many evicted blocks may be remembered, and whether there were more."""
-        self._seen = False
 
     def add(self, batch: EventBatch) -> None:
-        if not self._seen:
-            self._seen = True
-            self.known = not batch.seq
-        found = self._check.take(batch)
-        if found is not None and found.restarted:
-            self.restarts += 1
-            self._forget()
-        elif found is not None or batch.lost:
-            self.gaps += 1
-            self.known = False
-        for event in batch.events:
-            if isinstance(event, ClearedBlocks):
-                self.cleared += 1
+        for event in self.check.take(batch):
+            if isinstance(event, Break):
+                if event.restarted:
+                    self._forget()
+            elif isinstance(event, ClearedBlocks):
                 self._forget()
             elif self._followed.takes(event):
                 if isinstance(event, StoredBlocks):
                     self._store(event, batch.at)
                 else:
                     self._remove(event, batch.at, timed=batch.seq is not None)
-        if batch.lost:
-            self.known = False
 
     def _forget(self) -> None:
         """Forget all blocks, and those that were evicted."""
-        self.known = True
         self.held = 0
         self._since.clear()
         self._evicted.clear()
@@ -162,7 +148,7 @@ class _RankCounter:
     def lose(self) -> None:
         """Count on without knowing what is held."""
         self._forget()
-        self.known = False
+        self.check.known = False
 
     def _store(self, event: StoredBlocks, at: float) -> None:
         self.stored += len(event.block_hashes)

@@ -31,7 +31,7 @@ def print_why(console: Console, document: WhyDocument) -> None:
     line("Verdict", document.summary, _STYLES[document.verdict])
     for each in document.causes[:_MOST_CAUSES]:
         put(console)
-        line("Cause", f"{each.cause}: {amount(each, document)}", "bold")
+        line("Cause", f"{_named(each)}: {amount(each, document)}", "bold")
         line(f"  {each.source}", each.why)
         line("  change", each.change)
     if (left := len(document.causes) - _MOST_CAUSES) > 0:
@@ -63,6 +63,10 @@ def _rate(document: WhyDocument) -> str:
     if document.predicted_hit_rate is not None:
         text += f"; {percent(document.predicted_hit_rate)} predicted for the log"
     return text
+
+
+def _named(each: ServerCause) -> str:
+    return each.cause if each.server is None else f"{each.cause} at {each.server}"
 
 
 def amount(each: ServerCause, document: WhyDocument) -> str:

@@ -98,9 +98,9 @@ def _calls(call: Call, count: int) -> list[Call]:
     first."""
     if count == 1:
         return [call]
-    calls = [replace(call, usage=None, cost=None)] * count
+    calls = [replace(call, usage=None, cost=None, prompts=count)] * count
     cached = None if call.usage is None or call.usage.cached is None else Usage(cached=call.usage.cached)
-    calls[0 if call.streamed else -1] = replace(call, usage=cached, shares_usage=True)
+    calls[0 if call.streamed else -1] = replace(call, usage=cached, shares_usage=True, prompts=count)
     return calls
 
 
