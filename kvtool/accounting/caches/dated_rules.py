@@ -222,7 +222,7 @@ def _priced_cache(model: str, provider: str | None, name: str, day: date | None)
     from kvtool.accounting.prices.price_table import price_table  # a log that names no API loads no prices
 
     price = price_table().row(model, provider, day)
-    if price is None or price.rates.read >= price.rates.input:
+    if price is None or not 0 < price.rates.read < price.rates.input:
         return None
     note = "cached tokens have a price; the minimum and the time to live are not documented"
     rules = replace(_prefix(name, model, price.source, note), as_of=str(price.checked or day or "2026"))

@@ -19,7 +19,6 @@ from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, 
 from kvtool.accounting.misses.prompt_states import (
     CHUNK,
     CacheKey,
-    Earlier,
     PromptState,
     PromptStates,
     tool_forms,
@@ -27,7 +26,6 @@ from kvtool.accounting.misses.prompt_states import (
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest, is_short, request_forms
 from kvtool.accounting.misses.sent_reasoning import ReasoningCuts, follow_reasoning
 from kvtool.accounting.misses.session_timelines import SessionTimelines
-from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
 from kvtool.results.misses import (
@@ -77,6 +75,8 @@ class MissBook(Book):
     unreported: int = 0
     """Requests without a reported read; the text of `short` is too short for their reported tokens."""
     short: int = 0
+    unruled: int = 0
+    """Requests for whose models no cache rules are known."""
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
     contradicted: int = 0
@@ -101,7 +101,6 @@ class MissBook(Book):
     _rerun: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
     """By number, misses that a rerun may explain, and the row that has them."""
     _by_key: MissesByKey | None = field(init=False)
-    _replay: TtlReplay = field(default_factory=TtlReplay)
     _compactions: Compactions = field(default_factory=Compactions)
     _timelines: SessionTimelines = field(default_factory=SessionTimelines)
     _tested: tuple[Hypothesis | None, Explained] | None = None
@@ -112,6 +111,7 @@ class MissBook(Book):
 
     def leave_out(self, job: Job) -> None:
         """Enter a request for whose model no cache rules are known: its report is a fact all the same."""
+        self.unruled += 1
         self._add(job, None, None)
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
@@ -143,24 +143,25 @@ class MissBook(Book):
         compared = replace(compared, reasons=begins is not None)
         parts = compared.parts()
         state = request.state_after(compared.before, self.epoch, compared.forms, compared.tools, begins)
-        self._enter(request, earlier, parts, state, cuts)
+        self._enter(compared, parts, state, cuts)
         self._compare_diagnosis(compared)
         self._search_fields(compared, parts)
         self._states.add(state, turn)
 
     def _enter(
         self,
-        request: ReportedRequest,
-        earlier: Earlier,
+        compared: ComparedRequest,
         parts: list[MissPart],
         state: PromptState,
         cuts: ReasoningCuts,
     ) -> None:
         """Enter a request and its misses in the sums, the events and the replays."""
+        request, earlier = compared.request, compared.earlier
         turn, usage, rates = request.job.turn, request.usage, self._rates(request)
         missed = [_priced(part, request, rates) for part in parts]
         paid = None if rates is None else _paid(request, rates)
-        whole = MissedRequest(request.prompt, request.read, usage.all_written or 0, paid, request.now, missed)
+        written, judged = usage.all_written or 0, compared.is_judged
+        whole = MissedRequest(request.prompt, request.read, written, paid, request.now, missed, judged)
         self.total.add(whole)
         row = None if self._by_key is None else self._by_key.add(turn, whole, self.epoch)
         first = self._count
@@ -181,7 +182,11 @@ class MissBook(Book):
             self._trials.add(request.kept_read(numbers, state, cuts))
             if self._trials.has_given_up:
                 self._rerun.clear()
-        self._follow(request, earlier, rates, sum(each.tokens for each in missed if each.cause == "expired"))
+        self._compact(compared, rates)
+        if rates is not None and request.call.summed is None:
+            expired = sum(each.tokens for each in missed if each.cause == "expired")
+            for totals in (self.total, *([] if row is None else [row])):
+                totals.replay.add(usage, request.answer, rates, compared.before, request.now, expired)
 
     def _reruns(self, request: ReportedRequest) -> bool:
         """Return whether hypotheses are tested on a request: its prompt is whole, and the log is not too long for them."""
@@ -219,12 +224,10 @@ class MissBook(Book):
             counts[1] += abs(predicted - request.read) <= request.least
         self.marked += request.lack is None and rules is not None and rules.keeps == "breakpoints"
 
-    def _follow(self, request: ReportedRequest, earlier: Earlier, rates: Rates | None, expired: int) -> None:
-        """Enter a request in the replay of times to live, and in the compactions of its session."""
+    def _compact(self, compared: ComparedRequest, rates: Rates | None) -> None:
+        """Enter a request in the compactions of its session."""
+        request, earlier = compared.request, compared.earlier
         before, session, now = earlier.session, request.job.turn.session, request.now
-        gap = None if before is None or now is None or before.time is None else max(now - before.time, 0.0)
-        if rates is not None and request.call.summed is None:
-            self._replay.add(request.usage, request.answer, rates, before, gap, expired)
         if before is None or session is None:
             return
         shorter = request.own_tokens < before.own_tokens and earlier.shared_session < before.own_tokens - LEAST_TOKENS
@@ -301,8 +304,9 @@ class MissBook(Book):
 
     @property
     def predictable(self) -> bool:
-        """Whether rules predict these requests: the log holds the prompts, and the reports do not contradict the rules."""
-        return self.knows_prompts and self.rules_hold
+        """Whether rules predict these requests: rules are known, the log holds the prompts, and no report contradicts the rules."""
+        is_ruled = self.unruled < self.total.requests + self.unreported
+        return is_ruled and self.knows_prompts and self.rules_hold
 
     @property
     def calibrated(self) -> int:
@@ -356,6 +360,7 @@ class MissBook(Book):
             prompt_tokens=total.prompt_tokens,
             promised=total.promised,
             read=total.read,
+            unjudged=total.unjudged,
             by_cause=by_cause,
             events=events,
             left_out=self._count - len(events),
@@ -373,7 +378,7 @@ class MissBook(Book):
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
             began=self.epoch if moment_of(self.epoch, 0.0) is not None else None,
             rows=None if self._by_key is None else self._by_key.rows(total, self.epoch),
-            ttl=self._replay.result(),
+            ttl=total.replay.result(),
             compactions=self._compactions.results(),
             timelines=self._timelines.results(explained),
         )
