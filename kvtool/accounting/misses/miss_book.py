@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -13,6 +12,7 @@ from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, Explained, HypothesisTrials
+from kvtool.accounting.misses.largest_events import LargestEvents
 from kvtool.accounting.misses.miss_causes import cause_of_report
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
 from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, MissesByKey, MissTotals
@@ -33,12 +33,9 @@ from kvtool.results.misses import (
     FieldSeparation,
     Hypothesis,
     MissCause,
-    MissEvent,
     ProviderDiagnosis,
     ReportAgreement,
-    hypothesis_in_words,
 )
-from kvtool.results.money import known_amount_text
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.jobs import Job
 
@@ -46,8 +43,6 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_row import Rates
 
-_MOST_EVENTS = 10_000
-"""Events that are kept, the largest ones, a bound on memory; the sums are of all."""
 _NEVER_STORED: tuple[MissCause, ...] = ("answer_not_kept", "below_minimum", "not_marked")
 """Causes of misses of a request that read all that was stored."""
 _LEAST_AGREEING = 0.9
@@ -91,9 +86,7 @@ class MissBook(Book):
     _agreement: dict[str, list[int]] = field(default_factory=dict)
     """By group, its requests with a whole prompt, and those whose report is the prediction, to a block or to rounding."""
     _states: PromptStates = field(default_factory=PromptStates)
-    _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
-    """A heap of the largest ones: tokens, number, event."""
-    _count: int = 0
+    _events: LargestEvents = field(default_factory=LargestEvents)
     _keys: set[CacheKey] = field(default_factory=set)
     _searches: dict[str | None, FieldSearch] = field(default_factory=dict)
     """By model, as no model reads what another one stored."""
@@ -164,17 +157,17 @@ class MissBook(Book):
         whole = MissedRequest(request.prompt, request.read, written, paid, request.now, missed, judged)
         self.total.add(whole)
         row = None if self._by_key is None else self._by_key.add(turn, whole, self.epoch)
-        first = self._count
+        first = self._events.count
         self._timelines.add(turn.session, request.job.request.id, whole, first + 1)
         shared = max(earlier.shared_session, earlier.shared_same_cache) // CHUNK
         prefix = f"{request.names[shared - 1]:016x}" if shared else None
         for part, each in zip(parts, missed, strict=True):
-            self._keep_event(request, part, each.cost, prefix)
+            self._events.add(request, part, each.cost, prefix)
             if each.cause == "expired" and part.gap is not None and request.rules is not None:
                 self.expired += 1
                 self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
             if each.cause in RERUN_CAUSES and self._reruns(request):
-                self._rerun[self._count] = CauseSum(1, each.tokens, whole.written, each.cost), row
+                self._rerun[self._events.count] = CauseSum(1, each.tokens, whole.written, each.cost), row
         if self._reruns(request):
             numbers: dict[MissCause, tuple[int, ...]] = {}
             for number, each in enumerate(missed, first + 1):
@@ -241,28 +234,6 @@ class MissBook(Book):
         self._compactions.compacted(
             request.job.request.id, session, now, prompts=prompts, read=request.read, rates=of_token
         )
-
-    def _keep_event(self, request: ReportedRequest, part: MissPart, cost: Decimal | None, prefix: str | None) -> None:
-        found = part.found
-        self._count += 1
-        event = MissEvent(
-            request=request.job.request.id,
-            session=request.job.turn.session,
-            time=request.now,
-            gap=part.gap,
-            cause=found.cause,
-            certainty=found.certainty,
-            tokens=part.tokens,
-            written=request.usage.all_written,
-            cost=known_amount_text(cost),
-            detail=found.detail,
-            place=found.place,
-            model=request.call.model,
-            provider_id=request.call.request_id,
-            prefix=prefix if found.cause == "provider" else None,
-        )
-        keep = heapq.heappush if len(self._events) < _MOST_EVENTS else heapq.heappushpop
-        keep(self._events, (part.tokens, -self._count, event))
 
     def _rates(self, request: ReportedRequest) -> Rates | None:
         """Return the rates of a request; None where no price is known."""
@@ -347,12 +318,7 @@ class MissBook(Book):
         if not total.requests:
             return None
         hypothesis, explained = self._explain()
-        events = [
-            event
-            if hypothesis is None or -number not in explained
-            else _simulated(event, explained[-number][1], hypothesis)
-            for _, number, event in sorted(self._events, key=lambda kept: -kept[1])
-        ]
+        events = self._events.results(hypothesis, explained)
         by_cause = total.by_cause()
         assert total.missed == sum(each.tokens for each in by_cause.values())
         return CacheMisses(
@@ -363,7 +329,7 @@ class MissBook(Book):
             unjudged=total.unjudged,
             by_cause=by_cause,
             events=events,
-            left_out=self._count - len(events),
+            left_out=self._events.count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
             calibration=ReportAgreement(
@@ -402,14 +368,6 @@ def _paid(request: ReportedRequest, rates: Rates) -> Decimal:
     from kvtool.accounting.prices.money_book import reported_bill
 
     return reported_bill(request.usage, request.prompt, request.answer, rates).total
-
-
-def _simulated(event: MissEvent, cause: MissCause, hypothesis: Hypothesis) -> MissEvent:
-    """Return a miss with what a rerun shows of it."""
-    if cause == event.cause:
-        return event.model_copy(update={"certainty": "simulated"})
-    words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"
-    return event.model_copy(update={"cause": cause, "certainty": "simulated", "detail": words})
 
 
 def _contradiction(contradicted: int, compared: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -13,16 +13,11 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
-from kvtool.text.files.compressed import open_bytes, uncompressed
-from kvtool.text.files.json_position import character_start, line_and_column, value_start
-from kvtool.text.files.json_stream import read_records
-from kvtool.text.message import Message
+from kvtool.text.files.compressed import uncompressed
 from kvtool.text.terminal.numbers import plural
-from kvtool.text.terminal.streams import STDIN
-from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
-from kvtool.workload.logs.files.spool import Spool, reads_once
+from kvtool.workload.logs.files.spool import Spool
 from kvtool.workload.logs.groups.session_names import session_names
 from kvtool.workload.logs.log_pass import (
     LeftOuts,
@@ -33,10 +28,10 @@ from kvtool.workload.logs.log_pass import (
     TimedLog,
     by_arrival,
 )
+from kvtool.workload.logs.placed_turns import Growing, default_group, of_tenant, placed_turns, scoped
 from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
-from kvtool.workload.logs.records.record_fields import scalar_fields
 from kvtool.workload.request_fields import as_vllm_reads, engine_requests
-from kvtool.workload.turn import Conversation, Output, Recorded, Turn
+from kvtool.workload.turn import Conversation, Recorded, Turn
 
 if TYPE_CHECKING:
     from kvtool.workload.logs.files.input_files import InputFiles
@@ -44,7 +39,6 @@ if TYPE_CHECKING:
     from kvtool.workload.logs.groups.grouping import Grouping, TenantField
     from kvtool.workload.logs.source_survey import SourceSurvey
 
-_LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 MEMORY_FORMAT = "values"
 """Of prompts that a program holds."""
 _MOST_GROUPS = 12
@@ -195,11 +189,11 @@ class LogSource:
                 base = sessions.get(first.session, 0)
                 sessions[first.session] = base + count
             own = found.path if len(self._paths) > 1 and self._is_double(found, ids, state) else None
-            placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
+            placed = placed_turns(found, count, base, self._epoch, group, own, state.prompts)
             if tenants is not None:
-                placed = _of_tenant(tenants.tenant_of(found.value), placed)
+                placed = of_tenant(tenants.tenant_of(found.value), placed)
             if self.scope_of is not None:
-                placed = _scoped(placed, self.scope_of)
+                placed = scoped(placed, self.scope_of)
             yield found, Growing(placed) if isinstance(turns, Dialogue) else Recorded(self._as_served(placed))
             if requests == self.options.limit:
                 break
@@ -493,100 +487,6 @@ class LogSource:
 
             self._text_logs[path] = has_text_records(self._spool.file(path), path)
         return self._text_logs[path]
-
-
-class Growing:
-    """A dialogue of which only the user's side is known: each turn is sent with all before it and the engine's own answers."""
-
-    def __init__(self, turns: Iterator[Turn]) -> None:
-        self._turns = turns
-        self._history: list[Message] = []
-
-    def rest(self) -> list[Turn]:
-        """Return the turns that have not been asked for, each with what its user says."""
-        return list(self._turns)
-
-    def next_turn(self, previous: Output | None) -> Turn | None:
-        """Return the next turn, after `previous` has been added as the answer to the last one."""
-        turn = next(self._turns, None)
-        if turn is None:
-            return None
-        if previous is not None:
-            self._history.append({"role": "assistant", "content": Traced(previous.text)})
-            turn.name = turn.name and turn.name._replace(known=False)
-        self._history += turn.messages or []
-        turn.messages = list(self._history)
-        return turn
-
-
-def default_group(path: str) -> str:
-    """Return the name of the file without the suffixes that say what is in it."""
-    if path == STDIN:
-        return "stdin"
-    name = Path(path).name
-    while (suffix := Path(name).suffix.lower()) in _LOG_SUFFIXES:
-        name = name[: -len(suffix)]
-    return name
-
-
-def locate(origin: Origin, offset: int) -> tuple[int, int]:
-    """Return line and column in the file of character `offset` of the origin's text, however it is escaped there.
-
-    Reads the file again. Where it is gone or changed (or was a pipe), the answer is the place of the record.
-    """
-    if origin.verbatim or not origin.pointer:
-        return origin.position(offset)
-    if reads_once(origin.path):
-        return origin.line, origin.column
-    try:
-        with open_bytes(origin.path) as reader:
-            for raw in read_records(reader):
-                if (raw.line, raw.column) == (origin.line, origin.column):
-                    text = raw.data.decode()
-                    index = character_start(text, value_start(text, origin.pointer), offset)
-                    return line_and_column(text, index, raw.line, raw.column)
-                if raw.line > origin.line:
-                    break
-    except (KvtoolError, LookupError, ValueError, RecursionError):
-        pass
-    return origin.line, origin.column
-
-
-def _placed(
-    entry: LogEntry, count: int, base: int, epoch: float | None, group: str, own: str | None, told: PromptCounts
-) -> Iterator[Turn]:
-    """Yield the turns with their group, their places in the session and their times from the start of the source; `own` is the
-    file of those whose ids another file has, too."""
-    fields = scalar_fields(entry.value) if entry.first.call.usage is not None else ()
-    for index in range(count):
-        turn = entry.turns[index]
-        if fields:
-            turn.call = replace(turn.call, fields=fields)
-        turn.group = group
-        turn.index = base + index
-        turn.epoch = epoch
-        turn.clock = turn.arrival
-        if turn.arrival is not None:
-            turn.arrival -= epoch or 0.0
-        if entry.before is not None and turn.name is not None:
-            turn.name = turn.name._replace(request=entry.before + index + 1)
-        if own is not None:
-            turn.id = f"{own}:{turn.id}"
-        told.add(turn)
-        yield turn
-
-
-def _scoped(turns: Iterator[Turn], scope_of: Callable[[Turn], str | None]) -> Iterator[Turn]:
-    """Return the turns with the cache of its own, where one has any, as a part of the salt."""
-    for turn in turns:
-        scope = scope_of(turn)
-        yield turn if scope is None else replace(turn, salt=f"{turn.salt or ''}\x1e{scope}")
-
-
-def _of_tenant(tenant: str | None, turns: Iterator[Turn]) -> Iterator[Turn]:
-    for turn in turns:
-        turn.call = replace(turn.call, tenant=tenant)
-        yield turn
 
 
 class _PassListener:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.logs.records.call_context import FieldsAround, found_call
-from kvtool.workload.logs.records.call_fields import FAILED, PROMPTLESS, names_of
+from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import messages_of
+from kvtool.workload.logs.records.failed_calls import FAILED, PROMPTLESS
 from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import usage_of

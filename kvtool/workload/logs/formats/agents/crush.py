@@ -6,7 +6,8 @@ from typing import Any
 
 from kvtool.text.message import Message
 from kvtool.workload.logs.formats.agents.session_calls import SessionAnswer, SessionCalls
-from kvtool.workload.logs.records.call_fields import FAILED, names_of
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat
