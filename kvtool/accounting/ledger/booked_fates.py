@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.ledger.ledger import LedgerEntry
 
 
-def moved(booked: list[Booked], known: int, hit: int) -> list[Booked]:
+def replace_moved(booked: list[Booked], known: int, hit: int) -> list[Booked]:
     """Return the fates after the tokens up to `hit`, which were moved there from elsewhere, are replaced."""
     behind = [Booked(max(start, hit), stop, fate) for start, stop, fate in booked if stop > hit]
     return [*(each for each in booked if each.stop <= known and each.fate == "hit"), Booked(known, hit, "hit"), *behind]

@@ -249,7 +249,7 @@ class Ledger:
         if not entry.traced:
             booked += after_gaps(entry)
         if moved:
-            booked = moved(booked, entry.known, hit)
+            booked = replace_moved(booked, entry.known, hit)
         fates = {"hit": 0}
         at, left = 0, entry.num_tokens
         for start, stop, fate in booked:

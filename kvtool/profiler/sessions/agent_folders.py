@@ -27,6 +27,7 @@ class AgentPlace(NamedTuple):
     names: tuple[str, ...] = _LINES
 
 
+_DATA = "XDG_DATA_HOME"
 _VS_CODE = tuple(
     f"{config}/{program}/User/globalStorage"
     for config in (".config", "Library/Application Support")
@@ -38,8 +39,8 @@ AGENTS = (
     AgentPlace("Gemini CLI", "GEMINI_CLI_HOME", (".gemini",), ("tmp",), (*_LINES, "*/chats/session-*.json")),
     AgentPlace("Qwen Code", "QWEN_HOME", (".qwen",), ("projects",)),
     AgentPlace("Pi", "PI_CODING_AGENT_DIR", (".pi/agent",), ("sessions",)),
-    AgentPlace("opencode", "", (".local/share/opencode",), ("",), ("*/opencode.db",)),
-    AgentPlace("Goose", "", (".local/share/goose",), ("sessions",), (*_LINES, "*/sessions.db")),
+    AgentPlace("opencode", _DATA, (".local/share",), ("opencode",), ("*/opencode.db",)),
+    AgentPlace("Goose", _DATA, (".local/share",), ("goose/sessions",), (*_LINES, "*/sessions.db")),
     AgentPlace(
         "Cline and Roo",
         "CLINE_DIR",
