@@ -22,7 +22,7 @@ def after_gaps(entry: LedgerEntry) -> list[Booked]:
     """Return the unknown tokens of a prompt that exist elsewhere: after gaps, or in repeated lines."""
     attributed = entry.attributed
     if attributed is None:
-        attributed = [] if entry.alignment is None else attribute(entry.alignment, all_blocked(entry.alignment))
+        attributed = [] if entry.alignment is None else attribute(entry.alignment, _all_blocked(entry.alignment))
     if not entry.repeated:
         return [Booked(found.start, found.stop, found.rung) for found in attributed]
     explained = Ranges()
@@ -33,5 +33,5 @@ def after_gaps(entry: LedgerEntry) -> list[Booked]:
     return sorted(booked)
 
 
-def all_blocked(alignment: DonorAlignment) -> tuple[Rung, ...]:
+def _all_blocked(alignment: DonorAlignment) -> tuple[Rung, ...]:
     return tuple("blocked" for _ in alignment.gaps)

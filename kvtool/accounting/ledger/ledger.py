@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.accounting.ledger.alignment import Attributed, DonorAlignment, Rung, attribute
-from kvtool.accounting.ledger.booked_fates import after_gaps
+from kvtool.accounting.ledger.booked_fates import after_gaps, replace_moved
 from kvtool.accounting.ledger.comparer import Comparer, Compares
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS, block_rungs
 from kvtool.accounting.ledger.ranges import Ranges
