@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import itertools
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
-from kvtool.text.files.compressed import uncompressed
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs import TRACE_BLOCK
-from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
-from kvtool.workload.logs.files.spool import Spool
+from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
 from kvtool.workload.logs.groups.session_names import session_names
 from kvtool.workload.logs.log_pass import (
     LeftOuts,
@@ -30,6 +27,7 @@ from kvtool.workload.logs.log_pass import (
 )
 from kvtool.workload.logs.placed_turns import Growing, default_group, of_tenant, placed_turns, scoped
 from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
+from kvtool.workload.logs.source_files import RecordNames, SourceFiles
 from kvtool.workload.request_fields import as_vllm_reads, engine_requests
 from kvtool.workload.turn import Conversation, Recorded, Turn
 
@@ -43,8 +41,6 @@ MEMORY_FORMAT = "values"
 """Of prompts that a program holds."""
 _MOST_GROUPS = 12
 """Groups that an error names."""
-_MOST_OPEN = 64
-"""Files that are kept open side by side; of more, each is opened when it is read from."""
 _MOST_IDS = 1_000_000
 """Ids of requests that are remembered to see whether another file has them, too."""
 
@@ -63,15 +59,6 @@ class LogOptions:
     """Only the requests of these groups; empty: all."""
     by_time: bool = True
     """Whether records are put in the order of time and joined, for which all of them are looked at first."""
-
-
-@dataclass(frozen=True)
-class RecordNames:
-    """Names that tell the records of a source's files from those of others: `names` by path, the short name of each file, and the
-    number from which its records are counted."""
-
-    names: Mapping[str, str]
-    first_record: int = 1
 
 
 class LogSource:
@@ -103,19 +90,19 @@ class LogSource:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
         if options.limit is not None and options.limit < 1:
             raise KvtoolError(f"the number of requests must be at least 1, not {options.limit}")
-        self._format = requested_format(options.format)
         self.files = files if isinstance(files, InputFiles) else InputFiles(tuple(files))
         self._paths = self.files.paths
         self.options = options
-        self._group = group
         self._grouping = grouping or BY_FILE
         self._keep_going = keep_going and len(self._paths) > 1
-        self._spool = Spool()
-        self._survey: SourceSurvey | None = None
-        """What all of it looks like; None until somebody looked."""
         self._epoch: float | None = None
-        self._text_logs: dict[str, bool] = {}
-        self._apart = apart or RecordNames(session_names(self._paths))
+        self._contents = SourceFiles(
+            self._paths,
+            options,
+            requested_format(options.format),
+            group,
+            apart or RecordNames(session_names(self._paths)),
+        )
         self._open: set[LogFile] = set()
         self._read_before = 0
         """Bytes of the files that this pass is done with."""
@@ -140,7 +127,7 @@ class LogSource:
     def of_files(self, paths: Sequence[str]) -> LogSource:
         """Return a source of other files that is read in the same way: those of the same numbers count as the same files."""
         names = dict(zip(paths, self._paths, strict=True))
-        group = self._group
+        group = self._contents.group
         source = LogSource(
             paths,
             self.options,
@@ -292,7 +279,7 @@ class LogSource:
         """Return the bytes of its files on the disk; None where they are not known: a pipe was not read yet."""
         if self._size is None:
             try:
-                found = [Path(self._spool.read_from(path)).stat() for path in self._paths]
+                found = [self._contents.status(path) for path in self._paths]
             except (OSError, ValueError):
                 return None
             if all(stat.S_ISREG(each.st_mode) for each in found):
@@ -317,14 +304,14 @@ class LogSource:
     @property
     def merged(self) -> bool:
         """Return whether its files are one stream in the order of arrival."""
-        return len(self._paths) > 1 and None not in self._first_arrivals()
+        return len(self._paths) > 1 and None not in self._contents.survey().firsts
 
     def check_clock(self) -> None:
         """Raise KvtoolError where some files have dates and others count from their start: nobody knows what came before what."""
         if not self.merged:
             return
         clocks: dict[bool, Place] = {}
-        for path, last in zip(self._paths, self._surveyed().lasts, strict=True):
+        for path, last in zip(self._paths, self._contents.survey().lasts, strict=True):
             if last is not None:
                 clocks.setdefault(last[0] >= FIRST_DATE, Place(path, last[1]))
         if len(clocks) > 1:
@@ -344,7 +331,9 @@ class LogSource:
         if len(self._paths) < 2:
             return None
         files = plural(len(self._paths), "file")
-        untimed = [path for path, first in zip(self._paths, self._first_arrivals(), strict=True) if first is None]
+        untimed = [
+            path for path, first in zip(self._paths, self._contents.survey().firsts, strict=True) if first is None
+        ]
         if not untimed:
             return f"{files}, as one stream by arrival"
         if len(untimed) == len(self._paths):
@@ -357,7 +346,7 @@ class LogSource:
         from kvtool.workload.logs.records.retries import RETRY, Retries
         from kvtool.workload.logs.source_survey import Repeated
 
-        survey = self._surveyed()
+        survey = self._contents.survey()
         repeated, retries = Repeated(survey.doubles), Retries()
         for found in self._as_they_come(survey, state, values=values):
             if not isinstance(found, KvtoolError) and repeated.has(found):
@@ -373,7 +362,7 @@ class LogSource:
     ) -> Iterator[LogEntry | KvtoolError]:
         from kvtool.workload.logs.source_survey import UNREADABLE
 
-        counter = itertools.count(self._apart.first_record)
+        counter = itertools.count(self._contents.names.first_record)
         if len(self._paths) > 1 and self._epoch is None:
             self._epoch = min((time for time in survey.firsts if time is not None and time != UNREADABLE), default=None)
         if self.merged:
@@ -395,15 +384,15 @@ class LogSource:
 
         path = self._paths[number]
         try:
-            if self._is_plain(path):
+            if self._contents.is_prompt(path):
                 self._found(path, TEXT_FORMAT)
-                turn = read_prompt(self._spool.file(path), path, self._group(path) if self._group else PLAIN_GROUP)
+                turn = self._contents.prompt(path)
                 state.records += 1
                 yield LogEntry([turn], turn, None, path)
                 return
-            log = self._opener(path, ordinals, values=values)()
+            log = self._contents.opener(path, ordinals, values=values)()
             self._open.add(log)
-            survey = self._surveyed()
+            survey = self._contents.survey()
             log.joins = survey.joins
             order = survey.order_of(number)
             if order is not None and order.order.late:
@@ -413,56 +402,14 @@ class LogSource:
             finally:
                 self._open.discard(log)
                 state.records += log.records
-                self._read_before += log.taken if order is None else self._size_of(path)
+                self._read_before += log.taken if order is None else self._contents.size(path)
         except KvtoolError as error:
             if not self._keep_going:
                 raise
             state.failed[path] = error
 
-    def _size_of(self, path: str) -> int:
-        try:
-            return Path(self._spool.read_from(path)).stat().st_size
-        except OSError:
-            return 0
-
     def _found(self, path: str, formats: str) -> None:
         self.formats[path] = self._new_formats[path] = formats
-
-    def _opener(self, path: str, ordinals: Iterator[int], *, values: bool) -> Callable[[], LogFile]:
-        from kvtool.workload.logs.files.log_file import LogFile
-
-        return partial(
-            LogFile,
-            path,
-            self._spool.file(path),
-            self._group(path) if self._group else default_group(path),
-            self.options.trace_block_size,
-            self._format,
-            ordinals,
-            of_many=len(self._paths) > 1,
-            values=values,
-            parked=len(self._paths) > _MOST_OPEN,
-            skip=self.options.on_bad_line != "error",
-            file_name=self._apart.names[path],
-        )
-
-    def _surveyed(self) -> SourceSurvey:
-        """Return the survey of all files; the pass itself reports problems."""
-        from kvtool.workload.logs.source_survey import SourceSurvey
-
-        if self._survey is None:
-            logs = [
-                None
-                if self._is_plain(path)
-                else self._opener(path, itertools.count(self._apart.first_record), values=False)
-                for path in self._paths
-            ]
-            self._survey = SourceSurvey(logs, whole=self.options.by_time)
-        return self._survey
-
-    def _first_arrivals(self) -> Sequence[float | None]:
-        """Return by file the time of its first good record."""
-        return self._surveyed().firsts
 
     @staticmethod
     def _is_double(entry: LogEntry, ids: dict[int, str], state: PassState) -> bool:
@@ -473,20 +420,6 @@ class LogSource:
         double = ids.setdefault(key, entry.path) != entry.path
         state.doubles += len(entry.turns) if double else 0
         return double
-
-    def _is_plain(self, path: str) -> bool:
-        name = uncompressed(path.lower())
-        if self.options.format is not None:
-            return self.options.format == TEXT_FORMAT
-        return name.endswith(PLAIN_SUFFIXES) and not self._is_log(path)
-
-    def _is_log(self, path: str) -> bool:
-        """Return whether a file that is a prompt by its name is a log by what is in it."""
-        if path not in self._text_logs:
-            from kvtool.workload.logs.files.file_kinds import has_text_records
-
-            self._text_logs[path] = has_text_records(self._spool.file(path), path)
-        return self._text_logs[path]
 
 
 class _PassListener:
