@@ -197,8 +197,8 @@ def test_a_profile_of_the_folder_has_the_same_sums(tmp_path: Path, capsys: pytes
         row.key: row.paid for row in (*found.sessions, *found.subagents)
     }
     for cause, each in found.total.by_cause.items():
-        assert misses["by_cause"][cause]["tokens"] == each.tokens
-        assert Decimal(misses["by_cause"][cause]["cost"] or 0) == Decimal(each.cost or 0)
+        assert misses["causes"][cause]["tokens"] == each.tokens
+        assert Decimal(misses["causes"][cause]["cost"] or 0) == Decimal(each.cost or 0)
 
 
 def test_a_session_of_gemini_cli_is_listed(
