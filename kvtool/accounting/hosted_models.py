@@ -8,6 +8,8 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from kvtool.workload.call import Call
+
 _TABLE = tomllib.loads(files(__package__).joinpath("hosted_providers.toml").read_text(encoding="utf-8"))
 _OURS = {name: ours for ours, names in _TABLE["names"].items() for name in (ours, *names)}
 _OURS |= {name: name for name in _TABLE["others"]["names"]}
@@ -73,6 +75,11 @@ def hosted_model(model: str, provider: str | None = None) -> HostedModel:
     """Return the model of a request. `provider` comes from the log; else the model's prefix or name decides."""
     found, _, name = _parsed(model, provider)
     return HostedModel(found, _unreleased(name))
+
+
+def is_hosted(call: Call) -> bool:
+    """Return whether the model's name or the log names an API that answered; rules or a price of it may be unknown."""
+    return call.model is not None and hosted_model(call.model, call.provider).provider != ""
 
 
 @lru_cache(maxsize=4096)

@@ -56,9 +56,9 @@ class Plan:
         """Return whether a request went to a provider, not to the server that is simulated."""
         if not self.leaves_hosted or turn.hashed is not None:
             return False
-        from kvtool.accounting.caches.dated_rules import is_hosted  # only logs need it
+        from kvtool.accounting.hosted_models import is_hosted  # only logs need it
 
-        return is_hosted(turn)
+        return is_hosted(turn.call)
 
     @property
     def sized(self) -> bool:

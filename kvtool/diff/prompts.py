@@ -20,7 +20,7 @@ from kvtool.results.documents.parts import Blocks
 from kvtool.text.align import EqualRun, LineEnds, align, common_prefix
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
-from kvtool.workload.logs.logs import locate
+from kvtool.workload.logs.files.locations import locate
 from kvtool.workload.turn import RequestName
 
 if TYPE_CHECKING:

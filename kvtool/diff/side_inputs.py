@@ -23,7 +23,7 @@ from kvtool.workload.logs.files.file_kinds import has_text_records, kind_of
 from kvtool.workload.logs.files.input_files import find_inputs, is_folder
 from kvtool.workload.logs.files.log_file import read_raw, records_of
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES, TEXT_FORMAT
-from kvtool.workload.logs.logs import default_group
+from kvtool.workload.logs.placed_turns import default_group
 from kvtool.workload.logs.records.mapped_records import requested_format
 from kvtool.workload.logs.records.record import Dialogue, Where
 from kvtool.workload.logs.records.record_format import RecordFormat, Turns

@@ -246,7 +246,9 @@ class Profiler:
             *notes_on_rules(result),
             *note_sessionless_requests(result, plan, self.path),
         ]
-        if not any(group.requests for group in result.ledger.totals()):
+        reported = result.find(MissBook)
+        is_reported = reported is not None and reported.total.requests > 0
+        if not is_reported and not any(group.requests for group in result.ledger.totals()):
             if result.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
             reason = (
@@ -275,7 +277,9 @@ class Profiler:
             from kvtool.profiler.reported.one_key import with_key_gain
 
             findings = with_key_gain(findings, result, partial(self.runs.priced, "trying one cache key"))
-        findings += observable_findings(result.book(ObservableBook).observed(), path=self.path, group=groups[0].name)
+        for group in groups[:1]:
+            observed = result.book(ObservableBook).observed()
+            findings += observable_findings(observed, path=self.path, group=group.name)
         misses = result.find(MissBook)
         self._check_by(misses)
         silent = [] if misses is None else misses.differing_groups

@@ -170,6 +170,15 @@ CauseSums = Annotated[dict[MissCause, MissSum], AfterValidator(_by_cost)]
 """Sums by cause, the costliest first."""
 
 
+class TtlCosts(Model):
+    """The price of some requests as paid, and by replay of their gaps with all marks for 5 minutes or for an hour."""
+
+    requests: Count
+    paid: Amount
+    five_minutes: Amount
+    one_hour: Amount
+
+
 class MissRow(Model):
     """The requests of one session, project, model or day. `promised`, `read` and `by_cause` are as in `CacheMisses`.
 
@@ -190,12 +199,21 @@ class MissRow(Model):
     paid: Amount | None
     first: float | None
     last: float | None
-    by_cause: CauseSums
+    by_cause: CauseSums = Field(validation_alias="causes", serialization_alias="causes")
+    ttl: TtlCosts | None = None
+    """Where the provider sells both times to live."""
+    unjudged: Count = 0
+    """Requests of which the log does not say what earlier ones left for them: what they missed is unknown."""
 
     @property
     def missed(self) -> int:
-        """Tokens that were cached and not read."""
+        """Tokens that were cached and not read, as far as the log says."""
         return self.promised - self.read
+
+    @property
+    def misses_unknown(self) -> bool:
+        """Whether the log says of none of its requests what it missed."""
+        return self.unjudged == self.requests
 
 
 class MissRows(Model):
@@ -203,15 +221,6 @@ class MissRows(Model):
 
     by: MissesBy
     rows: list[MissRow]
-
-
-class TtlCosts(Model):
-    """The price of some requests as paid, and by replay of their gaps with all marks for 5 minutes or for an hour."""
-
-    requests: Count
-    paid: Amount
-    five_minutes: Amount
-    one_hour: Amount
 
 
 class Compaction(Model):
@@ -259,7 +268,8 @@ class SessionTimeline(Model):
 class CacheMisses(Model):
     """All misses of the `requests` with reported reads, which have `prompt_tokens`.
 
-    Of `promised` tokens, which earlier requests had cached, `read` were read; the sums of the causes are the rest.
+    Of `promised` tokens, which earlier requests had cached, `read` were read; the sums of the causes are the rest. For `unjudged`
+    requests the log does not say what earlier ones left for them: what they missed is unknown.
 
     `events` has the largest ones, in the order of their requests; `left_out` counts the others.
     """
@@ -268,7 +278,8 @@ class CacheMisses(Model):
     prompt_tokens: Count
     promised: Count
     read: Count
-    by_cause: CauseSums
+    unjudged: Count = 0
+    by_cause: CauseSums = Field(validation_alias="causes", serialization_alias="causes")
     events: list[MissEvent]
     left_out: Count
     rule_contradictions: list[str]
@@ -335,11 +346,13 @@ def sum_rows(key: str, rows: Sequence[MissRow]) -> MissRow:
         prompt_tokens=sum(row.prompt_tokens for row in rows),
         promised=sum(row.promised for row in rows),
         read=sum(row.read for row in rows),
+        unjudged=sum(row.unjudged for row in rows),
         cost=amount(row.cost for row in rows),
         paid=amount(row.paid for row in rows),
         first=min((row.first for row in rows if row.first is not None), default=None),
         last=max((row.last for row in rows if row.last is not None), default=None),
         by_cause=sums,
+        ttl=sum_ttl([row.ttl for row in rows if row.ttl is not None]),
     )
 
 

@@ -287,6 +287,11 @@ class Report(Document):
         return bool(self.config.get("rules_by_day") or self.config.get("provider"))
 
     @property
+    def request_count(self) -> int:
+        """Return the number of its requests, those included that are only reported and not predicted."""
+        return self.totals.requests if self.misses is None else max(self.totals.requests, self.misses.requests)
+
+    @property
     def workload(self) -> str:
         """What reports call the input."""
         return str(self.config.get("input"))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
 from kvtool.text.files.text_files import Overlay
-from kvtool.workload.logs.logs import LogOptions, LogSource, default_group
+from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.logs.placed_turns import default_group
 
 if TYPE_CHECKING:
     from kvtool.workload.logs.groups.grouping import ByFile

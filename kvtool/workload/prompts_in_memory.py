@@ -47,7 +47,7 @@ class MemorySource(LogSource):
             where = Where(MEMORY, number, 1, str(number), number, PLAIN_GROUP, self.options.trace_block_size)
             try:
                 value = parse(data)
-                for item in read_record(value, where, self._format)[1]:
+                for item in read_record(value, where, self._contents.format)[1]:
                     if isinstance(item, LeftOut):
                         state.left_out.add(item, Place(MEMORY, number, 1))
                     else:

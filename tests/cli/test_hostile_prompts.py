@@ -32,7 +32,8 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
 
 SIZE = 4_000

@@ -21,7 +21,8 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.jobs import JobMaker
-from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source, Turn
 from kvtool.workload.yaml.yaml_source import load_yaml_workload

@@ -15,7 +15,8 @@ from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.findings import CLAIM, described, is_candidate, is_declared_stable
 from kvtool.diagnose.slots import Slot
 from kvtool.text.traced import Origin
-from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 from tests.diagnose.made_causes import RULES, account, causes_of, findings, log_of, stamp, workload

@@ -28,7 +28,8 @@ from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.traced import Traced
-from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 

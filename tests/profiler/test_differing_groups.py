@@ -75,5 +75,5 @@ def test_that_all_misses_are_of_one_model_says_nothing_of_their_cause(in_folder:
         good["response"]["usage"] |= {"cache_read_input_tokens": read, "cache_creation_input_tokens": written}
         records += [good, gpt(n, cached=0)]
     report, _ = profiled(in_folder, records)
-    assert report["misses"]["by_cause"]["provider"]["events"] >= 8
+    assert report["misses"]["causes"]["provider"]["events"] >= 8
     assert report["misses"]["separation"] is None

@@ -21,7 +21,8 @@ from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report, lost_tokens
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
 
 LATENCY = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))

@@ -69,7 +69,7 @@ def test_a_mark_on_changing_text_stores_no_shared_prefix(in_folder: Command, see
         status = f"Status: commit {r.getrandbits(40):010x}, build #{number}. {r.getrandbits(3000):x}"
         records.append(record(r, shared, status, tools, now))
     misses = misses_of(in_folder, records)
-    assert set(misses["by_cause"]) == {"not_marked" if long else "below_minimum"}
+    assert set(misses["causes"]) == {"not_marked" if long else "below_minimum"}
     assert {event["certainty"] for event in misses["events"]} == {"proven"}
     assert {event["prefix"] for event in misses["events"]} == {None}
 
@@ -82,4 +82,4 @@ def test_a_marked_prefix_that_is_not_read_was_lost_by_the_provider(in_folder: Co
     for _ in range(r.randint(4, 12)):
         now += timedelta(seconds=r.randint(10, 200))
         records.append(record(r, shared, "Answer in English.", [], now))
-    assert set(misses_of(in_folder, records)["by_cause"]) == {"provider"}
+    assert set(misses_of(in_folder, records)["causes"]) == {"provider"}

@@ -25,7 +25,8 @@ from kvtool.results.report import Report
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizer
-from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source
 from kvtool.workload.yaml.yaml_source import load_yaml_workload

@@ -64,7 +64,7 @@ def test_causes_of_a_saved_result_are_in_the_order_of_their_price(
     assert run(["profile", str(log), "--no-advice", "-q", "-o", str(saved)]) == 0
     data = json.loads(saved.read_text())
     (report,) = data.get("reports", [data])
-    other = {**report["misses"]["by_cause"]["provider"], "cost": "0.0001"}
-    report["misses"]["by_cause"] = {"expired": other, **report["misses"]["by_cause"]}
+    other = {**report["misses"]["causes"]["provider"], "cost": "0.0001"}
+    report["misses"]["causes"] = {"expired": other, **report["misses"]["causes"]}
     assert list(CacheMisses.model_validate(report["misses"]).by_cause) == ["provider", "expired"]
     capsys.readouterr()

@@ -20,8 +20,10 @@ from kvtool.errors import KvtoolError
 from kvtool.text.files import json_stream
 from kvtool.text.files.compressed import open_bytes
 from kvtool.text.files.json_stream import read_records
+from kvtool.workload.logs.files.locations import locate
 from kvtool.workload.logs.formats import tables
-from kvtool.workload.logs.logs import LogOptions, LogSource, default_group, locate
+from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.logs.placed_turns import default_group
 from kvtool.workload.turn import Turn
 
 

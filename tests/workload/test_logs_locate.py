@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from kvtool.text.files.json_position import character_start, nearest_start, value_start
 from kvtool.text.traced import Origin, Traced
-from kvtool.workload.logs.logs import LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogSource
 
 _TEXT = st.text(alphabet=st.sampled_from('ab"\\/\n\t {}[],:é\u2028漢😀\U00010348\x7f'), max_size=12)
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kvtool.text.traced import Traced
-from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.turn import Output, Turn
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"

@@ -12,8 +12,6 @@ from functools import lru_cache
 
 from kvtool.accounting.caches.providers import RETENTIONS, Provider, find_provider
 from kvtool.accounting.hosted_models import hosted_model, maker_of, makers_names
-from kvtool.accounting.log_clock import day_of
-from kvtool.workload.turn import Turn
 
 _HOUR, _DAY = 3600.0, 24 * 3600.0
 _OPENAI, _LATER, _CLAUDE, _GEMINI = (find_provider(name) for name in ("openai", "openai-5.6", "anthropic", "gemini"))
@@ -213,14 +211,6 @@ def find_rule(model: str, provider: str | None, day: date | None) -> DatedRule |
     return _priced_cache(model, provider, hosted.provider, day)
 
 
-def is_hosted(turn: Turn) -> bool:
-    """Return whether a request names a model of which an API's cache rules are known."""
-    call = turn.call
-    if call.model is None:
-        return False
-    return find_rule(call.model, call.provider, day_of(turn.epoch, turn.arrival or 0.0)) is not None
-
-
 def _row(provider: str, name: str, day: date | None) -> DatedRule | None:
     return next((row for row in ROWS if row.provider == provider and row.holds(name, day)), None)
 
@@ -232,7 +222,7 @@ def _priced_cache(model: str, provider: str | None, name: str, day: date | None)
     from kvtool.accounting.prices.price_table import price_table  # a log that names no API loads no prices
 
     price = price_table().row(model, provider, day)
-    if price is None or price.rates.read >= price.rates.input:
+    if price is None or not 0 < price.rates.read < price.rates.input:
         return None
     note = "cached tokens have a price; the minimum and the time to live are not documented"
     rules = replace(_prefix(name, model, price.source, note), as_of=str(price.checked or day or "2026"))

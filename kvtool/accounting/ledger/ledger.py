@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.accounting.ledger.alignment import Attributed, DonorAlignment, Rung, attribute
+from kvtool.accounting.ledger.booked_fates import after_gaps, replace_moved
 from kvtool.accounting.ledger.comparer import Comparer, Compares
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS, block_rungs
 from kvtool.accounting.ledger.ranges import Ranges
@@ -246,9 +247,9 @@ class Ledger:
         assert moved or hit <= entry.reachable, "the engine hit more than there was"
         booked = self._climbed(entry, min(hit, entry.reachable), relaxed)
         if not entry.traced:
-            booked += _behind(entry)
+            booked += after_gaps(entry)
         if moved:
-            booked = _moved(booked, entry.known, hit)
+            booked = replace_moved(booked, entry.known, hit)
         fates = {"hit": 0}
         at, left = 0, entry.num_tokens
         for start, stop, fate in booked:
@@ -391,28 +392,3 @@ class Ledger:
     def totals(self) -> Iterator[GroupTotals]:
         """Return the groups in the order of their first request."""
         return iter(self.groups.values())
-
-
-def _moved(booked: list[Booked], known: int, hit: int) -> list[Booked]:
-    """Return the fates after the tokens up to `hit`, which were moved there from elsewhere, are replaced."""
-    behind = [Booked(max(start, hit), stop, fate) for start, stop, fate in booked if stop > hit]
-    return [*(each for each in booked if each.stop <= known and each.fate == "hit"), Booked(known, hit, "hit"), *behind]
-
-
-def _behind(entry: LedgerEntry) -> list[Booked]:
-    """Return the unknown tokens of a prompt that exist elsewhere: after gaps, or in repeated lines."""
-    attributed = entry.attributed
-    if attributed is None:
-        attributed = [] if entry.alignment is None else attribute(entry.alignment, _all_blocked(entry.alignment))
-    if not entry.repeated:
-        return [Booked(found.start, found.stop, found.rung) for found in attributed]
-    explained = Ranges()
-    explained.put(0, ((found.start, found.stop) for found in attributed))
-    booked = [Booked(found.start, found.stop, found.rung) for found in attributed]
-    for left, right in entry.repeated:
-        booked += [Booked(start, stop, "displaced") for start, stop in explained.outside(0, left, right)]
-    return sorted(booked)
-
-
-def _all_blocked(alignment: DonorAlignment) -> tuple[Rung, ...]:
-    return tuple("blocked" for _ in alignment.gaps)

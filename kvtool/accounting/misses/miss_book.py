@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -13,13 +12,13 @@ from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, Explained, HypothesisTrials
+from kvtool.accounting.misses.largest_events import LargestEvents
 from kvtool.accounting.misses.miss_causes import cause_of_report
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
 from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, MissesByKey, MissTotals
 from kvtool.accounting.misses.prompt_states import (
     CHUNK,
     CacheKey,
-    Earlier,
     PromptState,
     PromptStates,
     tool_forms,
@@ -27,7 +26,6 @@ from kvtool.accounting.misses.prompt_states import (
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest, is_short, request_forms
 from kvtool.accounting.misses.sent_reasoning import ReasoningCuts, follow_reasoning
 from kvtool.accounting.misses.session_timelines import SessionTimelines
-from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
 from kvtool.results.misses import (
@@ -35,12 +33,9 @@ from kvtool.results.misses import (
     FieldSeparation,
     Hypothesis,
     MissCause,
-    MissEvent,
     ProviderDiagnosis,
     ReportAgreement,
-    hypothesis_in_words,
 )
-from kvtool.results.money import known_amount_text
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.jobs import Job
 
@@ -48,8 +43,6 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_row import Rates
 
-_MOST_EVENTS = 10_000
-"""Events that are kept, the largest ones, a bound on memory; the sums are of all."""
 _NEVER_STORED: tuple[MissCause, ...] = ("answer_not_kept", "below_minimum", "not_marked")
 """Causes of misses of a request that read all that was stored."""
 _LEAST_AGREEING = 0.9
@@ -77,6 +70,8 @@ class MissBook(Book):
     unreported: int = 0
     """Requests without a reported read; the text of `short` is too short for their reported tokens."""
     short: int = 0
+    unruled: int = 0
+    """Requests for whose models no cache rules are known."""
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
     contradicted: int = 0
@@ -91,9 +86,7 @@ class MissBook(Book):
     _agreement: dict[str, list[int]] = field(default_factory=dict)
     """By group, its requests with a whole prompt, and those whose report is the prediction, to a block or to rounding."""
     _states: PromptStates = field(default_factory=PromptStates)
-    _events: list[tuple[int, int, MissEvent]] = field(default_factory=list)
-    """A heap of the largest ones: tokens, number, event."""
-    _count: int = 0
+    _events: LargestEvents = field(default_factory=LargestEvents)
     _keys: set[CacheKey] = field(default_factory=set)
     _searches: dict[str | None, FieldSearch] = field(default_factory=dict)
     """By model, as no model reads what another one stored."""
@@ -101,7 +94,6 @@ class MissBook(Book):
     _rerun: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
     """By number, misses that a rerun may explain, and the row that has them."""
     _by_key: MissesByKey | None = field(init=False)
-    _replay: TtlReplay = field(default_factory=TtlReplay)
     _compactions: Compactions = field(default_factory=Compactions)
     _timelines: SessionTimelines = field(default_factory=SessionTimelines)
     _tested: tuple[Hypothesis | None, Explained] | None = None
@@ -112,6 +104,7 @@ class MissBook(Book):
 
     def leave_out(self, job: Job) -> None:
         """Enter a request for whose model no cache rules are known: its report is a fact all the same."""
+        self.unruled += 1
         self._add(job, None, None)
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
@@ -143,37 +136,38 @@ class MissBook(Book):
         compared = replace(compared, reasons=begins is not None)
         parts = compared.parts()
         state = request.state_after(compared.before, self.epoch, compared.forms, compared.tools, begins)
-        self._enter(request, earlier, parts, state, cuts)
+        self._enter(compared, parts, state, cuts)
         self._compare_diagnosis(compared)
         self._search_fields(compared, parts)
         self._states.add(state, turn)
 
     def _enter(
         self,
-        request: ReportedRequest,
-        earlier: Earlier,
+        compared: ComparedRequest,
         parts: list[MissPart],
         state: PromptState,
         cuts: ReasoningCuts,
     ) -> None:
         """Enter a request and its misses in the sums, the events and the replays."""
+        request, earlier = compared.request, compared.earlier
         turn, usage, rates = request.job.turn, request.usage, self._rates(request)
         missed = [_priced(part, request, rates) for part in parts]
         paid = None if rates is None else _paid(request, rates)
-        whole = MissedRequest(request.prompt, request.read, usage.all_written or 0, paid, request.now, missed)
+        written, judged = usage.all_written or 0, compared.is_judged
+        whole = MissedRequest(request.prompt, request.read, written, paid, request.now, missed, judged)
         self.total.add(whole)
         row = None if self._by_key is None else self._by_key.add(turn, whole, self.epoch)
-        first = self._count
+        first = self._events.count
         self._timelines.add(turn.session, request.job.request.id, whole, first + 1)
         shared = max(earlier.shared_session, earlier.shared_same_cache) // CHUNK
         prefix = f"{request.names[shared - 1]:016x}" if shared else None
         for part, each in zip(parts, missed, strict=True):
-            self._keep_event(request, part, each.cost, prefix)
+            self._events.add(request, part, each.cost, prefix)
             if each.cause == "expired" and part.gap is not None and request.rules is not None:
                 self.expired += 1
                 self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
             if each.cause in RERUN_CAUSES and self._reruns(request):
-                self._rerun[self._count] = CauseSum(1, each.tokens, whole.written, each.cost), row
+                self._rerun[self._events.count] = CauseSum(1, each.tokens, whole.written, each.cost), row
         if self._reruns(request):
             numbers: dict[MissCause, tuple[int, ...]] = {}
             for number, each in enumerate(missed, first + 1):
@@ -181,7 +175,11 @@ class MissBook(Book):
             self._trials.add(request.kept_read(numbers, state, cuts))
             if self._trials.has_given_up:
                 self._rerun.clear()
-        self._follow(request, earlier, rates, sum(each.tokens for each in missed if each.cause == "expired"))
+        self._compact(compared, rates)
+        if rates is not None and request.call.summed is None:
+            expired = sum(each.tokens for each in missed if each.cause == "expired")
+            for totals in (self.total, *([] if row is None else [row])):
+                totals.replay.add(usage, request.answer, rates, compared.before, request.now, expired)
 
     def _reruns(self, request: ReportedRequest) -> bool:
         """Return whether hypotheses are tested on a request: its prompt is whole, and the log is not too long for them."""
@@ -219,12 +217,10 @@ class MissBook(Book):
             counts[1] += abs(predicted - request.read) <= request.least
         self.marked += request.lack is None and rules is not None and rules.keeps == "breakpoints"
 
-    def _follow(self, request: ReportedRequest, earlier: Earlier, rates: Rates | None, expired: int) -> None:
-        """Enter a request in the replay of times to live, and in the compactions of its session."""
+    def _compact(self, compared: ComparedRequest, rates: Rates | None) -> None:
+        """Enter a request in the compactions of its session."""
+        request, earlier = compared.request, compared.earlier
         before, session, now = earlier.session, request.job.turn.session, request.now
-        gap = None if before is None or now is None or before.time is None else max(now - before.time, 0.0)
-        if rates is not None and request.call.summed is None:
-            self._replay.add(request.usage, request.answer, rates, before, gap, expired)
         if before is None or session is None:
             return
         shorter = request.own_tokens < before.own_tokens and earlier.shared_session < before.own_tokens - LEAST_TOKENS
@@ -238,28 +234,6 @@ class MissBook(Book):
         self._compactions.compacted(
             request.job.request.id, session, now, prompts=prompts, read=request.read, rates=of_token
         )
-
-    def _keep_event(self, request: ReportedRequest, part: MissPart, cost: Decimal | None, prefix: str | None) -> None:
-        found = part.found
-        self._count += 1
-        event = MissEvent(
-            request=request.job.request.id,
-            session=request.job.turn.session,
-            time=request.now,
-            gap=part.gap,
-            cause=found.cause,
-            certainty=found.certainty,
-            tokens=part.tokens,
-            written=request.usage.all_written,
-            cost=known_amount_text(cost),
-            detail=found.detail,
-            place=found.place,
-            model=request.call.model,
-            provider_id=request.call.request_id,
-            prefix=prefix if found.cause == "provider" else None,
-        )
-        keep = heapq.heappush if len(self._events) < _MOST_EVENTS else heapq.heappushpop
-        keep(self._events, (part.tokens, -self._count, event))
 
     def _rates(self, request: ReportedRequest) -> Rates | None:
         """Return the rates of a request; None where no price is known."""
@@ -301,8 +275,9 @@ class MissBook(Book):
 
     @property
     def predictable(self) -> bool:
-        """Whether rules predict these requests: the log holds the prompts, and the reports do not contradict the rules."""
-        return self.knows_prompts and self.rules_hold
+        """Whether rules predict these requests: rules are known, the log holds the prompts, and no report contradicts the rules."""
+        is_ruled = self.unruled < self.total.requests + self.unreported
+        return is_ruled and self.knows_prompts and self.rules_hold
 
     @property
     def calibrated(self) -> int:
@@ -343,12 +318,7 @@ class MissBook(Book):
         if not total.requests:
             return None
         hypothesis, explained = self._explain()
-        events = [
-            event
-            if hypothesis is None or -number not in explained
-            else _simulated(event, explained[-number][1], hypothesis)
-            for _, number, event in sorted(self._events, key=lambda kept: -kept[1])
-        ]
+        events = self._events.results(hypothesis, explained)
         by_cause = total.by_cause()
         assert total.missed == sum(each.tokens for each in by_cause.values())
         return CacheMisses(
@@ -356,9 +326,10 @@ class MissBook(Book):
             prompt_tokens=total.prompt_tokens,
             promised=total.promised,
             read=total.read,
+            unjudged=total.unjudged,
             by_cause=by_cause,
             events=events,
-            left_out=self._count - len(events),
+            left_out=self._events.count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
             calibration=ReportAgreement(
@@ -373,7 +344,7 @@ class MissBook(Book):
             rule_contradictions=[] if self.rules_hold else [_contradiction(self.contradicted, self.compared)],
             began=self.epoch if moment_of(self.epoch, 0.0) is not None else None,
             rows=None if self._by_key is None else self._by_key.rows(total, self.epoch),
-            ttl=self._replay.result(),
+            ttl=total.replay.result(),
             compactions=self._compactions.results(),
             timelines=self._timelines.results(explained),
         )
@@ -397,14 +368,6 @@ def _paid(request: ReportedRequest, rates: Rates) -> Decimal:
     from kvtool.accounting.prices.money_book import reported_bill
 
     return reported_bill(request.usage, request.prompt, request.answer, rates).total
-
-
-def _simulated(event: MissEvent, cause: MissCause, hypothesis: Hypothesis) -> MissEvent:
-    """Return a miss with what a rerun shows of it."""
-    if cause == event.cause:
-        return event.model_copy(update={"certainty": "simulated"})
-    words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"
-    return event.model_copy(update={"cause": cause, "certainty": "simulated", "detail": words})
 
 
 def _contradiction(contradicted: int, compared: int) -> str:

@@ -65,6 +65,11 @@ class ComparedRequest:
             return False
         return like.ttl is None or now - like.time <= like.ttl
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether the log says what an earlier request left for it: by its text, or by the request before of its session."""
+        return self.request.whole or (self.before is not None and self.before is self.earlier.session)
+
     def parts(self) -> list[MissPart]:
         """Return the request's misses by cause."""
         request, before = self.request, self.before
@@ -72,8 +77,8 @@ class ComparedRequest:
         if before is None and missed is not None and (found := cause_of_report(missed)) is not None:
             tokens = min(missed.tokens or 0, request.prompt - request.read)
             return [MissPart(tokens, found, None)] if tokens else []
-        if before is None or (not request.whole and before is not self.earlier.session):
-            return []  # a prompt that is not whole and of no session: what it shares is not in the log
+        if before is None or not self.is_judged:
+            return []
         if not request.whole:
             return self._unread(before, min(before.stored, request.prompt), self._evidence(before))
         return self._whole(before)
@@ -121,18 +126,24 @@ class ComparedRequest:
 
     def _unread(self, before: PromptState, stored: int, evidence: MissEvidence) -> list[MissPart]:
         """Return what was stored and not read: what is kept for an hour apart from the rest, if their causes differ."""
-        read, least = self.request.read, self.request.least
+        read, least = self.request.read, self._least(before)
         if stored - read <= least:
             return []
-        hour = min(before.stored_1h, stored)
+        hour = before.stored_1h if before.stored_1h < stored - least else stored
         rest = find_cause(evidence)
-        if not read < hour < stored:
-            return [MissPart(stored - read, rest, evidence.gap)]
-        front = find_cause(self._evidence(before, _HOUR))
+        front = find_cause(self._evidence(before, _HOUR)) if read < hour else rest
         if front == rest:
             return [MissPart(stored - read, rest, evidence.gap)]
         parts = [(hour - read, front), (stored - hour, rest)]
         return [MissPart(tokens, found, evidence.gap) for tokens, found in parts if tokens > least]
+
+    def _least(self, before: PromptState) -> int:
+        """Return the tokens above which a stored prefix was not read: none are lost to rounding where both are reported, unless our
+        tokens say where the text differs, close to its end."""
+        request = self.request
+        shared = request.theirs_of(self.earlier.shared if request.entry is None else request.entry.known)
+        is_exact = before.reported and (not request.whole or before.stored + request.least <= shared)
+        return request.step - 1 if is_exact else request.least
 
     def _evidence(self, before: PromptState, ttl: float | None = None) -> MissEvidence:
         request, earlier = self.request, self.earlier

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from kvtool.accounting.log_clock import day_of
+from kvtool.accounting.misses.ttl_replay import TtlReplay
 from kvtool.results.choices import MissesBy
 from kvtool.results.misses import MissCause, MissRow, MissRows, MissSum
 from kvtool.results.money import known_amount_text
@@ -35,6 +36,8 @@ class MissedRequest(NamedTuple):
     paid: Decimal | None
     time: float | None
     missed: Sequence[Missed]
+    judged: bool = True
+    """Whether the log says what earlier requests left for it."""
 
 
 @dataclass(slots=True)
@@ -64,12 +67,14 @@ class MissTotals:
     prompt_tokens: int = 0
     promised: int = 0
     read: int = 0
+    unjudged: int = 0
     paid: Decimal | None = None
     first: float | None = None
     last: float | None = None
     project: str | None = None
     subagent: bool = False
     causes: dict[MissCause, CauseSum] = field(default_factory=dict)
+    replay: TtlReplay = field(default_factory=TtlReplay)
 
     def add(self, request: MissedRequest) -> None:
         """Add another request."""
@@ -77,6 +82,7 @@ class MissTotals:
         self.prompt_tokens += request.prompt
         self.promised += request.read + sum(each.tokens for each in request.missed)
         self.read += request.read
+        self.unjudged += not request.judged
         if request.paid is not None:
             self.paid = (self.paid or Decimal(0)) + request.paid
         if (time := request.time) is not None:
@@ -113,7 +119,7 @@ class MissTotals:
 
     def check(self, rows: Sequence[MissTotals]) -> None:
         """Assert that rows sum to these totals, token by token and cent by cent."""
-        for name in ("requests", "prompt_tokens", "promised", "read"):
+        for name in ("requests", "prompt_tokens", "promised", "read", "unjudged"):
             total = sum(getattr(row, name) for row in rows)
             assert total == getattr(self, name), f"rows have {total} {name}, not {getattr(self, name)}"
         for name in ("paid", "cost"):
@@ -161,11 +167,13 @@ class MissesByKey:
             prompt_tokens=row.prompt_tokens,
             promised=row.promised,
             read=row.read,
+            unjudged=row.unjudged,
             cost=known_amount_text(row.cost),
             paid=known_amount_text(row.paid),
             first=None if row.first is None else epoch + row.first,
             last=None if row.last is None else epoch + row.last,
             by_cause=row.by_cause(),
+            ttl=row.replay.result(),
         )
 
     def _key(self, turn: Turn, epoch: float | None) -> str | None:

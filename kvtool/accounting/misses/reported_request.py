@@ -103,9 +103,14 @@ class ReportedRequest:
         return len(self.job.ids)
 
     @property
+    def step(self) -> int:
+        """Tokens by which the provider's cache grows."""
+        return 1 if self.rules is None else self.rules.step
+
+    @property
     def least(self) -> int:
-        """Tokens above which a difference is more than rounding."""
-        return max(1 if self.rules is None else self.rules.step, LEAST_TOKENS, self.prompt // _ROUNDING)
+        """Tokens above which a difference is more than rounding: of our tokens and the provider's, or of its cache."""
+        return max(self.step, LEAST_TOKENS, self.prompt // _ROUNDING)
 
     @property
     def whole(self) -> bool:
@@ -193,6 +198,7 @@ class ReportedRequest:
             self.marks,
             self.call.reasoned,
             reasoning_begins,
+            wrote is not None,
             self.prediction.stored_ends if self.prediction is not None and self.marks else None,
         )
 

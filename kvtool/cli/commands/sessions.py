@@ -24,8 +24,9 @@ _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 class SessionsCommand(Command):
     """List the sessions of coding agents on this machine by the price of their cache misses.
 
-    It reads the transcripts of Claude Code, Codex, Gemini CLI, Qwen Code and Pi, or those in the folders that you name. Nothing
-    leaves this machine. Sums of files that did not change are kept in your cache folder, without text.
+    It reads the transcripts of Claude Code, Codex, Gemini CLI, Qwen Code, Pi, opencode, Goose, Cline and Roo, or those in the
+    folders that you name. Nothing leaves this machine. Sums of files that did not change are kept in your cache folder, without
+    text.
     """
 
     folders: Annotated[

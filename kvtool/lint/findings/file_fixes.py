@@ -27,7 +27,8 @@ from kvtool.text.files.checkout_links import write_target
 from kvtool.text.files.text_files import read_source, read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
-from kvtool.workload.logs.logs import LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.named_files import named_files
 from kvtool.workload.yaml.yaml_source import YamlSource
 

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.findings import place_of
-from kvtool.workload.logs.logs import locate
+from kvtool.workload.logs.files.locations import locate
 
 Place = tuple[str, int, int]
 """A file, a line and a column; 0 where there is none."""

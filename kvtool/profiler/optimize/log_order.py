@@ -23,7 +23,8 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs.files.input_files import find_inputs
-from kvtool.workload.logs.logs import LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogSource
 
 _BOM = b"\xef\xbb\xbf"
 _COMPRESSED = (".gz", ".zst")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvtool.accounting.caches.dated_rules import is_hosted
+from kvtool.accounting.hosted_models import is_hosted
 from kvtool.accounting.logged_models import LoggedModels
 from kvtool.config.asked_run import RunOptions
 from kvtool.results.choices import SIZES
@@ -48,13 +48,13 @@ def asks_for_engine(options: RunOptions, asked: EngineOptions) -> bool:
 def are_hosted(turns: Sequence[Turn], models: LoggedModels) -> bool:
     """Return whether more of these requests went to hosted models than to models of known weights.
 
-    A model is hosted if a dated rule applies to it: names of open weights have no provider, unless the log names the API. A model
-    of which neither rules nor weights are known says nothing.
+    A model is hosted if its name or the log names an API, whether or not that has rules or a price: names of open weights name
+    none. A model of which neither an API nor weights are known says nothing.
     """
     hosted = own = 0
-    for turn in turns:
-        if is_hosted(turn):
+    for call in (turn.call for turn in turns if turn.call.model is not None):
+        if is_hosted(call):
             hosted += 1
-        elif turn.call.model is not None:
-            own += models.find(turn.call.model) is not None
+        else:
+            own += models.find(call.model or "") is not None
     return hosted > own and all(turn.hashed is None for turn in turns)

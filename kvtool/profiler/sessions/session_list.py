@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from kvtool.profiler.sessions.agent_folders import TranscriptFile, TranscriptFolder
 from kvtool.profiler.sessions.transcript_sums import TranscriptSums
 from kvtool.results.documents.agent_sessions import SessionFolder, SessionRow, SessionsDocument
-from kvtool.results.misses import MissRow, sum_rows, sum_ttl
+from kvtool.results.misses import MissRow, sum_rows
 from kvtool.text.files.result_cache import ResultCache, code_state, hash_of
 from kvtool.version import __version__
 
@@ -106,6 +106,7 @@ class SessionList:
         calls = sum(len(sums.calls) for sums in self._sums.values())
         keys = {row.key for row in rows}
         kept = [sums for sums in groups if not keys.isdisjoint(row.key for row in sums.rows)]
+        total = sum_rows("total", rows)
         ranked = sorted(rows, key=lambda row: (-Decimal(row.cost or 0), -row.missed, row.key))
         return SessionsDocument(
             folders=[
@@ -125,8 +126,8 @@ class SessionList:
             skipped=sum(sums.skipped for sums in groups),
             left_out=dict(left_out.most_common()),
             failed=failed,
-            total=sum_rows("total", rows),
-            ttl=sum_ttl([sums.ttl for sums in kept if sums.ttl is not None]),
+            total=total,
+            ttl=total.ttl,
             compactions=[each for sums in kept for each in sums.compactions if each.session in keys],
             sessions=[row for row in ranked if not row.subagent],
             subagents=[row for row in ranked if row.subagent],

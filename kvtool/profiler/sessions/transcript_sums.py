@@ -14,11 +14,11 @@ from kvtool.accounting.prices.price_table import price_table
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.options.run_options import Reading
 from kvtool.errors import KvtoolError
-from kvtool.profiler.opening import open_workload
-from kvtool.profiler.run.purposes import missed_run
+from kvtool.profiler.opening import Opened, open_workload
+from kvtool.profiler.run.purposes import explained_run, missed_run
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.document_base import Count, Model
-from kvtool.results.misses import CacheMisses, Compaction, MissRow, TtlCosts
+from kvtool.results.misses import CacheMisses, Compaction, MissRow
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.jobs import JobMaker
@@ -33,7 +33,6 @@ class TranscriptSums(Model):
     rows: list[MissRow] = Field(default_factory=list)
     calls: list[str] = Field(default_factory=list)
     """Hashes of the ids of its calls: those of another file are copies."""
-    ttl: TtlCosts | None = None
     compactions: list[Compaction] = Field(default_factory=list)
     left_out: dict[str, Count] = Field(default_factory=dict)
     """Records that are no requests, by kind."""
@@ -80,11 +79,16 @@ class TranscriptReader:
     def _sums(self, paths: Sequence[str]) -> TranscriptSums:
         options = RunOptions(inputs=tuple(paths), reading=Reading(on_bad_line="skip", group_by="file", jobs=1))
         opened = open_workload(options, self._load, keep_going=True)
-        source, plan = opened.source, opened.planned.plan
+        source = opened.source
         assert isinstance(source, LogSource)
         noted = _Noted(source)
-        setup = RunSetup(plan, JobMaker(opened.renderer, seed=plan.seed), self._progress)
-        result = missed_run(setup, MoneyBook(self._prices)).run(noted)
+        result = missed_run(self._setup(opened), MoneyBook(self._prices)).run(noted)
+        if (
+            not result.partial and result.book(MissBook).calibrated
+        ):  # whole prompts: their texts say more, as in a profile
+            money = MoneyBook(self._prices)
+            run = explained_run(self._setup(opened), money=money, by="session", reports_usage=True)
+            result = run.run(noted)
         if result.partial:
             raise KeyboardInterrupt
         misses = result.book(MissBook).misses()
@@ -92,12 +96,15 @@ class TranscriptReader:
         return TranscriptSums(
             rows=_rows(misses),
             calls=sorted(noted.calls),
-            ttl=None if misses is None else misses.ttl,
             compactions=[] if misses is None else misses.compactions,
             left_out=source.left_out.counts,
             skipped=source.skipped + source.left_out.counts.get(NEW_KIND.kind, 0),
             failed=None if failed is None else failed.message,
         )
+
+    def _setup(self, opened: Opened) -> RunSetup:
+        plan = opened.planned.plan
+        return RunSetup(plan, JobMaker(opened.renderer, seed=plan.seed), self._progress)
 
 
 def _rows(misses: CacheMisses | None) -> list[MissRow]:

@@ -21,7 +21,8 @@ from kvtool.workload.block_files.block_file import BLOCKS, BlockFacts, BlockWrit
 from kvtool.workload.block_files.block_row import made_row, named_row, refused_row
 from kvtool.workload.jobs import Job
 from kvtool.workload.logs.files.spool import reads_once
-from kvtool.workload.logs.logs import LogOptions, LogSource, RecordNames
+from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.logs.source_files import RecordNames
 from kvtool.workload.turn import Output, Turn
 
 _END = 1 << 16

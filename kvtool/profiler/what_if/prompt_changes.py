@@ -21,7 +21,7 @@ from kvtool.results.next_step import EDIT_BY_HAND, PREVIEW_EDIT, SEE_EDITED_REQU
 from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
-from kvtool.workload.logs.logs import locate
+from kvtool.workload.logs.files.locations import locate
 
 ALL_FIXES = "all"
 _OTHERS = "prompts: all other fixes together"

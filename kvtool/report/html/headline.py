@@ -89,7 +89,7 @@ def facts(report: Report) -> list[str]:
     return [
         rules_fact(report),
         f"tokenizer {config.get('tokenizer') or 'none: block hashes'}",
-        plural(report.totals.requests, "request"),
+        plural(report.request_count, "request"),
         f"capacity {blocks_and_memory(report, int(capacity or 0))}" if limited else "unlimited cache",
         f"seed {config.get('seed')}",
     ]

@@ -154,7 +154,7 @@ def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
 def _header(console: Console, report: Report, plain: bool) -> None:
     config = report.config
     head = [f"kvtool {config.get('version')}", str(config.get("input")), rules_fact(report)]
-    head += [str(config.get("tokenizer") or "block hashes"), plural(report.totals.requests, "request")]
+    head += [str(config.get("tokenizer") or "block hashes"), plural(report.request_count, "request")]
     put_head(console, [*head, f"seed {config.get('seed')}"])
     for note in report.notes:
         say(console, sanitize(note, ascii_only=plain), style="dim")

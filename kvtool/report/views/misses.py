@@ -124,7 +124,7 @@ def _row(row: MissRow, currency: str) -> tuple[Cell, ...]:
         row.key,
         f"{row.requests:,}",
         percent(min(row.read / max(row.prompt_tokens, 1), 1.0)),
-        Figure(f"{row.missed:,}", row.missed),
+        Figure("unknown" if row.misses_unknown else f"{row.missed:,}", row.missed),
         _money(row.paid, currency),
         _money(row.cost, currency),
         "" if cause is None else MISS_CAUSES[cause],

@@ -20,7 +20,8 @@ from kvtool.workload.ahead.child import Child, second_process, sendable
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, Usage
 from kvtool.workload.drive import NO_ANSWER
 from kvtool.workload.jobs import JobMaker, Prepared, PreparedTurn
-from kvtool.workload.logs.logs import Growing, LogSource
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.logs.placed_turns import Growing
 from kvtool.workload.turn import Conversation, Recorded, Source, Turn
 
 _TURN_FIELDS = tuple(field.name for field in fields(Turn))

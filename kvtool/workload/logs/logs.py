@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import itertools
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
-from kvtool.text.files.compressed import open_bytes, uncompressed
-from kvtool.text.files.json_position import character_start, line_and_column, value_start
-from kvtool.text.files.json_stream import read_records
-from kvtool.text.message import Message
 from kvtool.text.terminal.numbers import plural
-from kvtool.text.terminal.streams import STDIN
-from kvtool.text.traced import Origin, Traced
 from kvtool.workload.logs import TRACE_BLOCK
-from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
-from kvtool.workload.logs.files.spool import Spool, reads_once
+from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
 from kvtool.workload.logs.groups.session_names import session_names
 from kvtool.workload.logs.log_pass import (
     LeftOuts,
@@ -33,10 +25,11 @@ from kvtool.workload.logs.log_pass import (
     TimedLog,
     by_arrival,
 )
+from kvtool.workload.logs.placed_turns import Growing, default_group, of_tenant, placed_turns, scoped
 from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
-from kvtool.workload.logs.records.record_fields import scalar_fields
+from kvtool.workload.logs.source_files import RecordNames, SourceFiles
 from kvtool.workload.request_fields import as_vllm_reads, engine_requests
-from kvtool.workload.turn import Conversation, Output, Recorded, Turn
+from kvtool.workload.turn import Conversation, Recorded, Turn
 
 if TYPE_CHECKING:
     from kvtool.workload.logs.files.input_files import InputFiles
@@ -44,13 +37,10 @@ if TYPE_CHECKING:
     from kvtool.workload.logs.groups.grouping import Grouping, TenantField
     from kvtool.workload.logs.source_survey import SourceSurvey
 
-_LOG_SUFFIXES = {".jsonl", ".ndjson", ".json", ".traj", ".log", ".gz", ".zst", ".txt", ".md"}
 MEMORY_FORMAT = "values"
 """Of prompts that a program holds."""
 _MOST_GROUPS = 12
 """Groups that an error names."""
-_MOST_OPEN = 64
-"""Files that are kept open side by side; of more, each is opened when it is read from."""
 _MOST_IDS = 1_000_000
 """Ids of requests that are remembered to see whether another file has them, too."""
 
@@ -69,15 +59,6 @@ class LogOptions:
     """Only the requests of these groups; empty: all."""
     by_time: bool = True
     """Whether records are put in the order of time and joined, for which all of them are looked at first."""
-
-
-@dataclass(frozen=True)
-class RecordNames:
-    """Names that tell the records of a source's files from those of others: `names` by path, the short name of each file, and the
-    number from which its records are counted."""
-
-    names: Mapping[str, str]
-    first_record: int = 1
 
 
 class LogSource:
@@ -109,19 +90,19 @@ class LogSource:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
         if options.limit is not None and options.limit < 1:
             raise KvtoolError(f"the number of requests must be at least 1, not {options.limit}")
-        self._format = requested_format(options.format)
         self.files = files if isinstance(files, InputFiles) else InputFiles(tuple(files))
         self._paths = self.files.paths
         self.options = options
-        self._group = group
         self._grouping = grouping or BY_FILE
         self._keep_going = keep_going and len(self._paths) > 1
-        self._spool = Spool()
-        self._survey: SourceSurvey | None = None
-        """What all of it looks like; None until somebody looked."""
         self._epoch: float | None = None
-        self._text_logs: dict[str, bool] = {}
-        self._apart = apart or RecordNames(session_names(self._paths))
+        self._contents = SourceFiles(
+            self._paths,
+            options,
+            requested_format(options.format),
+            group,
+            apart or RecordNames(session_names(self._paths)),
+        )
         self._open: set[LogFile] = set()
         self._read_before = 0
         """Bytes of the files that this pass is done with."""
@@ -146,7 +127,7 @@ class LogSource:
     def of_files(self, paths: Sequence[str]) -> LogSource:
         """Return a source of other files that is read in the same way: those of the same numbers count as the same files."""
         names = dict(zip(paths, self._paths, strict=True))
-        group = self._group
+        group = self._contents.group
         source = LogSource(
             paths,
             self.options,
@@ -195,11 +176,11 @@ class LogSource:
                 base = sessions.get(first.session, 0)
                 sessions[first.session] = base + count
             own = found.path if len(self._paths) > 1 and self._is_double(found, ids, state) else None
-            placed = _placed(found, count, base, self._epoch, group, own, state.prompts)
+            placed = placed_turns(found, count, base, self._epoch, group, own, state.prompts)
             if tenants is not None:
-                placed = _of_tenant(tenants.tenant_of(found.value), placed)
+                placed = of_tenant(tenants.tenant_of(found.value), placed)
             if self.scope_of is not None:
-                placed = _scoped(placed, self.scope_of)
+                placed = scoped(placed, self.scope_of)
             yield found, Growing(placed) if isinstance(turns, Dialogue) else Recorded(self._as_served(placed))
             if requests == self.options.limit:
                 break
@@ -298,7 +279,7 @@ class LogSource:
         """Return the bytes of its files on the disk; None where they are not known: a pipe was not read yet."""
         if self._size is None:
             try:
-                found = [Path(self._spool.read_from(path)).stat() for path in self._paths]
+                found = [self._contents.status(path) for path in self._paths]
             except (OSError, ValueError):
                 return None
             if all(stat.S_ISREG(each.st_mode) for each in found):
@@ -323,14 +304,14 @@ class LogSource:
     @property
     def merged(self) -> bool:
         """Return whether its files are one stream in the order of arrival."""
-        return len(self._paths) > 1 and None not in self._first_arrivals()
+        return len(self._paths) > 1 and None not in self._contents.survey().firsts
 
     def check_clock(self) -> None:
         """Raise KvtoolError where some files have dates and others count from their start: nobody knows what came before what."""
         if not self.merged:
             return
         clocks: dict[bool, Place] = {}
-        for path, last in zip(self._paths, self._surveyed().lasts, strict=True):
+        for path, last in zip(self._paths, self._contents.survey().lasts, strict=True):
             if last is not None:
                 clocks.setdefault(last[0] >= FIRST_DATE, Place(path, last[1]))
         if len(clocks) > 1:
@@ -350,7 +331,9 @@ class LogSource:
         if len(self._paths) < 2:
             return None
         files = plural(len(self._paths), "file")
-        untimed = [path for path, first in zip(self._paths, self._first_arrivals(), strict=True) if first is None]
+        untimed = [
+            path for path, first in zip(self._paths, self._contents.survey().firsts, strict=True) if first is None
+        ]
         if not untimed:
             return f"{files}, as one stream by arrival"
         if len(untimed) == len(self._paths):
@@ -363,7 +346,7 @@ class LogSource:
         from kvtool.workload.logs.records.retries import RETRY, Retries
         from kvtool.workload.logs.source_survey import Repeated
 
-        survey = self._surveyed()
+        survey = self._contents.survey()
         repeated, retries = Repeated(survey.doubles), Retries()
         for found in self._as_they_come(survey, state, values=values):
             if not isinstance(found, KvtoolError) and repeated.has(found):
@@ -379,7 +362,7 @@ class LogSource:
     ) -> Iterator[LogEntry | KvtoolError]:
         from kvtool.workload.logs.source_survey import UNREADABLE
 
-        counter = itertools.count(self._apart.first_record)
+        counter = itertools.count(self._contents.names.first_record)
         if len(self._paths) > 1 and self._epoch is None:
             self._epoch = min((time for time in survey.firsts if time is not None and time != UNREADABLE), default=None)
         if self.merged:
@@ -401,15 +384,15 @@ class LogSource:
 
         path = self._paths[number]
         try:
-            if self._is_plain(path):
+            if self._contents.is_prompt(path):
                 self._found(path, TEXT_FORMAT)
-                turn = read_prompt(self._spool.file(path), path, self._group(path) if self._group else PLAIN_GROUP)
+                turn = self._contents.prompt(path)
                 state.records += 1
                 yield LogEntry([turn], turn, None, path)
                 return
-            log = self._opener(path, ordinals, values=values)()
+            log = self._contents.opener(path, ordinals, values=values)()
             self._open.add(log)
-            survey = self._surveyed()
+            survey = self._contents.survey()
             log.joins = survey.joins
             order = survey.order_of(number)
             if order is not None and order.order.late:
@@ -419,56 +402,14 @@ class LogSource:
             finally:
                 self._open.discard(log)
                 state.records += log.records
-                self._read_before += log.taken if order is None else self._size_of(path)
+                self._read_before += log.taken if order is None else self._contents.size(path)
         except KvtoolError as error:
             if not self._keep_going:
                 raise
             state.failed[path] = error
 
-    def _size_of(self, path: str) -> int:
-        try:
-            return Path(self._spool.read_from(path)).stat().st_size
-        except OSError:
-            return 0
-
     def _found(self, path: str, formats: str) -> None:
         self.formats[path] = self._new_formats[path] = formats
-
-    def _opener(self, path: str, ordinals: Iterator[int], *, values: bool) -> Callable[[], LogFile]:
-        from kvtool.workload.logs.files.log_file import LogFile
-
-        return partial(
-            LogFile,
-            path,
-            self._spool.file(path),
-            self._group(path) if self._group else default_group(path),
-            self.options.trace_block_size,
-            self._format,
-            ordinals,
-            of_many=len(self._paths) > 1,
-            values=values,
-            parked=len(self._paths) > _MOST_OPEN,
-            skip=self.options.on_bad_line != "error",
-            file_name=self._apart.names[path],
-        )
-
-    def _surveyed(self) -> SourceSurvey:
-        """Return the survey of all files; the pass itself reports problems."""
-        from kvtool.workload.logs.source_survey import SourceSurvey
-
-        if self._survey is None:
-            logs = [
-                None
-                if self._is_plain(path)
-                else self._opener(path, itertools.count(self._apart.first_record), values=False)
-                for path in self._paths
-            ]
-            self._survey = SourceSurvey(logs, whole=self.options.by_time)
-        return self._survey
-
-    def _first_arrivals(self) -> Sequence[float | None]:
-        """Return by file the time of its first good record."""
-        return self._surveyed().firsts
 
     @staticmethod
     def _is_double(entry: LogEntry, ids: dict[int, str], state: PassState) -> bool:
@@ -479,114 +420,6 @@ class LogSource:
         double = ids.setdefault(key, entry.path) != entry.path
         state.doubles += len(entry.turns) if double else 0
         return double
-
-    def _is_plain(self, path: str) -> bool:
-        name = uncompressed(path.lower())
-        if self.options.format is not None:
-            return self.options.format == TEXT_FORMAT
-        return name.endswith(PLAIN_SUFFIXES) and not self._is_log(path)
-
-    def _is_log(self, path: str) -> bool:
-        """Return whether a file that is a prompt by its name is a log by what is in it."""
-        if path not in self._text_logs:
-            from kvtool.workload.logs.files.file_kinds import has_text_records
-
-            self._text_logs[path] = has_text_records(self._spool.file(path), path)
-        return self._text_logs[path]
-
-
-class Growing:
-    """A dialogue of which only the user's side is known: each turn is sent with all before it and the engine's own answers."""
-
-    def __init__(self, turns: Iterator[Turn]) -> None:
-        self._turns = turns
-        self._history: list[Message] = []
-
-    def rest(self) -> list[Turn]:
-        """Return the turns that have not been asked for, each with what its user says."""
-        return list(self._turns)
-
-    def next_turn(self, previous: Output | None) -> Turn | None:
-        """Return the next turn, after `previous` has been added as the answer to the last one."""
-        turn = next(self._turns, None)
-        if turn is None:
-            return None
-        if previous is not None:
-            self._history.append({"role": "assistant", "content": Traced(previous.text)})
-            turn.name = turn.name and turn.name._replace(known=False)
-        self._history += turn.messages or []
-        turn.messages = list(self._history)
-        return turn
-
-
-def default_group(path: str) -> str:
-    """Return the name of the file without the suffixes that say what is in it."""
-    if path == STDIN:
-        return "stdin"
-    name = Path(path).name
-    while (suffix := Path(name).suffix.lower()) in _LOG_SUFFIXES:
-        name = name[: -len(suffix)]
-    return name
-
-
-def locate(origin: Origin, offset: int) -> tuple[int, int]:
-    """Return line and column in the file of character `offset` of the origin's text, however it is escaped there.
-
-    Reads the file again. Where it is gone or changed (or was a pipe), the answer is the place of the record.
-    """
-    if origin.verbatim or not origin.pointer:
-        return origin.position(offset)
-    if reads_once(origin.path):
-        return origin.line, origin.column
-    try:
-        with open_bytes(origin.path) as reader:
-            for raw in read_records(reader):
-                if (raw.line, raw.column) == (origin.line, origin.column):
-                    text = raw.data.decode()
-                    index = character_start(text, value_start(text, origin.pointer), offset)
-                    return line_and_column(text, index, raw.line, raw.column)
-                if raw.line > origin.line:
-                    break
-    except (KvtoolError, LookupError, ValueError, RecursionError):
-        pass
-    return origin.line, origin.column
-
-
-def _placed(
-    entry: LogEntry, count: int, base: int, epoch: float | None, group: str, own: str | None, told: PromptCounts
-) -> Iterator[Turn]:
-    """Yield the turns with their group, their places in the session and their times from the start of the source; `own` is the
-    file of those whose ids another file has, too."""
-    fields = scalar_fields(entry.value) if entry.first.call.usage is not None else ()
-    for index in range(count):
-        turn = entry.turns[index]
-        if fields:
-            turn.call = replace(turn.call, fields=fields)
-        turn.group = group
-        turn.index = base + index
-        turn.epoch = epoch
-        turn.clock = turn.arrival
-        if turn.arrival is not None:
-            turn.arrival -= epoch or 0.0
-        if entry.before is not None and turn.name is not None:
-            turn.name = turn.name._replace(request=entry.before + index + 1)
-        if own is not None:
-            turn.id = f"{own}:{turn.id}"
-        told.add(turn)
-        yield turn
-
-
-def _scoped(turns: Iterator[Turn], scope_of: Callable[[Turn], str | None]) -> Iterator[Turn]:
-    """Return the turns with the cache of its own, where one has any, as a part of the salt."""
-    for turn in turns:
-        scope = scope_of(turn)
-        yield turn if scope is None else replace(turn, salt=f"{turn.salt or ''}\x1e{scope}")
-
-
-def _of_tenant(tenant: str | None, turns: Iterator[Turn]) -> Iterator[Turn]:
-    for turn in turns:
-        turn.call = replace(turn.call, tenant=tenant)
-        yield turn
 
 
 class _PassListener:

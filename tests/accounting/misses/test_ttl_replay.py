@@ -119,3 +119,38 @@ def test_misses_by_exclusion_have_a_hash_of_the_prefix() -> None:
     assert first.cause == "provider"
     assert first.prefix == second.prefix
     assert len(first.prefix or "") == 16
+
+
+def mixed(gaps: list[float], lost: int | None) -> CacheMisses:
+    """Requests of one system prompt, marked for an hour, each with a question of its own, marked for 5 minutes.
+
+    The provider loses the system prompt before request `lost`, and else keeps it as long as it promises.
+    """
+    book, source = MissBook(MoneyBook(PRICES), CLOCK, True), random.Random(len(gaps))
+    front, now, kept = np.arange(4_000, dtype=np.int32), 0.0, False
+    for number, gap in enumerate([0.0, *gaps]):
+        now += gap
+        ids = np.concatenate([front, np.asarray([source.randrange(10**6) for _ in range(200)], np.int32)])
+        read = len(front) if kept and number != lost and gap <= 3_600 else 0
+        written, kept = len(ids) - read, True
+        usage = Usage(len(ids), read, written, 200, written - 200, 10)
+        enter(
+            book, Turn("g", arrival=now, call=Call(model=MODEL, provider="anthropic", usage=usage)), ids, f"r{number}"
+        )
+    misses = book.misses()
+    assert misses is not None
+    return misses
+
+
+@settings(max_examples=20)
+@given(gaps=st.lists(st.sampled_from([20.0, 600.0, 3_000.0, 9_000.0]), min_size=1, max_size=6), data=st.data())
+def test_each_mark_keeps_its_own_part_for_its_own_time(gaps: list[float], data: st.DataObject) -> None:
+    lost = data.draw(st.none() | st.integers(1, len(gaps)))
+    misses = mixed(gaps, lost)
+    expired = [f"r{number}" for number, gap in enumerate(gaps, 1) if gap > 3_600]
+    assert [event.request for event in misses.events if event.cause == "expired"] == expired
+    others = [event.request for event in misses.events if event.cause != "expired"]
+    assert others == [f"r{lost}" for _ in range(1) if lost is not None and f"r{lost}" not in expired]
+    assert misses.ttl is not None
+    if any(300 < gap <= 3_600 for number, gap in enumerate(gaps, 1) if number != lost):
+        assert Decimal(misses.ttl.five_minutes) > Decimal(mixed([20.0 for _ in gaps], lost).ttl.five_minutes)  # type: ignore[union-attr]

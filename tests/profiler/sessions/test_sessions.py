@@ -91,6 +91,10 @@ def test_the_folders_of_agents_are_found(tmp_path: Path) -> None:
         home / ".gemini/tmp/shop/logs.json",
         home / ".qwen/projects/shop/chats/s.jsonl",
         home / ".pi/agent/sessions/--srv-shop--/s.jsonl",
+        home / ".local/share/opencode/opencode.db",
+        home / ".local/share/goose/sessions/sessions.db",
+        home / ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks/1/api_conversation_history.json",
+        home / ".config/Code/User/globalStorage/rooveterinaryinc.roo-cline/tasks/1/ui_messages.json",
     ):
         write_lines(path, [])
     found = find_folders([], {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(other)})
@@ -101,11 +105,14 @@ def test_the_folders_of_agents_are_found(tmp_path: Path) -> None:
         ("Gemini CLI", "tmp", 1),
         ("Qwen Code", "projects", 1),
         ("Pi", "sessions", 1),
+        ("opencode", "opencode", 1),
+        ("Goose", "sessions", 1),
+        ("Cline and Roo", "tasks", 1),
     ]
     named = find_folders([str(home)], {})  # a home that the user names is read as that of the agents
     assert {(each.agent, each.path) for each in named} < {(each.agent, each.path) for each in found}
     assert len(named) == len(found) - 1
-    with pytest.raises(KvtoolError, match="no folder of Claude Code, Codex, Gemini CLI, Qwen Code or Pi") as error:
+    with pytest.raises(KvtoolError, match="no folder of these agents was found: Claude Code, Codex") as error:
         find_folders([], {"HOME": str(tmp_path)})
     assert error.value.exit_code == 2
 
@@ -190,8 +197,8 @@ def test_a_profile_of_the_folder_has_the_same_sums(tmp_path: Path, capsys: pytes
         row.key: row.paid for row in (*found.sessions, *found.subagents)
     }
     for cause, each in found.total.by_cause.items():
-        assert misses["by_cause"][cause]["tokens"] == each.tokens
-        assert Decimal(misses["by_cause"][cause]["cost"] or 0) == Decimal(each.cost or 0)
+        assert misses["causes"][cause]["tokens"] == each.tokens
+        assert Decimal(misses["causes"][cause]["cost"] or 0) == Decimal(each.cost or 0)
 
 
 def test_a_session_of_gemini_cli_is_listed(

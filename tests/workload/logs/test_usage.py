@@ -37,6 +37,11 @@ _LLAMA_TIMINGS = {"cache_n": 81, "prompt_n": 1, "prompt_ms": 0.3, "predicted_n":
             id="SGLang's own",
         ),
         pytest.param(
+            {"usage_metadata": {"prompt_token_count": 90, "candidates_token_count": 3, "thoughts_token_count": 7}},
+            Usage(90, output=10, reasoning=7),
+            id="Gemini's Python client: thoughts are beside the answer",
+        ),
+        pytest.param(
             {
                 "usage": {"prompt_tokens": 90, "completion_tokens": 3, "prompt_tokens_details": None},
                 "meta_info": {"cached_tokens": 64},

@@ -57,6 +57,7 @@ _KNOWN = (
     _Known("koboldcpp-log", "servers.usage_records"),
     _Known("sonnet", "evaluations.vllm_bench", texts=True),
     _Known("inspect-ai", "evaluations.inspect_ai", start=b"PK\x03\x04"),
+    _Known("session-store", "agents.session_stores", start=b"SQLite format 3\0"),
     _Known("aider-chat", "agents.aider", texts=True),
     _Known("aider", "agents.aider", texts=True),
     _Known("table", "tables"),

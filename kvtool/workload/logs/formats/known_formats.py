@@ -73,6 +73,8 @@ _KNOWN = (
     _Known("pi", "Pi sessions", "agents.pi", "cwd,parentId"),
     _Known("opencode", "opencode sessions", "agents.opencode", "info"),
     _Known("goose", "Goose sessions", "agents.goose", "working_dir,created"),
+    _Known("copilot-chat", "Copilot Chat debug logs", "agents.copilot_chat", "prompts,logs,requestMessages"),
+    _Known("crush", "Crush sessions", "agents.crush", "crush_session"),
     _Known("atif", "ATIF trajectories (Harbor, Terminal-Bench)", "agents.atif", "schema_version"),
     _Known(
         "claude-code",

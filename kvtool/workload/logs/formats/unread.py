@@ -47,7 +47,8 @@ def shape_of(fields: Fields) -> UnreadShape | None:
 
 def shape_of_table(columns: Collection[str]) -> UnreadShape | None:
     """Return the shape of a table; None where it has none of them."""
-    return next((each for each in unread_shapes() if each.columns and set(columns) >= set(each.columns)), None)
+    names = {name.lower() for name in columns}
+    return next((each for each in unread_shapes() if each.columns and names >= set(each.columns)), None)
 
 
 def read(record: Record) -> LeftOut:

@@ -18,9 +18,7 @@ from kvtool.text.bounded_number import exact_number, whole_number
 from kvtool.workload.call import NO_CALL, CacheScope, Call, CallSettings, ReportedMiss, Usage
 from kvtool.workload.logs.records.caller_ids import private_user
 from kvtool.workload.logs.records.endpoint_models import model_in_address
-from kvtool.workload.logs.records.failed_calls import why_failed
 from kvtool.workload.logs.records.record import RESPONSES, Record, object_of, seconds
-from kvtool.workload.logs.records.record_format import LeftOut
 from kvtool.workload.logs.records.retries import is_retry
 from kvtool.workload.logs.records.streamed_answers import answer_in
 from kvtool.workload.logs.records.usage import usage_in_answer, usage_of
@@ -59,12 +57,12 @@ _MOST_ID = 1 << 31  # token ids are int32
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
 _HEADERS = ("headers", "request_headers")
-_ADDRESSES = ("url", "endpoint", "path", "request_path", "api_path")
+ADDRESSES = ("url", "endpoint", "path", "request_path", "api_path")
 _OF_CALL = frozenset(
     (
         *(
             *_HEADERS,
-            *_ADDRESSES,
+            *ADDRESSES,
             *_MODELS,
             *_PROVIDERS,
             *TENANTS,
@@ -79,26 +77,6 @@ _OF_CALL = frozenset(
         *(*_FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS, *_FIRST_ANSWERS, "costDetails"),
     )
 )
-FAILED = LeftOut("failed")
-CACHED = LeftOut("locally cached answer")
-PROMPTLESS = LeftOut(
-    "promptless call", hint="the file lacks the messages before these answers: pass the whole session as one file"
-)
-_FAIL_STATUSES = ("status_code", "statusCode", "response_status", "http_status", "status")
-_FAILED_WORDS = frozenset(("error", "errored", "failed", "failure", "cancelled", "canceled", "expired", "timeout"))
-_ANSWERS = ("choices", "output", "content", "candidates")
-_FAILS = ("error", "exception", "error_str", "error_message", "exception_message")
-_PLACES = (*_ADDRESSES, "call_type", "operation", "request_type")
-_OTHER_ENDPOINT = re.compile(r"(embedding|moderation|rerank|image_generation|images/|transcription|speech)s?")
-_KINDS = {"image_generation": "image", "images/": "image"}
-_OTHER_MODEL = re.compile(r"(?:^|[-/])(?:text-)?(embedding|embed|moderation|rerank(?:er)?|whisper|tts|dall-e)(?:-|$)")
-_MODEL_KINDS = {
-    "embed": "embedding",
-    "reranker": "rerank",
-    "whisper": "transcription",
-    "tts": "speech",
-    "dall-e": "image",
-}
 _ANSWER_NAME = re.compile(
     r"(?:(?:model|llm|ai|api|assistant|bot|server|raw|full|final|generated|predicted)[_-]?)?"
     r"(?:answer|completion|generation|output|prediction|reply|response|result)s?(?:[_-]?(?:text|body|json|content|message))?"
@@ -109,7 +87,6 @@ _ANSWER_NAME = re.compile(
 _OF_ANSWERS = ('"choices"', '"candidates"')
 _LOOKED_AT = 4_096
 """Characters of a text in which an answer of an API shows what it is."""
-_EITHER = frozenset((*_FAIL_STATUSES, *_FAILS, *_PLACES, *RESPONSES, "model", "object"))
 
 
 def call_of(
@@ -132,7 +109,7 @@ def call_of(
         model=_word(_first(said, _MODELS))
         or _word(response.get("model"))
         or _word(response.get("modelVersion"))
-        or model_in_address(_first(said, _ADDRESSES)),
+        or model_in_address(_first(said, ADDRESSES)),
         provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
         tenant=private_user(_word(_first(said, TENANTS)) or _tenant_in(record)),
         usage=usage,
@@ -391,47 +368,3 @@ def _word(value: object) -> str | None:
 def names_of(values: Sequence[object]) -> str | None:
     """Return the first of some values that is a name."""
     return next((word for value in values if (word := _word(value)) is not None), None)
-
-
-def left_out_of(record: Record) -> LeftOut | None:
-    """Return why a request is no traffic; None: it is."""
-    if _EITHER.isdisjoint(record.fields) and all(_EITHER.isdisjoint(each) for each in record.around):
-        return None
-    if has_failed(record):
-        return LeftOut("failed", hint=why_failed(record, _FAILS))
-    kind = _other_kind(record)
-    return None if kind is None else LeftOut(kind)
-
-
-def has_failed(record: Record) -> bool:
-    """Return whether the server refused the request, or never answered it."""
-    answer = object_of(record.found(*RESPONSES)[0])
-    if any(_refused(record.first(name)) for name in _FAIL_STATUSES) or any(
-        _refused(answer.get(name)) for name in _FAIL_STATUSES
-    ):
-        return True
-    body = inner if isinstance(inner := answer_in(answer.get("body")), dict) else answer
-    if any(body.get(name) for name in _ANSWERS):
-        return False
-    if any(record.first(name) for name in _FAILS) or body.get("error") or body.get("type") == "error":
-        return True
-    words = (record.first("status"), body.get("status"))
-    return any(isinstance(word, str) and word.lower() in _FAILED_WORDS for word in words)
-
-
-def _refused(status: Any) -> bool:
-    """Return whether it is a status of HTTP that says so."""
-    return whole_number(status, least=400, most=599, in_text=True) is not None
-
-
-def _other_kind(record: Record) -> str | None:
-    for name in _PLACES:
-        value = record.first(name)
-        if isinstance(value, str) and (found := _OTHER_ENDPOINT.search(value.lower())):
-            return _KINDS.get(found[1], found[1])
-    if "messages" in record.fields:
-        return None
-    model = record.fields.get("model")
-    if isinstance(model, str) and (found := _OTHER_MODEL.search(model.lower())):
-        return _MODEL_KINDS.get(found[1], found[1])
-    return None

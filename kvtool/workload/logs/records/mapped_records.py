@@ -11,7 +11,8 @@ from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
 from kvtool.workload.logs.formats.known_formats import format_named
 from kvtool.workload.logs.groups.field_paths import FieldPath, parse_fields
 from kvtool.workload.logs.records.call_context import FieldsAround, call_from
-from kvtool.workload.logs.records.call_fields import FAILED, decimal_of, has_failed, names_of
+from kvtool.workload.logs.records.call_fields import decimal_of, names_of
+from kvtool.workload.logs.records.failed_calls import FAILED, has_failed
 from kvtool.workload.logs.records.record import Record, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Reading, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of

@@ -9,7 +9,8 @@ from typing import Any
 from kvtool.text.files.json_stream import is_message
 from kvtool.workload.logs.field_names import fields_shown, is_field_name
 from kvtool.workload.logs.formats.known_formats import FORMAT_NAMES, format_named, format_of, list_format
-from kvtool.workload.logs.records.call_fields import answer_object, is_answer_name, left_out_of, unread_answer
+from kvtool.workload.logs.records.call_fields import answer_object, is_answer_name, unread_answer
+from kvtool.workload.logs.records.failed_calls import left_out_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, RecordError, Where, kind, object_of
 from kvtool.workload.logs.records.record_format import (

@@ -14,9 +14,11 @@ _Pointer = tuple[str | int, ...]
 
 # The names under which the APIs report these, the most telling first; a dot leads into an object.
 _PROMPT = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "input_tokens", "inputTokens", "inputTokenCount")
+_CANDIDATES = ("candidatesTokenCount", "candidates_token_count")
+"""Counts of an answer that Gemini gives without its thoughts."""
 _OUTPUT = (
-    *("completion_tokens", "output_tokens", "candidatesTokenCount", "candidates_token_count", "outputTokens"),
-    *("outputTokenCount", "generation_token_count"),
+    *("completion_tokens", "output_tokens", *_CANDIDATES, "outputTokens", "outputTokenCount"),
+    "generation_token_count",
 )
 _DETAILS = (
     *("prompt_tokens_details", "input_tokens_details", "input_token_details", "prompt_token_details"),
@@ -104,7 +106,7 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
     details: dict[str, Any] = value[details_name] if details_name else {}
     inner = (*pointer, details_name)
     prompt_name, prompt = _first(value, pointer, _PROMPT)
-    _, output = _first(value, pointer, _OUTPUT)
+    output_name, output = _first(value, pointer, _OUTPUT)
     cached_name, cached = _first(value, pointer, _READ)
     if cached is None:
         cached_name, cached = _first(details, inner, _READ_IN_DETAILS)
@@ -125,8 +127,9 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
     if prompt is not None and prompt_name in _REMAINDERS and not details and not _BESIDE.isdisjoint(value):
         prompt += (cached or 0) + (written or 0)
     _, reasoning = _first(_output_details(value), pointer, ("reasoning_tokens", "reasoning"))
-    if (thoughts := value.get("thoughtsTokenCount")) is not None and "candidatesTokenCount" in value:
-        reasoning = count_of(thoughts, "thoughtsTokenCount", pointer)
+    _, thoughts = _first(value, pointer, ("thoughtsTokenCount", "thoughts_token_count"))
+    if thoughts is not None and output_name in _CANDIDATES:
+        reasoning = thoughts
         output = (output or 0) + reasoning
     if prompt is cached is written is output is None:
         return None

@@ -15,8 +15,9 @@ from typing import Any, Literal
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.agents.projects import project_of
-from kvtool.workload.logs.records.call_fields import FAILED, PROMPTLESS, call_of, names_of, usage_of_record
+from kvtool.workload.logs.records.call_fields import call_of, names_of, usage_of_record
 from kvtool.workload.logs.records.chat_records import content_of, message_at, without_anthropic_blocks
+from kvtool.workload.logs.records.failed_calls import FAILED, PROMPTLESS
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, parts_not_counted
 from kvtool.workload.logs.records.record import Record, Where, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import (

@@ -15,8 +15,9 @@ from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.agents.projects import project_of
 from kvtool.workload.logs.formats.apis.responses import ResponseItems
-from kvtool.workload.logs.records.call_fields import PROMPTLESS, names_of
+from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import reported_call
+from kvtool.workload.logs.records.failed_calls import PROMPTLESS
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM, NO_TOOLS
 from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several

@@ -37,10 +37,13 @@ class GooseSession:
 
     def read(self, record: Record) -> Reading:
         """Return the calls that a record ends."""
-        fields = record.fields
+        fields, ended = record.fields, Several()
         if "role" in fields:
             self._add(record)
-            return Several()
+            return ended
+        if isinstance(fields.get("conversation"), list):  # a session of its own: a database has many
+            ended = self.end()
+            self._calls, self._unseen = SessionCalls(session=record.where.session), set()
         calls = self._calls
         calls.session = names_of([fields.get("id"), calls.session]) or calls.session
         calls.project = project_of(fields.get("working_dir"))
@@ -52,9 +55,9 @@ class GooseSession:
             if (inner := record.inner("conversation", at)) is None:
                 raise record.error(f"conversation[{at}] must be a message object, not {kind(each)}", "conversation", at)
             self._add(inner)
-        return Several()
+        return ended
 
-    def end(self) -> Reading:
+    def end(self) -> Several:
         """Return all calls."""
         return self._calls.close()
 

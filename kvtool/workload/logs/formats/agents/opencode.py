@@ -13,7 +13,8 @@ from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.agents.projects import project_of
 from kvtool.workload.logs.formats.agents.session_calls import SessionAnswer, SessionCalls
-from kvtool.workload.logs.records.call_fields import FAILED, decimal_of, names_of
+from kvtool.workload.logs.records.call_fields import decimal_of, names_of
+from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import NO_TOOLS, kind_of_part
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat

@@ -15,8 +15,9 @@ from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import FieldsAround, found_call
-from kvtool.workload.logs.records.call_fields import PROMPTLESS, names_of
+from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import content_of, tools_of
+from kvtool.workload.logs.records.failed_calls import PROMPTLESS
 from kvtool.workload.logs.records.record import Record, Where, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of

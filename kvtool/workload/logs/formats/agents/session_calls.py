@@ -10,7 +10,7 @@ from typing import Any
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import FieldsAround, found_call
-from kvtool.workload.logs.records.call_fields import PROMPTLESS
+from kvtool.workload.logs.records.failed_calls import PROMPTLESS
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM
 from kvtool.workload.logs.records.record import Record, text_of
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, Several

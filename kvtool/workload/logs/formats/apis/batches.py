@@ -9,8 +9,9 @@ from typing import Any
 from kvtool.workload.call import NO_CALL, Usage
 from kvtool.workload.logs.formats.apis import gemini
 from kvtool.workload.logs.records.call_context import FieldsAround, body
-from kvtool.workload.logs.records.call_fields import FAILED, left_out_of, names_of, usage_in
+from kvtool.workload.logs.records.call_fields import names_of, usage_in
 from kvtool.workload.logs.records.chat_records import answer_of
+from kvtool.workload.logs.records.failed_calls import FAILED, left_out_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, RecordError, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several

@@ -10,7 +10,8 @@ from typing import Any
 
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import FieldsAround, body
-from kvtool.workload.logs.records.call_fields import FAILED, TENANTS, names_of
+from kvtool.workload.logs.records.call_fields import TENANTS, names_of
+from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat
 from kvtool.workload.logs.records.streamed_answers import answer_in

@@ -19,8 +19,9 @@ from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import StoredContent
 from kvtool.workload.logs.records.call_context import FieldsAround
-from kvtool.workload.logs.records.call_fields import FAILED, answer_object, names_of
+from kvtool.workload.logs.records.call_fields import answer_object, names_of
 from kvtool.workload.logs.records.chat_records import requests_of
+from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.logs.records.call_context import FieldsAround, body
-from kvtool.workload.logs.records.call_fields import FAILED, has_failed, names_of, usage_in
+from kvtool.workload.logs.records.call_fields import names_of, usage_in
 from kvtool.workload.logs.records.chat_records import answer_of
+from kvtool.workload.logs.records.failed_calls import FAILED, has_failed
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several, collected
 from kvtool.workload.logs.records.streamed_answers import answer_in

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import FieldsAround, body
-from kvtool.workload.logs.records.call_fields import FAILED, names_of
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several, collected
 from kvtool.workload.logs.records.usage import check_usage, count_of

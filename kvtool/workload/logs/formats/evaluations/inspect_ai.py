@@ -20,8 +20,9 @@ from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.records.call_context import FieldsAround, found_call
-from kvtool.workload.logs.records.call_fields import CACHED, FAILED, names_of
+from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.chat_records import message_at, requests_of
+from kvtool.workload.logs.records.failed_calls import CACHED, FAILED
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import check_usage, count_of

@@ -6,7 +6,8 @@ from typing import Any
 
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import FieldsAround, found_at
-from kvtool.workload.logs.records.call_fields import CACHED, FAILED, names_of, usage_in
+from kvtool.workload.logs.records.call_fields import names_of, usage_in
+from kvtool.workload.logs.records.failed_calls import CACHED, FAILED
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import count_of

@@ -9,8 +9,9 @@ import re
 from kvtool.text.bounded_number import finite_number
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.call_context import FieldsAround, body
-from kvtool.workload.logs.records.call_fields import FAILED, http_status, left_out_of, names_of, usage_in
+from kvtool.workload.logs.records.call_fields import http_status, names_of, usage_in
 from kvtool.workload.logs.records.chat_records import answer_of
+from kvtool.workload.logs.records.failed_calls import FAILED, left_out_of
 from kvtool.workload.logs.records.record import Record, kind, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several, collected
 from kvtool.workload.logs.records.streamed_answers import answer_in

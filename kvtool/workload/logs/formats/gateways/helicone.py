@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kvtool.workload.logs.records.call_context import FieldsAround, body
-from kvtool.workload.logs.records.call_fields import answer_object, left_out_of, names_of, usage_in
+from kvtool.workload.logs.records.call_fields import answer_object, names_of, usage_in
+from kvtool.workload.logs.records.failed_calls import left_out_of
 from kvtool.workload.logs.records.record import Record, seconds
 from kvtool.workload.logs.records.record_format import LeftOut, Reading, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.logs.records.call_context import FieldsAround, call_from
-from kvtool.workload.logs.records.call_fields import decimal_of, left_out_of, names_of
+from kvtool.workload.logs.records.call_fields import decimal_of, names_of
+from kvtool.workload.logs.records.failed_calls import left_out_of
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat
 from kvtool.workload.logs.records.usage import usage_of

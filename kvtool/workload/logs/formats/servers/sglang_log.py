@@ -15,7 +15,8 @@ from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import integers_of, items_at, number_of, string_at, string_of
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, front_of, has_line, lines_of
 from kvtool.workload.logs.records.call_context import FieldsAround
-from kvtool.workload.logs.records.call_fields import FAILED, names_of
+from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import CUT
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds

@@ -1,0 +1,65 @@
+"""Keep the largest misses as events; the sums are of all."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from kvtool.accounting.misses.hypothesis_trials import Explained
+from kvtool.accounting.misses.miss_parts import MissPart
+from kvtool.accounting.misses.reported_request import ReportedRequest
+from kvtool.results.misses import Hypothesis, MissCause, MissEvent, hypothesis_in_words
+from kvtool.results.money import known_amount_text
+
+_MOST_EVENTS = 10_000
+"""Events that are kept, a bound on memory."""
+
+
+@dataclass(slots=True)
+class LargestEvents:
+    """Misses in their order, each with its number from 1 on."""
+
+    count: int = 0
+    _kept: list[tuple[int, int, MissEvent]] = field(default_factory=list)
+    """A heap: tokens, number, event."""
+
+    def add(self, request: ReportedRequest, part: MissPart, cost: Decimal | None, prefix: str | None) -> None:
+        """Enter the next miss. `prefix` is a hash of the tokens that the request shares with an earlier one."""
+        found = part.found
+        self.count += 1
+        event = MissEvent(
+            request=request.job.request.id,
+            session=request.job.turn.session,
+            time=request.now,
+            gap=part.gap,
+            cause=found.cause,
+            certainty=found.certainty,
+            tokens=part.tokens,
+            written=request.usage.all_written,
+            cost=known_amount_text(cost),
+            detail=found.detail,
+            place=found.place,
+            model=request.call.model,
+            provider_id=request.call.request_id,
+            prefix=prefix if found.cause == "provider" else None,
+        )
+        keep = heapq.heappush if len(self._kept) < _MOST_EVENTS else heapq.heappushpop
+        keep(self._kept, (part.tokens, -self.count, event))
+
+    def results(self, hypothesis: Hypothesis | None, explained: Explained) -> list[MissEvent]:
+        """Return the events in their order, those that a rerun explains with its cause."""
+        return [
+            event
+            if hypothesis is None or -number not in explained
+            else _simulated(event, explained[-number][1], hypothesis)
+            for _, number, event in sorted(self._kept, key=lambda kept: -kept[1])
+        ]
+
+
+def _simulated(event: MissEvent, cause: MissCause, hypothesis: Hypothesis) -> MissEvent:
+    """Return a miss with what a rerun shows of it."""
+    if cause == event.cause:
+        return event.model_copy(update={"certainty": "simulated"})
+    words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"
+    return event.model_copy(update={"cause": cause, "certainty": "simulated", "detail": words})
