@@ -138,6 +138,13 @@ class Program:
         """Return the imports that a name of the module can come from, for one that imports it from here."""
         return self._scope(self, self._module).origins(name)
 
+    def function(self, name: str) -> Callee | None:
+        """Return a function of the module, or what it exports as its default."""
+        if name in self._module.functions:
+            return Callee(self._module.functions[name])
+        exported = self.values().get("default", ()) if name == "default" else ()
+        return next((one for one in exported if isinstance(one, Callee)), None)
+
     def call_from(self, called: Callee, node: ast.Call, scope: Names) -> Value:
         """Return what a function of the module gives for a call in another one.
 
