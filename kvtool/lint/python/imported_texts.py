@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.python.changed_values import changed
@@ -18,9 +18,6 @@ from kvtool.lint.python.python_source import python_text
 from kvtool.lint.python.text_values import Callee, Either, Items, Literal, Many, Mapped, Message, Piece, Value, inner
 from kvtool.lint.python.work_budget import set_apart
 from kvtool.text.files.text_files import decode, file_bytes
-
-if TYPE_CHECKING:
-    from kvtool.lint.python.name_values import Names
 
 _MOST_FOLDERS = 12
 """Folders above a file in which a module is looked for."""
@@ -46,14 +43,14 @@ class ImportBudget:
 
 
 class ImportedModule(Protocol):
-    """What is asked of a module that another one imports."""
+    """A module that another one imports; a `scope` is the reader of the function that calls (`name_values.Names`)."""
 
     @property
     def imports(self) -> ImportedTexts: ...
     def text_of(self, name: str) -> Value | None: ...
     def origins(self, name: str) -> Iterable[Imported]: ...
     def function(self, name: str) -> Callee | None: ...
-    def call_from(self, called: Callee, node: ast.Call, scope: Names) -> Value: ...
+    def call_from(self, called: Callee, node: ast.Call, scope: Any) -> Value: ...
 
 
 class ImportedTexts:
@@ -77,7 +74,7 @@ class ImportedTexts:
             self._values[origin, rest] = self._find(origin, rest)
         return self._values[origin, rest]
 
-    def call(self, origin: Imported, rest: str, node: ast.Call, scope: Names) -> Value | None:
+    def call(self, origin: Imported, rest: str, node: ast.Call, scope: Any) -> Value | None:
         """Return what an imported function gives for a call; None where it is not known."""
         found = self.function(origin, rest)
         if found is not None:
@@ -98,7 +95,7 @@ class ImportedTexts:
             if module is None:
                 continue
             with suppress(RecursionError), set_apart(_MOST_STEPS):
-                if callee := next((one for one in module.value_in_module(name) or () if isinstance(one, Callee)), None):
+                if (callee := module.function(name)) is not None:
                     return module, callee
             root, _, below = name.partition(".")
             for further in module.origins(root):
