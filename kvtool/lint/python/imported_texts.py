@@ -9,18 +9,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.python.changed_values import changed
 from kvtool.lint.python.module import Imported
 from kvtool.lint.python.python_source import python_text
-from kvtool.lint.python.text_values import Either, Items, Literal, Many, Mapped, Message, Piece, Value, inner
+from kvtool.lint.python.text_values import Callee, Either, Items, Literal, Many, Mapped, Message, Piece, Value, inner
 from kvtool.lint.python.work_budget import set_apart
 from kvtool.text.files.text_files import decode, file_bytes
-
-if TYPE_CHECKING:
-    from kvtool.lint.python.name_values import Names
 
 _MOST_FOLDERS = 12
 """Folders above a file in which a module is looked for."""
@@ -46,13 +43,14 @@ class ImportBudget:
 
 
 class ImportedModule(Protocol):
-    """What is asked of a module that another one imports."""
+    """A module that another one imports; a `scope` is the reader of the function that calls (`name_values.Names`)."""
 
     @property
     def imports(self) -> ImportedTexts: ...
     def text_of(self, name: str) -> Value | None: ...
     def origins(self, name: str) -> Iterable[Imported]: ...
-    def call_from(self, name: str, node: ast.Call, scope: Names) -> Value | None: ...
+    def function(self, name: str) -> Callee | None: ...
+    def call_from(self, called: Callee, node: ast.Call, scope: Any) -> Value: ...
 
 
 class ImportedTexts:
@@ -66,6 +64,7 @@ class ImportedTexts:
         self._known: dict[str, ImportedModule] = {}
         self._folders: list[str] = []
         self._values: dict[tuple[Imported, str], Value | None] = {}
+        self._functions: dict[tuple[Imported, str], tuple[ImportedModule, Callee] | None] = {}
         self.budget = ImportBudget()
 
     def value_of(self, origin: Imported, rest: str) -> Value | None:
@@ -75,19 +74,33 @@ class ImportedTexts:
             self._values[origin, rest] = self._find(origin, rest)
         return self._values[origin, rest]
 
-    def call(self, origin: Imported, rest: str, node: ast.Call, scope: Names) -> Value | None:
+    def call(self, origin: Imported, rest: str, node: ast.Call, scope: Any) -> Value | None:
         """Return what an imported function gives for a call; None where it is not known."""
+        found = self.function(origin, rest)
+        if found is not None:
+            with suppress(RecursionError), set_apart(_MOST_STEPS):
+                return found[0].call_from(found[1], node, scope)
+        return None
+
+    def function(self, origin: Imported, rest: str) -> tuple[ImportedModule, Callee] | None:
+        """Return the function that an imported name means, with its module; None where it means anything else."""
+        if (origin, rest) not in self._functions:
+            self._functions[origin, rest] = None  # while it is looked for
+            self._functions[origin, rest] = self._find_function(origin, rest)
+        return self._functions[origin, rest]
+
+    def _find_function(self, origin: Imported, rest: str) -> tuple[ImportedModule, Callee] | None:
         for path, name in self._places(origin, rest):
             module = self._module(path, name)
             if module is None:
                 continue
             with suppress(RecursionError), set_apart(_MOST_STEPS):
-                if (value := module.call_from(name, node, scope)) is not None:
-                    return value
+                if (callee := module.function(name)) is not None:
+                    return module, callee
             root, _, below = name.partition(".")
             for further in module.origins(root):
-                if (value := module.imports.call(further, below, node, scope)) is not None:
-                    return value
+                if (found := module.imports.function(further, below)) is not None:
+                    return found
         return None
 
     def _find(self, origin: Imported, rest: str) -> Value | None:

@@ -138,16 +138,19 @@ class Program:
         """Return the imports that a name of the module can come from, for one that imports it from here."""
         return self._scope(self, self._module).origins(name)
 
-    def call_from(self, name: str, node: ast.Call, scope: Names) -> Value | None:
-        """Return what a function of the module gives for a call in another one; None where it has none of that name.
+    def function(self, name: str) -> Callee | None:
+        """Return a function of the module, or what it exports as its default."""
+        if name in self._module.functions:
+            return Callee(self._module.functions[name])
+        exported = self.values().get("default", ()) if name == "default" else ()
+        return next((one for one in exported if isinstance(one, Callee)), None)
+
+    def call_from(self, called: Callee, node: ast.Call, scope: Names) -> Value:
+        """Return what a function of the module gives for a call in another one.
 
         What its own file reports is hidden there, and what may vary by a name only is not known there.
         """
-        called = next((one for one in self.value_in_module(name) or () if isinstance(one, Callee)), None)
-        if called is None:
-            return None
         spot = scope.source.spot_of(node)
-        reported = self._reported_places()
 
         def change(piece: Piece) -> Value | None:
             if isinstance(piece, Literal):
@@ -158,7 +161,7 @@ class Program:
                 return None
             if not piece.certain:
                 return ()
-            return (replace(piece.at(spot), hidden=piece.hidden or piece.spot in reported),)
+            return (replace(piece.at(spot), hidden=piece.hidden or piece.spot in self._reported_places()),)
 
         return changed(self.call(called, node, scope), change)
 
