@@ -236,3 +236,36 @@ def test_the_model_gives_the_block_that_a_hit_needs(tmp_path: Path, capsys: pyte
         assert f"a block of {size:,}" in causes[0]["why"]
         assert run([command, str(tmp_path / "m.prom"), "--model", "nobody-has-this", "--json"]) == 2
         assert "nobody-has-this" in capsys.readouterr().err
+
+
+def test_a_log_without_prompts_has_no_shared_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two prompts of which only the lengths are known: nothing is known of what they share."""
+    line = 'time=2025-10-22T21:1{}:17.240-04:00 level=DEBUG source=cache.go:142 msg="loading cache slot" id=0'
+    lines = [f"{line.format(at)} cache=0 prompt=900 used=0 remaining=900\n" for at in range(4)]
+    (tmp_path / "ollama.log").write_text("".join(lines))
+    assert [each for each in said(capsys, str(tmp_path / "ollama.log"))["causes"] if each["source"] == "log"] == []
+
+
+@pytest.mark.parametrize("counts", [(900, 400), (400, 900)])
+def test_counters_that_fall_and_return_are_of_two_servers(
+    counts: tuple[int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Servers that do not report when their counters began take turns at one URL; one that restarts does not return."""
+
+    def metrics(_path: str, before: int) -> Page:
+        return ok(vllm_metrics(prompt=counts[before % 2], cached=0, created=None))
+
+    def restarted(_path: str, before: int) -> Page:
+        return ok(vllm_metrics(prompt=counts[0] + before if before < 1 else 5 + before, cached=0, created=None))
+
+    for answer, expected in ((metrics, "several servers"), (restarted, "restart")):
+        seen: dict[str, int] = {}
+
+        def page(path: str, _before: int, answer: Any = answer, seen: dict[str, int] = seen) -> Page:
+            if not path.startswith("/metrics"):
+                return 404, {}, b""
+            seen[path] = seen.get(path, -1) + 1
+            return answer(path, seen[path])  # type: ignore[no-any-return]
+
+        with serving(page) as server:
+            assert said(capsys, server.url)["causes"][0]["cause"] == expected
