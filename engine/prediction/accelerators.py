@@ -43,6 +43,11 @@ class Accelerator:
     """The part of the peak that large matrix products reach; unless given, measured on one of these, the RTX PRO 6000 Server
     Edition."""
 
+    def collective_bandwidth(self, efficiency: float) -> float:
+        """Return the B/s of collectives that reach this part of the link."""
+        reached = self.link * efficiency
+        return reached if self.link > _PCIE_5 else min(reached, _THROUGH_HOST)
+
     @property
     def batch_limits(self) -> BatchLimits:
         """Return vLLM's defaults. An A100 has small batches for any memory, because larger ones are slower there."""
@@ -53,6 +58,9 @@ class Accelerator:
 
 _NVLINK_3, _NVLINK_4, _NVLINK_5 = 300e9, 450e9, 900e9  # half of 600, 900 and 1,800 GB/s, which count both directions
 _PCIE_4, _PCIE_5 = 32e9, 64e9  # 16 lanes, one direction
+_THROUGH_HOST = 16e9
+"""B/s between cards without NVLink in different NUMA domains of an AMD host, for any PCIe: the constant `AMD_BW` by which NVIDIA's
+NCCL chooses its channels (src/graph/topo.h). Cards in one domain, or on Intel hosts, may reach twice as much."""
 _ABOVE_THE_SHEET = 1.0
 """The RTX 4090's clock goes beyond that of its sheet. Of its 165.2 TFLOP/s, vLLM's products of Llama-3.1-8B reach 0.99 to 1.00 with
 1,024 and 2,048 tokens (LLMServingSim, profiler/perf/RTX4090); torch's of 2,048² to 10,240² numbers reach 0.92 to 1.00

@@ -55,7 +55,7 @@ class LatencyModel:
       foreseen.
     - `FlashAttention2` has those of attention where vLLM attends with that.
     - `link_efficiency`, `link_latency`: NCCL's all-reduce between two of the server cards, over PCIe 5.0, reaches 0.56 of the
-      link's bandwidth with 20 MB and takes 13 µs with 4 kB.
+      link's bandwidth with 20 MB and takes 13 µs with 4 kB. Without NVLink, the host's limit holds (`accelerators.py`).
     - `request_overhead`: none, for one kernel attends for all requests. On CPUs, which take them one by one, `kvtool bench` finds
       one when it fits these constants to a machine.
     """
@@ -242,7 +242,7 @@ class LatencyModel:
         if ways == 1:
             return 0.0
         sent = 2.0 * (ways - 1) / ways * tokens * self.geometry.hidden_size * self.dtype_bytes
-        each = self.link_latency + sent / (self.accelerator.link * self.link_efficiency)
+        each = self.link_latency + sent / self.accelerator.collective_bandwidth(self.link_efficiency)
         return (2 * self.geometry.num_layers + 1) * each
 
     def prefill_seconds(self, prompt_tokens: int, cached_tokens: int, max_num_batched_tokens: int) -> float:

@@ -11,7 +11,10 @@ import pytest
 pytest.importorskip("httpx", reason="needs the extra `live`")
 pytest.importorskip("msgspec", reason="needs the extra `live`")
 
+from kvtool.accounting.served_cache import ServedCache
 from kvtool.cli.app import run
+from kvtool.engine.groups.model_plan import ServeOptions
+from kvtool.engine.model.configs.find_served import find_served
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 from tests.measure.servers.metrics_server import Page, always, ok, pages, serving
 from tests.profiler.made_sessions import SECRET, made_session
@@ -198,3 +201,71 @@ def test_a_log_that_the_server_did_not_count_keeps_both_rates(
     (note,) = [each for each in found["notes"] if "do not match" in each]
     assert "75.0%" in note
     assert "10.0%" in note
+
+
+def test_a_cause_is_named_for_each_server_that_has_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    off = {"enable_prefix_caching": "False"}
+    for name, prompt in (("a", 1000), ("b", 3000)):
+        text = vllm_metrics(prompt=prompt, queries=0, cached=0, config=off, created=CREATED + prompt)
+        (tmp_path / f"{name}.prom").write_text(text)
+    (tmp_path / "c.prom").write_text(vllm_metrics(prompt=500, cached=480))
+    paths = [str(tmp_path / f"{name}.prom") for name in "abc"]
+    found = said(capsys, *paths)
+    causes = [(each["cause"], each["server"], each["tokens"]) for each in found["causes"]]
+    assert causes[:2] == [("caching off", paths[1], 3000), ("caching off", paths[0], 1000)]
+    assert run(["why", *paths, "--width", "200"]) == 0
+    assert f"caching off at {paths[1]}: " in capsys.readouterr().out
+
+
+def test_the_model_gives_the_block_that_a_hit_needs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A server whose page does not say that its blocks are long: its model does, and another model is refused."""
+    served = ServedCache.of(find_served("qwen3-next-80b"), ServeOptions(max_model_len=8192, enable_prefix_caching=True))
+    size = served.planned.plan.cache_block_size
+    config = {"block_size": str(size), "num_gpu_blocks": "4000", "num_gpu_blocks_override": "None"}
+    config |= {"effective_attention_block_size": "None"}
+    bounds = {"200": 9, "500": 9, "+Inf": 9}
+    labels = 'engine="0",model_name="m"'
+    lines = [f'vllm:request_prompt_tokens_bucket{{{labels},le="{bound}"}} {count}' for bound, count in bounds.items()]
+    lines += [f"vllm:request_prompt_tokens_sum{{{labels}}} 1500", f"vllm:request_prompt_tokens_count{{{labels}}} 9"]
+    text = vllm_metrics(prompt=1500, cached=0, config=config, more="\n".join([*lines, ""]))
+    (tmp_path / "m.prom").write_text(text)
+    for command in ("why", "watch"):
+        assert run([command, str(tmp_path / "m.prom"), "--model", "qwen3-next-80b", "--json"]) == 0
+        causes = json.loads(capsys.readouterr().out)["causes"]
+        assert causes[0]["cause"] == "short prompts"
+        assert f"a block of {size:,}" in causes[0]["why"]
+        assert run([command, str(tmp_path / "m.prom"), "--model", "nobody-has-this", "--json"]) == 2
+        assert "nobody-has-this" in capsys.readouterr().err
+
+
+def test_a_log_without_prompts_has_no_shared_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two prompts of which only the lengths are known: nothing is known of what they share."""
+    line = 'time=2025-10-22T21:1{}:17.240-04:00 level=DEBUG source=cache.go:142 msg="loading cache slot" id=0'
+    lines = [f"{line.format(at)} cache=0 prompt=900 used=0 remaining=900\n" for at in range(4)]
+    (tmp_path / "ollama.log").write_text("".join(lines))
+    assert [each for each in said(capsys, str(tmp_path / "ollama.log"))["causes"] if each["source"] == "log"] == []
+
+
+@pytest.mark.parametrize("counts", [(900, 400), (400, 900)])
+def test_counters_that_fall_and_return_are_of_two_servers(
+    counts: tuple[int, int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Servers that do not report when their counters began take turns at one URL; one that restarts does not return."""
+
+    def metrics(_path: str, before: int) -> Page:
+        return ok(vllm_metrics(prompt=counts[before % 2], cached=0, created=None))
+
+    def restarted(_path: str, before: int) -> Page:
+        return ok(vllm_metrics(prompt=counts[0] + before if before < 1 else 5 + before, cached=0, created=None))
+
+    for answer, expected in ((metrics, "several servers"), (restarted, "restart")):
+        seen: dict[str, int] = {}
+
+        def page(path: str, _before: int, answer: Any = answer, seen: dict[str, int] = seen) -> Page:
+            if not path.startswith("/metrics"):
+                return 404, {}, b""
+            seen[path] = seen.get(path, -1) + 1
+            return answer(path, seen[path])  # type: ignore[no-any-return]
+
+        with serving(page) as server:
+            assert said(capsys, server.url)["causes"][0]["cause"] == expected

@@ -40,6 +40,12 @@ def exact(flops: float = NEVER, bandwidth: float = NEVER, **rest: float) -> Late
     return LatencyModel(SMALL, accelerator, bandwidth_efficiency=1.0, tensor_parallel=ways, **chosen)
 
 
+def test_cards_without_nvlink_meet_in_the_host() -> None:
+    """What NVLink reaches is a part of the link; without it the host has a limit, under which slow links stay."""
+    made = [Accelerator("any", 1.0, 1.0, 1, "nowhere", link) for link in (450e9, 64e9, 32e9, 8e9)]
+    assert [each.collective_bandwidth(0.5) for each in made] == [225e9, 16e9, 16e9, 4e9]
+
+
 def test_flops() -> None:
     """Two tokens after three: 2 · 2 · 576 · 2 in the layers, 2 · 256 in the head, 9 pairs of 4 · 2 · 2 · 4."""
     assert exact(flops=1.0).step_seconds([(3, 2)]) == pytest.approx(4608 + 512 + 576)

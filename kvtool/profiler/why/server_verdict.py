@@ -53,8 +53,10 @@ def why_document(
         facts = [*found, *_other_traffic(evidence, report)]
         caching, missed = _caching(evidence), _missed(evidence, report)
         enough = None if profiled is None else profiled.enough
-        logged = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed, enough=enough))
-        left = unexplained(report, logged, missed)
+        logged, left = list[ServerCause](), 0
+        if not _lacks_prompts(report):  # its fates are those of placeholders
+            logged = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed, enough=enough))
+            left = unexplained(report, logged, missed)
         if share_of(left, looked_up) >= THRESHOLDS.warning_share:
             notes.append(
                 f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each."
