@@ -154,5 +154,5 @@ def _scope_of(traits: ServerTraits) -> Callable[[Turn], str | None]:
 def missed_run(setup: RunSetup, money: MoneyBook) -> RunLoop:
     """Make a run that sums the misses in reported usage by session, with their costs, and compares the text of no prompts."""
     server = setup.make_server(ladder=False)
-    misses = setup.miss_book(money, "session")
+    misses = MissBook(money, None if setup.plan.cache is None else setup.plan.cache.epoch, hosted=True, by="session")
     return RunLoop(setup, server, HitWriter(setup.plan, setup.maker, server.traits), [misses], read_plainly(setup))
