@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.boundary import BoundaryBook
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.servers.server import ServerTraits
 from kvtool.accounting.views.collector import ViewBook
