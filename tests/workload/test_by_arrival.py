@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
 from kvtool.workload.inputs import open_inputs
-from kvtool.workload.logs import logs as logs_module
+from kvtool.workload.logs import source_files
 from kvtool.workload.logs.log_pass import ArrivalCounts, TimedLog, by_arrival
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.turn import Turn
@@ -162,7 +162,7 @@ def descriptors() -> int:
 
 def test_many_files_take_few_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of them hold the same hours, so that all are read side by side."""
-    monkeypatch.setattr(logs_module, "_MOST_OPEN", 4)
+    monkeypatch.setattr(source_files, "_MOST_OPEN", 4)
     paths = split(tmp_path, chats(120), 40, seed=1)
     source = LogSource(paths)
     before = descriptors()

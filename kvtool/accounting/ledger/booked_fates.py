@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
 
-from kvtool.accounting.ledger.alignment import DonorAlignment, Rung, attribute
+from kvtool.accounting.ledger.alignment import Attributed, DonorAlignment, Rung, attribute
 from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.ledger.sums import Booked
-
-if TYPE_CHECKING:
-    from kvtool.accounting.ledger.ledger import LedgerEntry
 
 
 def replace_moved(booked: list[Booked], known: int, hit: int) -> list[Booked]:
@@ -18,17 +15,18 @@ def replace_moved(booked: list[Booked], known: int, hit: int) -> list[Booked]:
     return [*(each for each in booked if each.stop <= known and each.fate == "hit"), Booked(known, hit, "hit"), *behind]
 
 
-def after_gaps(entry: LedgerEntry) -> list[Booked]:
-    """Return the unknown tokens of a prompt that exist elsewhere: after gaps, or in repeated lines."""
-    attributed = entry.attributed
+def after_gaps(
+    attributed: Sequence[Attributed] | None, alignment: DonorAlignment | None, repeated: Iterable[tuple[int, int]]
+) -> list[Booked]:
+    """Return the unknown tokens of a prompt that exist elsewhere: after gaps, or in `repeated` lines."""
     if attributed is None:
-        attributed = [] if entry.alignment is None else attribute(entry.alignment, _all_blocked(entry.alignment))
-    if not entry.repeated:
-        return [Booked(found.start, found.stop, found.rung) for found in attributed]
+        attributed = [] if alignment is None else attribute(alignment, _all_blocked(alignment))
+    booked = [Booked(found.start, found.stop, found.rung) for found in attributed]
+    if not repeated:
+        return booked
     explained = Ranges()
     explained.put(0, ((found.start, found.stop) for found in attributed))
-    booked = [Booked(found.start, found.stop, found.rung) for found in attributed]
-    for left, right in entry.repeated:
+    for left, right in repeated:
         booked += [Booked(start, stop, "displaced") for start, stop in explained.outside(0, left, right)]
     return sorted(booked)
 

@@ -247,7 +247,7 @@ class Ledger:
         assert moved or hit <= entry.reachable, "the engine hit more than there was"
         booked = self._climbed(entry, min(hit, entry.reachable), relaxed)
         if not entry.traced:
-            booked += after_gaps(entry)
+            booked += after_gaps(entry.attributed, entry.alignment, entry.repeated)
         if moved:
             booked = replace_moved(booked, entry.known, hit)
         fates = {"hit": 0}

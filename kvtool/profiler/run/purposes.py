@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.boundary import BoundaryBook
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.servers.server import ServerTraits
 from kvtool.accounting.views.collector import ViewBook
@@ -154,5 +155,5 @@ def _scope_of(traits: ServerTraits) -> Callable[[Turn], str | None]:
 def missed_run(setup: RunSetup, money: MoneyBook) -> RunLoop:
     """Make a run that sums the misses in reported usage by session, with their costs, and compares the text of no prompts."""
     server = setup.make_server(ladder=False)
-    misses = setup.miss_book(money, "session")
+    misses = MissBook(money, None if setup.plan.cache is None else setup.plan.cache.epoch, hosted=True, by="session")
     return RunLoop(setup, server, HitWriter(setup.plan, setup.maker, server.traits), [misses], read_plainly(setup))

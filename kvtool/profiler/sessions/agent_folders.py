@@ -87,7 +87,7 @@ def find_folders(named: Sequence[str], environment: Mapping[str, str]) -> list[T
         found = [_folder(path, agent) for agent, path in places if os.path.isdir(path)]  # noqa: PTH112
         if not found:
             raise KvtoolError(
-                f"no folder of these agents was found: {AGENT_NAMES}",
+                f"no folder of transcripts was found ({AGENT_NAMES})",
                 hint="pass a folder of transcripts: kvtool sessions DIR",
                 place=None,
             )

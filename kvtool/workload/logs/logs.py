@@ -90,6 +90,7 @@ class LogSource:
             raise KvtoolError(f"the block size of a trace must be at least 1, not {options.trace_block_size}")
         if options.limit is not None and options.limit < 1:
             raise KvtoolError(f"the number of requests must be at least 1, not {options.limit}")
+        format_ = requested_format(options.format)
         self.files = files if isinstance(files, InputFiles) else InputFiles(tuple(files))
         self._paths = self.files.paths
         self.options = options
@@ -98,10 +99,13 @@ class LogSource:
         self._epoch: float | None = None
         self._contents = SourceFiles(
             self._paths,
-            options,
-            requested_format(options.format),
-            group,
             apart or RecordNames(session_names(self._paths)),
+            group,
+            format_,
+            None if options.format is None else options.format == TEXT_FORMAT,
+            options.trace_block_size,
+            skip=options.on_bad_line != "error",
+            whole=options.by_time,
         )
         self._open: set[LogFile] = set()
         self._read_before = 0

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.text.files.compressed import uncompressed
-from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, TEXT_FORMAT, read_prompt
+from kvtool.workload.logs.files.plain_text_files import PLAIN_GROUP, PLAIN_SUFFIXES, read_prompt
 from kvtool.workload.logs.files.spool import Spool
 from kvtool.workload.logs.placed_turns import default_group
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
     from kvtool.workload.logs.files.log_file import LogFile
-    from kvtool.workload.logs.logs import LogOptions
     from kvtool.workload.logs.records.record_format import RecordFormat
     from kvtool.workload.logs.source_survey import SourceSurvey
 
@@ -37,13 +36,20 @@ class RecordNames:
 
 @dataclass(slots=True)
 class SourceFiles:
-    """Files by their paths, which are read with the same options. `group` names the group of a file; None: its name does."""
+    """Files by their paths, which are read in the same way. `group` names the group of a file; None: its name does.
+
+    `as_prompts` says whether all are prompts, or none is; None: their names and contents do. `skip`: bad records are left out.
+    `whole`: all records are looked at before the first one is read.
+    """
 
     paths: tuple[str, ...]
-    options: LogOptions
-    format: RecordFormat | None
-    group: Callable[[str], str] | None
     names: RecordNames
+    group: Callable[[str], str] | None
+    format: RecordFormat | None
+    as_prompts: bool | None
+    trace_block_size: int
+    skip: bool
+    whole: bool
     _spool: Spool = field(default_factory=Spool)
     _survey: SourceSurvey | None = None
     """What all of them look like; None until somebody looked."""
@@ -73,13 +79,13 @@ class SourceFiles:
             path,
             self._spool.file(path),
             self.group(path) if self.group else default_group(path),
-            self.options.trace_block_size,
+            self.trace_block_size,
             self.format,
             ordinals,
             of_many=len(self.paths) > 1,
             values=values,
             parked=len(self.paths) > _MOST_OPEN,
-            skip=self.options.on_bad_line != "error",
+            skip=self.skip,
             file_name=self.names.names[path],
         )
 
@@ -94,14 +100,14 @@ class SourceFiles:
                 else self.opener(path, itertools.count(self.names.first_record), values=False)
                 for path in self.paths
             ]
-            self._survey = SourceSurvey(logs, whole=self.options.by_time)
+            self._survey = SourceSurvey(logs, whole=self.whole)
         return self._survey
 
     def is_prompt(self, path: str) -> bool:
         """Return whether a file is one prompt, not a log."""
         name = uncompressed(path.lower())
-        if self.options.format is not None:
-            return self.options.format == TEXT_FORMAT
+        if self.as_prompts is not None:
+            return self.as_prompts
         return name.endswith(PLAIN_SUFFIXES) and not self._is_log(path)
 
     def _is_log(self, path: str) -> bool:

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from kvtool.profiler.agents.agent_commands import recipes
 from kvtool.profiler.agents.agent_run import AgentFolder
 from kvtool.profiler.agents.circumstances import BASE
-from kvtool.profiler.agents.private_network import LOOPBACK
+from kvtool.profiler.agents.private_network import LOOPBACK, open_network
 from kvtool.profiler.agents.stub_answers import StubTokens
 from kvtool.profiler.agents.stub_server import KeptRequest, StubServer
 from kvtool.profiler.sessions.agent_folders import find_folders
@@ -48,7 +49,12 @@ def test_sessions_of_real_agents_are_read(agent: str, monkeypatch: pytest.Monkey
         return kept
 
     monkeypatch.setattr(StubServer, "keep", noted)
-    with StubServer() as stub, AgentFolder(f"http://{LOOPBACK}:{stub.port}", command) as folder:
+    with ExitStack() as stack:
+        network = open_network()
+        if network is not None:
+            stack.callback(network.close)
+        stub = stack.enter_context(StubServer(None if network is None else network.port))
+        folder = stack.enter_context(AgentFolder(f"http://{LOOPBACK}:{stub.port}", command, network))
         folder.prepare(BASE)
         stub.folder, stub.final = str(folder.repo), command.final
         never: Callable[[float], bool] = lambda _: False  # noqa: E731

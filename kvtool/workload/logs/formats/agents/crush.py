@@ -87,6 +87,17 @@ def _messages(record: Record) -> list[Message]:
     return [*results, *message]
 
 
+_EXAMPLE = """
+{"crush_session": {"id": "s1"}, "messages": [{"id": "m1", "role": "user", "created_at": 1770022800,
+ "parts": [{"type": "text", "data": {"text": "Is it open?"}}]}, {"id": "m2", "role": "assistant",
+ "model": "claude-sonnet-4-5", "provider": "anthropic", "created_at": 1770022801, "finished_at": 1770022802,
+ "parts": [{"type": "text", "data": {"text": "Yes."}}]}]}
+"""
 FORMAT = RecordFormat(
-    "crush", "crush_session + messages", lambda fields: isinstance(fields.get("crush_session"), dict), read
+    "crush",
+    "crush_session + messages",
+    lambda fields: isinstance(fields.get("crush_session"), dict),
+    read,
+    example=_EXAMPLE,
+    ending=".json",
 )
