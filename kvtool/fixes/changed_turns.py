@@ -13,8 +13,9 @@ _EACH = 1_000
 
 
 class ChangedTurns:
-    """What a transformation made of turns, by turn: those of a small log, and of a workload without sessions, are the same objects in each run.
+    """What a transformation made of turns, by turn.
 
+    Those of a small log, and of a workload without sessions, are the same objects in each run.
     It takes the first turns up to `_MOST_CHARACTERS`. A turn of a workload's session is made anew in each run, and its history
     grows in it.
     """

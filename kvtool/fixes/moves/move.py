@@ -62,8 +62,6 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     if turn.text is not None:
         return _with_units_last(turn, turn.text, targets)
     holding = {at.message for at in texts_of(turn) if any(may_hold(at.text, target) for target in targets)}
-    if not holding:
-        return turn
     messages = [dict(message) for message in turn.messages or ()]
     said_last = [number for number, each in enumerate(messages) if role_of(each) in _SAID_THERE]
     asked = said_last[-1] if said_last else len(messages) - 1
