@@ -305,9 +305,9 @@ class Advisor:
         return next(known, fix) if fix.kind in _MOVES else fix
 
     def _with_others(self, fix: Fix) -> list[Fix]:
-        """Return a fix with the others of its cause."""
+        """Return a fix with the others of its cause that change no more."""
         others = [] if fix.cause is None else self._pile.known(fix.cause)
-        return [fix, *(other for other in others if other is not fix)]
+        return [fix, *(other for other in others if other is not fix and other.tier <= fix.tier)]
 
     def _instead(self, chain: Chain, index: int, tier: Tier | None = None) -> list[Chain]:
         """Return the chain with each other fix of the same cause in place of the one at `index`, of the same tier or of one that
