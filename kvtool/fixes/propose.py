@@ -53,13 +53,15 @@ from kvtool.fixes.instructions_kept import (
     change_in_conversations,
 )
 from kvtool.fixes.moves.context_blocks import (
+    CONTEXT_FIRST,
     CONTEXT_KEPT,
     CONTEXT_LAST,
+    CONTEXT_TO_SYSTEM,
     KEEP_CONTEXT,
     MOVE_CONTEXT,
     ContextBlocks,
     ContextKept,
-    ContextLast,
+    MovedContext,
 )
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
 from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
@@ -479,9 +481,14 @@ def _context(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     blocks = ContextBlocks.learn(samples)
     if blocks is None:
         return [_advice(cause, "context", "P2", MOVE_CONTEXT)]
-    last, kept = partial(ContextLast, blocks), partial(ContextKept, blocks)
+    last, first, kept = (
+        partial(MovedContext, blocks),
+        partial(MovedContext, blocks, first=True),
+        partial(ContextKept, blocks),
+    )
     return [
         _fix(cause, CONTEXT_LAST, "P2", MOVE_CONTEXT, last, shared="context"),
+        _fix(cause, CONTEXT_FIRST, "P2", CONTEXT_TO_SYSTEM, first, _AN_APPLICATION, shared="context"),
         _fix(cause, CONTEXT_KEPT, "P3", KEEP_CONTEXT, kept, _LONGER, shared="context", in_order=True),
     ]
 

@@ -43,6 +43,11 @@ def texts_of(turn: Turn) -> Iterator[TextAt]:
                     yield TextAt(index, at, role, part["text"])
 
 
+def is_single(turn: Turn) -> bool:
+    """Return whether a request has one message beside its instructions: the messages of a history are sent again as they were."""
+    return sum(role_of(message) not in INSTRUCTIONS for message in turn.messages or ()) == 1
+
+
 def marks_in(turn: Turn) -> int:
     """Count the cache marks of a turn: on its tools, its messages and their parts."""
     blocks: list[object] = [*(turn.tools or ()), *(turn.messages or ())]

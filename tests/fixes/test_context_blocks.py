@@ -13,7 +13,7 @@ from kvtool.diagnose.codes.structure.kv144 import KV144
 from kvtool.diagnose.compare.change import RequestPart
 from kvtool.diagnose.compare.context_block import context_block_change
 from kvtool.diagnose.compare.messages import compare_turns
-from kvtool.fixes.moves.context_blocks import ContextBlocks, ContextKept, ContextLast
+from kvtool.fixes.moves.context_blocks import ContextBlocks, ContextKept, MovedContext
 from kvtool.fixes.moves.parent_prefix import ParentPrefix
 from kvtool.fixes.turn_texts import texts_of
 from kvtool.text.cache_marks import is_marked
@@ -70,7 +70,7 @@ def test_blocks_go_after_the_question_as_a_whole(head: str, blocks: list[list[st
     learned = ContextBlocks.learn(turns)
     assert learned is not None
     assert learned.heads == {head}
-    move = ContextLast(learned)
+    move = MovedContext(learned)
     for turn in turns:
         after = move(turn)
         said, now = (
@@ -86,6 +86,30 @@ def test_blocks_go_after_the_question_as_a_whole(head: str, blocks: list[list[st
             assert is_marked(content[0])
             assert not is_marked(content[-1])
             assert head not in content[0]["text"]
+
+
+@given(st.sampled_from(HEADS), BLOCKS, st.sampled_from(["first", "last", "each"]), st.booleans())
+def test_blocks_go_to_the_end_of_the_instructions(head: str, blocks: list[list[str]], place: str, marked: bool) -> None:
+    turns = conversation(head, blocks, place=place)
+    learned = ContextBlocks.learn(turns)
+    assert learned is not None
+    move = MovedContext(learned, first=True)
+    for turn in turns:
+        if marked and turn.messages:
+            turn.messages[0] = {"role": "system", "content": [{"type": "text", "text": "You help.", **MARK}]}
+        after = move(turn)
+        said, now = (
+            Counter(line for at in texts_of(each) for line in str.__str__(at.text).split("\n") if line.strip())
+            for each in (turn, after)
+        )
+        assert said == now
+        assert all(head not in at.text for at in texts_of(after) if at.role == "user")
+        if marked and after is not turn:
+            first, *more = (after.messages or [])[0]["content"]
+            assert (first["text"], is_marked(first)) == ("You help.", True)
+            assert [is_marked(block) for block in more] == [False]
+        alone = Turn("g", messages=[each for each in turn.messages or [] if each["role"] != "system"])
+        assert move(alone) is alone
 
 
 @given(st.sampled_from(HEADS), BLOCKS, st.sampled_from(["first", "last", "each"]))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
 
 from xxhash import xxh3_64_intdigest
 
 from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.movable_unit import Movable
-from kvtool.fixes.moves.move import MovedText, append_units
+from kvtool.fixes.moves.move import MovedText, append_units, last_asked
 from kvtool.fixes.moves.split_text import parted_at
-from kvtool.fixes.turn_texts import texts_of, with_texts
+from kvtool.fixes.turn_texts import INSTRUCTIONS, texts_of, with_texts
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.framed_blocks import framed_blocks
@@ -21,9 +22,12 @@ from kvtool.workload.turn import Turn
 
 CONTEXT_LAST = "context-last"
 """The kind of a fix that moves blocks of context to the end of the last message."""
+CONTEXT_FIRST = "context-first"
+"""The kind of a fix that moves them to the end of the instructions."""
 CONTEXT_KEPT = "context-kept"
 """The kind of a fix that leaves them where they were first sent."""
 MOVE_CONTEXT = "move the block of context to the end of the last message, after the question"
+CONTEXT_TO_SYSTEM = "move the block of context to the end of the system message"
 KEEP_CONTEXT = (
     "leave each block of context in the message where it was first sent, and append a new one to the last message"
 )
@@ -70,23 +74,35 @@ class ContextBlocks:
         return kept, [MovedText(traced[unit.start : unit.stop], apart=True) for unit in found.units]
 
 
-class ContextLast:
-    """Moves the blocks of context of all user messages to the end of the last message (P2)."""
+@dataclass(frozen=True, slots=True)
+class MovedContext:
+    """Moves the blocks of context of all user messages to the end of the last message (P2), or of the `first` instructions: what
+    is the same for a conversation is then read with these.
+    """
 
-    def __init__(self, blocks: ContextBlocks) -> None:
-        self._blocks = blocks
+    blocks: ContextBlocks
+    first: bool = False
 
     def __call__(self, turn: Turn) -> Turn:
+        at = _last_instructions(turn.messages or ()) if self.first else last_asked(turn.messages or ())
+        if at is None:
+            return turn
         changed: dict[tuple[int | None, int | None], str] = {}
         moved: list[MovedText] = []
-        for at in texts_of(turn):
-            if at.role == "user" and at.message is not None:
-                text, units = self._blocks.parted(at.text)
+        for text_at in texts_of(turn):
+            if text_at.role == "user" and text_at.message is not None:
+                text, units = self.blocks.parted(text_at.text)
                 if units:
-                    changed[at.message, at.part] = text
+                    changed[text_at.message, text_at.part] = text
                     moved += units
-        after = append_units(with_texts(turn, changed), moved) if moved else turn
+        after = append_units(with_texts(turn, changed), moved, at=at) if moved else turn
         return turn if after.messages == turn.messages else after
+
+
+def _last_instructions(messages: Sequence[Message]) -> int | None:
+    """Return the number of the last of the messages of instructions that come first."""
+    leading = sum(1 for _ in takewhile(lambda message: role_of(message) in INSTRUCTIONS, messages))
+    return leading - 1 if leading else None
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from kvtool.fixes.moves.jinja_places import has_blocks, last_place_outside, with
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin
-from kvtool.fixes.moves.split_text import contained_units, leads_on, parted, units_last
+from kvtool.fixes.moves.split_text import contained_units, leads_on, may_hold, parted, units_last
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.cache_marks import is_marked, marks_on
 from kvtool.text.message import Message, role_of
@@ -61,6 +61,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     """
     if turn.text is not None:
         return _with_units_last(turn, turn.text, targets)
+    holding = {at.message for at in texts_of(turn) if any(may_hold(at.text, target) for target in targets)}
     messages = [dict(message) for message in turn.messages or ()]
     said_last = [number for number, each in enumerate(messages) if role_of(each) in _SAID_THERE]
     asked = said_last[-1] if said_last else len(messages) - 1
@@ -71,6 +72,8 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     lead = ""
     tools, more = turn.tools, None
     for number, message in enumerate(messages):
+        if number not in holding and message is not last:
+            continue
         said = _last_text(message) or ""
         end = _movable_end(said, targets, role_of(message))
         # Outside of its message it would come after content that the template inserts there.

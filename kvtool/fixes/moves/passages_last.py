@@ -21,8 +21,8 @@ from kvtool.fixes.moves.move import MovedText, append_units
 from kvtool.fixes.moves.question_text import leads_over, nearly_all_differ
 from kvtool.fixes.moves.split_text import parted_at, units_last
 from kvtool.fixes.turn_texts import (
-    INSTRUCTIONS,
     TextAt,
+    is_single,
     lines_with_places,
     marks_in,
     role_of_part,
@@ -31,7 +31,6 @@ from kvtool.fixes.turn_texts import (
     with_texts,
 )
 from kvtool.text.cache_marks import MOST_MARKS, marks_on
-from kvtool.text.message import role_of
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.sentences import is_sentence
 from kvtool.text.structure.tag_name import TAG_NAME
@@ -73,7 +72,7 @@ class PassagesLast:
         if role not in _ROLES or not cause.slot.logged or not _adds_nothing(cause):
             return None
         looked = samples[:_LOOKED_AT]
-        if role == "user" and not all(map(_is_single, looked)):
+        if role == "user" and not all(map(is_single, looked)):
             return None
         texts = [str.__str__(text) for turn in looked if (text := _first_text(turn, role)) is not None]
         if len(texts) < max(THRESHOLDS.passage_samples, THRESHOLDS.passage_requests * len(looked)):
@@ -94,7 +93,7 @@ class PassagesLast:
 
     def after_history(self, samples: Sequence[Turn]) -> PassagesLast | None:
         """Return the move out of the instructions; None where no sample has a history that they are before."""
-        if self.role == "user" or all(map(_is_single, samples[:_LOOKED_AT])):
+        if self.role == "user" or all(map(is_single, samples[:_LOOKED_AT])):
             return None
         return replace(self, far=True)
 
@@ -180,11 +179,6 @@ def _first_marks(turn: Turn) -> dict[str, Any]:
 def _adds_nothing(cause: SlotCause) -> bool:
     """Return whether a cause says no more than that text differs, or is a number of what was looked up."""
     return cause.kind is OPTIONAL or cause.kind.code in (KV105.code, KV113.code, KV201.code)
-
-
-def _is_single(turn: Turn) -> bool:
-    """Return whether a request is no turn of a longer conversation: what a user said there is sent again as it was."""
-    return sum(role_of(message) not in INSTRUCTIONS for message in turn.messages or ()) == 1
 
 
 def _first_text(turn: Turn, role: str) -> str | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from kvtool.diagnose.compare.units import common_prefix
-from kvtool.fixes.turn_texts import INSTRUCTIONS, TextAt, texts_of, with_split_text
+from kvtool.fixes.turn_texts import INSTRUCTIONS, TextAt, is_single, texts_of, with_split_text
 from kvtool.workload.turn import Turn
 
 _ENDS = re.compile(r"\n|[.!?][ \t]")
@@ -57,11 +57,8 @@ class SharedHeads:
 
 def _texts(turn: Turn) -> Iterator[TextAt]:
     """Yield the texts of instructions, and what a user said where nothing else was said: a history is sent as it was."""
-    texts = [at for at in texts_of(turn) if at.message is not None and at.text]
-    single = {at.message for at in texts if at.role not in INSTRUCTIONS}
-    for at in texts:
-        if at.role in INSTRUCTIONS or (at.role == "user" and len(single) == 1):
-            yield at
+    roles = INSTRUCTIONS | {"user"} if is_single(turn) else INSTRUCTIONS
+    return (at for at in texts_of(turn) if at.message is not None and at.text and at.role in roles)
 
 
 def _heads_of(texts: Sequence[str]) -> tuple[str, ...]:

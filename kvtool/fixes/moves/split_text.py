@@ -60,7 +60,7 @@ def parted(text: str, targets: Sequence[MoveTarget], role: str, end: int) -> Spl
     movables = [
         unit
         for target in targets
-        if _may_hold(text, target)
+        if may_hold(text, target)
         for unit in target.held.of(text, role, partial(contained_units, text, target, role))
     ]
     found = parted_at(str.__str__(text), movables, end)
@@ -83,7 +83,7 @@ def _with_blocks(text: str, found: SplitText, end: int) -> SplitText:
     return SplitText(kept, units) if apart and all(low <= high for low, high in kept) else found
 
 
-def _may_hold(text: str, target: MoveTarget) -> bool:
+def may_hold(text: str, target: MoveTarget) -> bool:
     """Return whether a text may have a value of the target at all: one on a line of a logged message is in that message
     alone.
     """

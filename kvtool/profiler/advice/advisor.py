@@ -68,8 +68,8 @@ class Advice:
     proof: RunResult | None = None
     tried: frozenset[Tier] = frozenset()
     """The tiers of all fixes that were tried: with only these allowed, the advice is the same."""
-    idle: Sequence[Fix] = ()
-    """What was piled up in groups in which nothing is kept: together it won nothing."""
+    idle: Sequence[Sequence[Fix]] = ()
+    """The fixes that were piled up in groups in which nothing is kept, each with the others of its cause: they won nothing."""
 
     def after(self, followed: Advice) -> Advice:
         """Return this advice with the steps of the one that was followed first, and of this one for other causes."""
@@ -167,7 +167,7 @@ class Advisor:
         first = [chain[0] for name, chain in piled.items() if not kept.get(name)]
         stuck = [StuckCause(fix.cause, fix) for fix in first if fix.cause is not None]
         left = [*stuck, *self._not_handled(kept, stuck)]
-        idle = [fix for name, chain in piled.items() if not kept.get(name) for fix in chain]
+        idle = [self._with_others(fix) for name, chain in piled.items() if not kept.get(name) for fix in chain]
         return Advice(steps, left, proof, frozenset(self._pile.tried), idle)
 
     def _piled(self) -> dict[str, Chain]:
@@ -303,6 +303,11 @@ class Advisor:
         assert fix.cause is not None
         known = (other for other in self._pile.known(fix.cause) if other.kind == kind)
         return next(known, fix) if fix.kind in _MOVES else fix
+
+    def _with_others(self, fix: Fix) -> list[Fix]:
+        """Return a fix with the others of its cause that change no more."""
+        others = [] if fix.cause is None else self._pile.known(fix.cause)
+        return [fix, *(other for other in others if other is not fix and other.tier <= fix.tier)]
 
     def _instead(self, chain: Chain, index: int, tier: Tier | None = None) -> list[Chain]:
         """Return the chain with each other fix of the same cause in place of the one at `index`, of the same tier or of one that

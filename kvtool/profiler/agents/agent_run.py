@@ -24,8 +24,8 @@ from kvtool.profiler.agents.stub_script import FILE
 
 PROCESSES = Path("/proc")
 """Where Linux says which programs run, with the environment of each."""
-SILENCE = 20.0
-"""Seconds after which an agent without any request is taken for one that talks to somebody else."""
+_SILENCE = 20.0
+"""Seconds after which an agent without any request is taken for one that talks to somebody else, on a machine with a free core."""
 _MARK = "KVTOOL_PROBE_RUN"
 _MOST_OUTPUT = 64 << 20
 _KEPT_OUTPUT = 4_096
@@ -47,6 +47,12 @@ _PROXIES = {
 }
 """For where no network of its own keeps an agent from other hosts; some agents ask a proxy for the stub, too."""
 _FAKETIME = ("/usr/lib", "*/faketime/libfaketime.so.1")
+
+
+def is_silent(seconds: float) -> bool:
+    """Return whether an agent that sent no request for so long had the time to start: other programs may keep the cores busy."""
+    waiting = os.getloadavg()[0] / (os.cpu_count() or 1)
+    return seconds > _SILENCE * max(waiting, 1.0)
 
 
 def url_variables(url: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from kvtool.config.command_line import flag
 from kvtool.config.options.agent_options import ProbedAgent
 from kvtool.errors import KvtoolError
 from kvtool.profiler.agents.agent_commands import AgentCommand, command_of, is_tested, recipes, version_of
-from kvtool.profiler.agents.agent_run import PROCESSES, SILENCE, AgentFolder, Ended, faketime_library, url_variables
+from kvtool.profiler.agents.agent_run import PROCESSES, AgentFolder, Ended, faketime_library, is_silent, url_variables
 from kvtool.profiler.agents.circumstances import AGAIN, BASE, Circumstance, chosen
 from kvtool.profiler.agents.compared_runs import (
     AgentRequests,
@@ -174,7 +174,7 @@ def _run(
     start = len(stub.traffic.requests)
     if agent.prepare is not None:
         stub.run = ""
-        folder.run(agent.prepare, 0, "", options.timeout, lambda seconds: seconds > SILENCE)
+        folder.run(agent.prepare, 0, "", options.timeout, is_silent)
     for turn in range(turns):
         stub.run, stub.turn = how.name, turn
         words = first if not turn or later is None else later
@@ -196,7 +196,7 @@ def _prompt(turn: int) -> str:
 
 def _is_over(traffic: StubTraffic, before: int, seconds: float) -> bool:
     """Return whether a command sent far more than its turn needs, or nothing came at all for a while."""
-    return traffic.any - before > _MOST_OF_TURN or (not traffic.any and seconds > SILENCE)
+    return traffic.any - before > _MOST_OF_TURN or (not traffic.any and is_silent(seconds))
 
 
 def _impossible(how: Circumstance, agent: AgentCommand) -> str | None:
@@ -239,7 +239,7 @@ def _check(traffic: StubTraffic, run: AgentRequests) -> None:
     names = ", ".join(url_variables(""))
     hint = f"configure its server with one of {names}, or with {{url}} in the command"
     if last.code is None:
-        raise KvtoolError(f"the agent sent no request within {min(last.seconds, SILENCE):.0f} s{said}", hint=hint)
+        raise KvtoolError(f"the agent sent no request within {last.seconds:.0f} s{said}", hint=hint)
     raise KvtoolError(f"the agent ended with exit code {last.code} and sent no request{said}", hint=hint)
 
 

@@ -119,12 +119,12 @@ def _log(
     before: RunResult,
     steps: Sequence[KeptFix],
     forbidden: Sequence[KeptFix],
-    idle: Sequence[KeptFix],
+    idle: Sequence[Sequence[KeptFix]],
     progress: Progress,
 ) -> _EditedLog:
     """Return the log with the steps, else with those that need consent, and with the cheapest cache marks on top.
 
-    `idle` are fixes that win nothing with the marks that the log has.
+    `idle` are the fixes by cause that win nothing with the marks that the log has.
     """
     if not isinstance(opened.source, LogSource):
         return _EditedLog()
@@ -137,9 +137,10 @@ def _log(
         fixes, added = _fixes(chain), list[KeptFix]()
         trial = mark_trial(opened, fixes, progress, samples)
         marks = None if trial is None else trial.cheaper
-        if trial is not None and idle and allowed and (found := trial.cheaper_with([each.fix for each in idle])):
+        by_cause = [[each.fix for each in kept] for kept in idle]
+        if trial is not None and idle and allowed and (found := trial.cheaper_with(by_cause)):
             marks = found[0]
-            added = [each for each in idle if each.fix in found[1]]
+            added = [each for kept in idle for each in kept if any(each.fix is fix for fix in found[1])]
             fixes = _fixes([*chain, *added])
         marked = None if marks is None else edit_log(opened, [*fixes, marks.fix], progress)
         marked = marked if marked is not None and marked.wins(before) else None
@@ -153,10 +154,13 @@ def _log(
     return _EditedLog()
 
 
-def _idle(found: Optimized, advice: Advice) -> list[KeptFix]:
-    """Return the fixes that were tried and won nothing, with the rates of their groups as they are."""
+def _idle(found: Optimized, advice: Advice) -> list[list[KeptFix]]:
+    """Return the fixes that were tried and won nothing, by cause, with the rates of their groups as they are."""
     rates = {group.name: group.hit_rate for group in found.before.ledger.totals()}
-    return [KeptFix(fix, fix.cause, *(rates[fix.cause.group],) * 4) for fix in advice.idle if fix.cause is not None]
+    return [
+        [KeptFix(fix, fix.cause, *(rates[fix.cause.group],) * 4) for fix in fixes if fix.cause is not None]
+        for fixes in advice.idle
+    ]
 
 
 def _with_added(found: Optimized, added: Sequence[KeptFix], after: RunResult) -> list[Done]:

@@ -123,14 +123,23 @@ class MarkTrial:
             return None
         return MarkTrial(run, book, self._again, [*self._fixes, *fixes], self._samples)
 
-    def cheaper_with(self, idle: Sequence[Fix]) -> tuple[CheaperMarks, list[Fix]] | None:
-        """Return marks that cost less together with fixes that win nothing without them, and the fewest of these fixes that do."""
+    def cheaper_with(self, idle: Sequence[Sequence[Fix]]) -> tuple[CheaperMarks, list[Fix]] | None:
+        """Return marks that cost less together with fixes that win nothing without them, and the fewest of these fixes that do.
+
+        `idle` has the fixes of each cause, of which one is made.
+        """
         least = self.cost if self.cheaper is None else self.cheaper.cost
-        marks = self._with(idle)
+        kept = [fixes[0] for fixes in idle]
+        marks = self._with(kept)
+        for at, fixes in enumerate(idle):
+            for fix in fixes[1:]:
+                tried = [*kept[:at], fix, *kept[at + 1 :]]
+                other = self._with(tried)
+                if other is not None and (marks is None or saves_enough(marks.cost, other.cost)):
+                    kept, marks = tried, other
         if marks is None or not saves_enough(least, marks.cost):
             return None
-        kept = list(idle)
-        for fix in sorted(idle, key=lambda fix: fix.tier, reverse=True):
+        for fix in sorted(kept, key=lambda fix: fix.tier, reverse=True):
             fewer = [each for each in kept if each is not fix]
             other = self._with(fewer) if fewer else None
             if other is not None and not saves_enough(other.cost, marks.cost):

@@ -51,6 +51,8 @@ _WORDS_OF_A_TITLE = 6
 
 def words_in(text: str) -> int:
     """About how many words a text has; of scripts without spaces, two characters are one."""
+    if text.isascii():
+        return len(_WORD.findall(text))
     dense = len(_NO_SPACES.findall(text))
     return dense // 2 + sum(1 for found in _WORD.finditer(text) if not _NO_SPACES.match(found[0]))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
 from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.files.plain_text_files import TEXT_FORMAT
 from kvtool.workload.logs.groups.session_names import session_names
@@ -43,6 +44,9 @@ _MOST_GROUPS = 12
 """Groups that an error names."""
 _MOST_IDS = 1_000_000
 """Ids of requests that are remembered to see whether another file has them, too."""
+
+_MOST_KEPT = 1 << 24
+"""Bytes of files whose requests are kept between passes."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +119,8 @@ class LogSource:
         self.formats: dict[str, str] = {}
         self._new_formats: dict[str, str] = {}
         self._now = PassState(self._grouping.begin())
+        self._kept: tuple[Hashable, list[list[Turn]]] | None = None
+        """How a small log was read, and the requests of its records."""
         self._outcome: LogOutcome | None = None
         """Of the last pass that came to its end."""
         self._followed: LogProgress | None = None
@@ -147,8 +153,32 @@ class LogSource:
 
     def conversations(self) -> Iterator[Conversation]:
         """Return one conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at
-        all."""
-        return (conversation for _, conversation in self.calls())
+        all. The requests of a small log are the same objects in each pass: it is read once."""
+        read_as = self._grouping, self.by_vllm, self.each_answer, self.scope_of
+        if self._kept is not None and self._kept[0] == read_as and self.hear is None:
+            return (Recorded(iter(turns)) for turns in self._kept[1])
+        return self._keeping(read_as) if self._is_small() else (conversation for _, conversation in self.calls())
+
+    def _keeping(self, read_as: Hashable) -> Iterator[Conversation]:
+        """Yield the conversations of a pass, and keep their requests once it ended, where no answer changes them."""
+        kept: list[list[Turn]] = []
+        known = True
+        for _, conversation in self.calls():
+            if isinstance(conversation, Recorded):
+                turns = list(conversation.turns)
+                kept.append(turns)
+                yield Recorded(iter(turns))
+            else:
+                known = False
+                yield conversation
+        if known:
+            self._kept = read_as, kept
+
+    def _is_small(self) -> bool:
+        """Return whether its requests may be kept in memory: a pass that others hear of is read again."""
+        packed = any(path.endswith((".gz", ".zst")) or path == STDIN for path in self._paths)
+        size = None if packed or self.hear is not None else self.bytes_to_read()
+        return size is not None and size <= _MOST_KEPT
 
     def calls(self) -> Iterator[tuple[LogEntry, Conversation]]:
         """Yield the same, each with what it was made of."""

@@ -26,7 +26,7 @@ _WORDS = (
     "topic",
     "answer",
 )
-_START = datetime(2026, 11, 20, 9, tzinfo=UTC)
+START = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
 
 @dataclass
@@ -68,18 +68,18 @@ class HostedLog:
     def bodies(self, place: Place = "rules") -> list[dict[str, Any]]:
         r = random.Random(self.seed)
         rules = [
-            f"Rule {n}: agents must answer questions about topic {n} by section {r.randint(1, 900)} of {_text(r, 6)}."
+            f"Rule {n}: agents must answer questions about topic {n} by section {r.randint(1, 900)} of {made_text(r, 6)}."
             for n in range(self.rules)
         ]
         history: dict[int, list[tuple[str, str]]] = {}
-        found, now = [], _START
+        found, now = [], START
         for turn in range(self.turns):
             for session in range(self.sessions):
                 now += timedelta(seconds=self.gap)
                 said = history.setdefault(session, [])
                 if said:
-                    said.append(("assistant", f"Answer {turn} of {session}: {_text(r, 25)}"))
-                said.append(("user", f"Question {turn} of {session}: {_text(r, 20)}"))
+                    said.append(("assistant", f"Answer {turn} of {session}: {made_text(r, 25)}"))
+                said.append(("user", f"Question {turn} of {session}: {made_text(r, 20)}"))
                 values = {name: _value(r, name, now) for name in self.lines}
                 body = self._body(rules, said, values, place)
                 body["timestamp"] = now.isoformat()
@@ -125,7 +125,7 @@ def _block(text: str, *, marked: bool = False) -> dict[str, Any]:
     return {"type": "text", "text": text, **(MARK if marked else {})}
 
 
-def _text(r: random.Random, words: int) -> str:
+def made_text(r: random.Random, words: int) -> str:
     return " ".join(r.choice(_WORDS) for _ in range(words))
 
 

@@ -14,6 +14,7 @@ from kvtool.profiler.optimize.optimized_log import OptimizedLog
 from kvtool.profiler.optimize.request_diff import RequestEdit, request_diff
 from kvtool.workload.turn import Turn
 from tests.conftest import Command
+from tests.profiler.optimize.block_logs import BlockLog, BlockPlace
 from tests.profiler.optimize.hosted_logs import HostedLog, Place
 
 ONE = HostedLog("anthropic", 1, ("system",), {"time": 0}, sessions=20, gap=60)
@@ -68,6 +69,27 @@ def test_no_other_place_is_much_cheaper(in_folder: Command, seed: int) -> None:
     if edited is not None:
         rate, cost = cost_of(in_folder, "better.jsonl")
         assert (edited["hit_rate"]["after"], Decimal(edited["cost"]["after"])) == (pytest.approx(rate), cost)
+
+
+@pytest.mark.parametrize("seed", [905, 907, 914])
+def test_no_other_place_of_a_block_in_a_conversation_is_much_cheaper(in_folder: Command, seed: int) -> None:
+    """Passages and personas in questions and instructions of several turns: each place that a person would try, with its marks."""
+
+    def cheapest(path: str, allowed: str) -> tuple[Decimal, Decimal]:
+        """The cost of a log as it is, and with what is allowed; promised is what the written log costs."""
+        now = cost_of(in_folder, path)[1]
+        edited = document(in_folder, "optimize", path, "--allow", allowed, "-o", f"better-{path}")["edited_log"]
+        if edited is None or not edited["allowed"]:
+            return now, now
+        after = Decimal(edited["cost"]["after"])
+        assert after == cost_of(in_folder, f"better-{path}")[1]
+        return now, after
+
+    log = BlockLog.at_random(seed)
+    now, after = cheapest(written(log.bodies(), "log.jsonl"), "P2")
+    places: list[BlockPlace] = ["last", "instructions"]
+    least = min(min(cheapest(written(log.bodies(place), f"{place}.jsonl"), "P1")) for place in places)
+    assert now - after >= (now - least) * Decimal("0.95") - now / 100
 
 
 def test_a_provider_that_marks_the_last_question_gets_the_line_after_it(in_folder: Command) -> None:
