@@ -200,7 +200,7 @@ class LintCommand(Command):
         from kvtool.text.tokens.tokenizer import Tokenizers
 
         wanted, load = selection(selecting), Tokenizers(offline=self.showing.offline)
-        tiers = parse_tiers(None, unsafe=self.unsafe_fixes)
+        tiers = parse_tiers((), unsafe=self.unsafe_fixes)
         with self.showing.progress() as progress:
             fixes = fix_workloads(options, load, tiers, wanted, progress)
         fix_templates(options, load, tiers, wanted, fixes)

@@ -181,11 +181,11 @@ class OptimizeCommand(Command):
         return []
 
 
-def parse_tiers(allow: str | None, *, unsafe: bool) -> tuple[Tier, ...]:
+def parse_tiers(allow: Sequence[str], *, unsafe: bool) -> tuple[Tier, ...]:
     """Return the tiers of `--allow P2,P3` beside the safe ones; all of them with `--unsafe-fixes`."""
     from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS
 
-    named = comma_list((allow or "").upper())
+    named = comma_list(",".join(allow).upper())
     for name in named:
         if name not in ALL_TIERS:
             raise KvtoolError(f"unknown proof tier `{name}`", hint="--allow takes P0, P1, P2, P3, separated by commas")

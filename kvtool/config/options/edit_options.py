@@ -14,9 +14,9 @@ class Editing:
 
     PANEL: ClassVar = Panel.COMMON
     allow: Annotated[
-        str | None,
+        tuple[str, ...],
         Option("Tiers to allow beside P0 and P1: P2 (moves text), P3 (changes text), or P2,P3.", "TIERS"),
-    ] = None
+    ] = ()
     unsafe_fixes: Annotated[bool, Option("Allow P2 and P3, as --allow P2,P3 does.", panel=Panel.ADVANCED)] = False
     write: Annotated[bool, Option("Write the edited files, and a patch that undoes the edits.")] = False
     diff: Annotated[bool, Option("Show the edits.", flag="--diff/--no-diff")] = True

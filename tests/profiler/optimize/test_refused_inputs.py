@@ -59,3 +59,8 @@ def test_standard_input_is_told_and_never_written(
             monkeypatch.setattr("sys.stdin", file)
             assert optimize("-", *arguments)[0] == code
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
+
+
+def test_tiers_may_be_named_one_by_one(optimize: Optimize, desk: str) -> None:
+    one = document(optimize, desk, "--allow", "P2", "--allow", "P3")
+    assert one["tiers"] == document(optimize, desk, "--allow", "P3,P2")["tiers"] == ["P0", "P1", "P2", "P3"]
