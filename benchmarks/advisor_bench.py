@@ -19,7 +19,8 @@ from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import load_tokenizer
 from kvtool.workload.jobs import JobMaker
-from kvtool.workload.logs.logs import LogOptions, LogSource, locate
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
 
 LATENCY = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))

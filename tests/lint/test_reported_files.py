@@ -52,15 +52,14 @@ def test_a_template_that_another_file_fills_is_reported_in_its_own(package: Lint
     assert ("pkg/run/ask.py", 8, "KV101") in told(package, "pkg"), "only the call says what it is"
 
 
-def test_what_another_file_defines_changes_nothing(package: Lint) -> None:
-    helpers = "from datetime import datetime\n\nNOW = datetime.now()\n\ndef stamp():\n    return datetime.now()\n"
-    write(
-        "pkg/texts/prompts.py",
-        f"from pkg.run.helpers import NOW, stamp\n\nTIDE_PROMPT = f'{{NOW}} {{stamp()}} {RULES}'\n",
-    )
+def test_a_clock_of_another_file_is_told_where_a_prompt_calls_it(package: Lint) -> None:
+    helpers = "from datetime import datetime\n\ndef stamp():\n    return {}\n"
+    write("pkg/texts/prompts.py", f"from pkg.run.helpers import stamp\n\nTIDE_PROMPT = f'{{stamp()}} {RULES}'\n")
     before = told(package, "pkg/texts")
-    write("pkg/run/helpers.py", helpers)
+    write("pkg/run/helpers.py", helpers.format("'the tide office'"))
     assert told(package, "pkg/texts") == before
+    write("pkg/run/helpers.py", helpers.format("datetime.now()"))
+    assert told(package, "pkg/texts") == [*before, ("pkg/texts/prompts.py", 3, "KV101")]
 
 
 def test_what_no_code_of_a_project_names_is_not_told(package: Lint) -> None:

@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from kvtool.accounting.misses import hypothesis_trials, miss_book, prompt_states
+from kvtool.accounting.misses import hypothesis_trials, largest_events, prompt_states
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.misses.prompt_states import CacheKey, PromptStates, chunk_names
 from kvtool.accounting.prices.money_book import MoneyBook
@@ -216,7 +216,7 @@ def test_requests_without_usage_are_not_judged() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompt_states, "_MOST_NAMES", 50)
     monkeypatch.setattr(prompt_states, "_MOST_SESSIONS", 5)
-    monkeypatch.setattr(miss_book, "_MOST_EVENTS", 3)
+    monkeypatch.setattr(largest_events, "_MOST_EVENTS", 3)
     source = random.Random(1)
     book, all_tokens = MissBook(None, CLOCK, True), []
     for number in range(40):
