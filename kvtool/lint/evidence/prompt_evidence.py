@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import textwrap
+import warnings
 from enum import IntEnum
 from functools import lru_cache
 
@@ -301,9 +304,38 @@ def reads_as_reply(text: str, first: int = _FIRST_WORDS) -> bool:
     return _ABOVE.search(text[: min(first, _FIRST_WORDS)]) is not None
 
 
+def _is_program(text: str) -> bool:
+    """Return whether a text is a Python program that defines or imports something; prompts that it quotes are its own.
+
+    Values that are put in may leave gaps in a program: then its first two lines show it, where both are imports.
+    """
+    if _DEFINES.search(text) is None:
+        return False
+    first = "\n".join(text.strip().splitlines()[:2])
+    return any(isinstance(each, _DEFINITIONS) for each in _statements(textwrap.dedent(text))) or (
+        len(imports := _statements(first)) > 1
+        and all(isinstance(each, ast.Import | ast.ImportFrom) for each in imports)
+    )
+
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
+def _statements(text: str) -> list[ast.stmt]:
+    """Return the statements of a Python program; none where the text is no program."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes in the program
+            return ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
 @lru_cache(maxsize=2048)
 def reads_as(text: str) -> int:
     """Rate the wording of a text: -1 code or markup, 0 unclear, 1 sentences, 2 a request, 3 it says who the reader is."""
+    if _is_program(text):
+        return -1
     text = text[:_MOST_TEXT]
     sentences = sum(1 for _ in _SENTENCE.finditer(text)) + len(_MEANT.findall(text)) // 12
     asks = len({found[0].lower() for found in _ASKS.finditer(text)})

@@ -1,0 +1,32 @@
+"""A string that is a Python program is no prompt, whatever prompts it quotes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief
+
+PROMPT = "You are a careful assistant for travel. Answer the question of the guest. Cite the rule that you use."
+IMPORTS = ["import json", "from chains import Prompt", "import loaders as ld", "from stores.vector import Store, find"]
+
+
+def program(r: random.Random, *, gap: bool) -> str:
+    """A function that makes a chain of a quoted prompt; a gap is where a value was put into the text."""
+    lines = r.sample(IMPORTS, r.randint(2, 4)) + ["", "def chain(question):", f"    prompt = '''{PROMPT} {{question}}'''"]
+    lines += ["    scores = " if gap else "    scores = {}", "    return Prompt.of(prompt), scores", ""]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_program_with_a_quoted_prompt_is_code(seed: int) -> None:
+    text = program(random.Random(seed), gap=seed % 2 == 1)
+    assert belief(Evidence.NAME, text) is Belief.NO
+    assert belief(Evidence.NAME, PROMPT) is not Belief.NO
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_prompt_that_shows_a_program_is_a_prompt(seed: int) -> None:
+    text = f"{PROMPT}\n\nHere is the file:\n\n{program(random.Random(seed), gap=False)}"
+    assert belief(Evidence.NAME, text) is Belief.STRONG
