@@ -386,6 +386,18 @@ def test_a_workload_that_is_there_is_used_and_no_other_is_made(init: Command) ->
     assert "broken.yaml was left out: unknown key `more`" in " ".join(out.split())
 
 
+def test_force_lints_the_files_of_the_first_run(init: Command) -> None:
+    """Code that renders templates, code with prompts and data with prompts, though the workload file is there by then."""
+    write("prompts/a.j2", "You are kind. {{ question }}\n")
+    write("render.py", "def render(env, question):\n    return env.get_template('a.j2').render(question=question)\n")
+    write("app.py", "SYSTEM_PROMPT = 'You answer questions about the handbook, in at most three sentences.'\n")
+    assert init()[0] == 0
+    first = load_config("kvtool.toml").lint_inputs
+    assert {"render.py", "app.py"} <= set(first)
+    assert init("--force")[0] == 0
+    assert load_config("kvtool.toml").lint_inputs == first
+
+
 def test_nothing_is_overwritten(init: Command) -> None:
     write("a.yaml", WORKLOAD)
     write("kvtool.toml", "seed = 7\n")

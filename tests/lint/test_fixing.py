@@ -30,6 +30,8 @@ groups:
 """
 PROMPT = "# Desk\nNow: {{ now }}\n" + RULES * 64
 TEMPLATE = "# Desk\nNow: {{ now }}\n" + RULES * 8
+MOVED = "  prompts/desk.md:2:6: move this line to the end of the message\n"
+UNDO = "Undo with:\n  patch -p1 < .kvtool/w.yaml.undo.patch\n"
 Lint = Callable[..., tuple[int, str, str]]
 
 
@@ -40,7 +42,9 @@ def lint(in_folder: Lint) -> Lint:
 
 
 def contents() -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in sorted(Path().rglob("*")) if path.is_file()}
+    """Return the files but for undo patches."""
+    files = (path for path in sorted(Path().rglob("*")) if path.is_file() and ".kvtool" not in path.parts)
+    return {str(path): path.read_bytes() for path in files}
 
 
 def document(lint: Lint, *arguments: str) -> dict[str, Any]:
@@ -74,7 +78,7 @@ def test_safe_fixes_move_nothing(lint: Lint, desk: str) -> None:
 def test_the_diff_is_a_patch_and_changes_nothing(lint: Lint, desk: str) -> None:
     before = contents()
     code, patch, err = lint(desk, "--diff", "--unsafe-fixes")
-    assert (code, err) == (1, "1 finding would be fixed\n")
+    assert (code, err) == (1, f"{MOVED}1 finding would be fixed\n")
     assert patch.startswith("--- prompts/desk.md\n+++ prompts/desk.md\n@@ ")
     assert contents() == before
     if shutil.which("patch") is None:
@@ -89,9 +93,9 @@ def test_the_diff_is_a_patch_and_changes_nothing(lint: Lint, desk: str) -> None:
 def test_a_second_run_changes_nothing(lint: Lint, desk: str) -> None:
     code, out, _ = lint(desk, "--fix", "--unsafe-fixes")
     assert code == 0
-    assert out == "Edited prompts/desk.md\n1 fixed, 0 remaining\nno findings in 1 input\n"
+    assert out == f"Edited prompts/desk.md\n{MOVED}{UNDO}1 fixed, 0 remaining\nno findings in 1 input\n"
     after = contents()
-    assert list(after) == ["prompts/desk.md", "w.yaml"], "no undo patch is written unless it is asked for"
+    assert list(after) == ["prompts/desk.md", "w.yaml"]
     assert after["w.yaml"].decode() == WORKLOAD
     code, out, _ = lint(desk, "--fix", "--unsafe-fixes")
     assert (code, out) == (0, "0 fixed, 0 remaining\nno findings in 1 input\n")
@@ -102,11 +106,14 @@ def test_a_second_run_changes_nothing(lint: Lint, desk: str) -> None:
 def test_undo(lint: Lint, desk: str) -> None:
     before = contents()
     found = document(lint, desk, "--fix", "--unsafe-fixes", "--undo", "u.patch")
+    (edit,) = found["fixed"].pop("edits")
+    assert (edit["path"], edit["line"], edit["tier"], edit["warnings"]) == ("prompts/desk.md", 2, "P2", [])
     assert found["fixed"] == {
         "findings": 1,
         "paths": ["prompts/desk.md"],
         "undo": "u.patch",
         "undo_with": "patch -p1 < u.patch",
+        "notes": [],
     }
     assert found["findings"] == []
     if shutil.which("patch") is None:
@@ -115,6 +122,41 @@ def test_undo(lint: Lint, desk: str) -> None:
     after = contents()
     del after["u.patch"]
     assert after == before
+
+
+TASKS = f"""\
+version: 1
+vars:
+  task: {{counter: 1, format: "Restart service number {{}}, then write what you saw."}}
+groups:
+  - name: agent
+    requests: 10
+    messages:
+      - {{role: system, file: prompts/agent.j2}}
+      - {{role: user, text: "{RULES.strip() * 4}"}}
+"""
+WORDS = """\
+  prompts/agent.j2:5:7: move this line to the end of the last message
+    look: text changes its role: from system to user message
+Lines move from prompts/agent.j2 into tasks.yaml. Change the code that uses it:
+it must send these lines where tasks.yaml has them, or its prompts lose them.
+"""
+
+
+@pytest.mark.parametrize("flag", ["--fix", "--diff"])
+def test_an_edit_says_what_to_look_at_and_what_code_must_do(lint: Lint, flag: str) -> None:
+    """A value that leaves its template is in the requests of no application before its code is changed."""
+    write("prompts/agent.j2", RULES * 4 + "Task: {{ task }}\n")
+    write("tasks.yaml", TASKS)
+    before = contents()
+    _, out, err = lint("tasks.yaml", flag, "--unsafe-fixes")
+    assert WORDS in (out if flag == "--fix" else err)
+    if flag == "--fix":
+        assert contents() != before
+        assert f"{WORDS}Undo with:\n  patch -p1 < .kvtool/tasks.yaml.undo.patch\n" in out
+    if flag == "--fix" and shutil.which("patch") is not None:
+        subprocess.run(["patch", "-p1", "-i", ".kvtool/tasks.yaml.undo.patch"], check=True, capture_output=True)
+        assert contents() == before
 
 
 def test_what_is_ignored_is_not_fixed(lint: Lint, desk: str) -> None:
@@ -140,14 +182,14 @@ def test_two_workloads_that_read_one_file(lint: Lint, desk: str) -> None:
     write("other.yaml", WORKLOAD.replace("name: desk", "name: other"))
     code, out, _ = lint(desk, "other.yaml", "--fix", "--unsafe-fixes")
     assert code == 0
-    assert "Edited prompts/desk.md\n1 fixed, 0 remaining\n" in out
+    assert f"Edited prompts/desk.md\n{MOVED}{UNDO}1 fixed, 0 remaining\n" in out
     assert lint(desk, "other.yaml", "--diff", "--unsafe-fixes")[0] == 0
 
 
 def test_a_template_that_a_workload_reads_is_left_to_its_run(lint: Lint, desk: str) -> None:
     code, out, _ = lint(desk, "prompts/desk.md", "--fix", "--unsafe-fixes")
     assert code == 0
-    assert "Edited prompts/desk.md\n1 fixed, 0 remaining\n" in out
+    assert f"Edited prompts/desk.md\n{MOVED}{UNDO}1 fixed, 0 remaining\n" in out
 
 
 def test_a_safe_fix_is_made_without_more_flags(lint: Lint, desk: str) -> None:
@@ -170,7 +212,11 @@ def test_lines_of_a_template_are_moved(lint: Lint) -> None:
     assert (code, "0 fixed, 1 remaining" in out) == (1, True)
     code, out, _ = lint("t.j2", "--fix", "--unsafe-fixes")
     assert code == 0
-    assert "Edited t.j2\n1 fixed, 0 remaining\n" in out
+    assert (
+        "Edited t.j2\n  t.j2:2:6: move the clock to the end of the prompt, best into the latest turn\nUndo with:\n"
+        in out
+    )
+    assert "1 fixed, 0 remaining\n" in out
     assert Path("t.j2").read_bytes() == ("# Desk\r\n" + RULES * 8 + "Done\r\nNow: {{ now }}").encode()
     assert "0 fixed, 0 remaining\n" in lint("t.j2", "--fix", "--unsafe-fixes")[1]
 

@@ -209,8 +209,9 @@ class LintCommand(Command):
     def _show_diff(self, fixes: Fixes) -> int:
         """Print the patch: for `patch -p0` as it is, on a terminal safe to show."""
         from kvtool.fixes.edits.patch import unified_patch
+        from kvtool.report.terminal.edits import put_edits
         from kvtool.report.terminal.patch import put_patch
-        from kvtool.text.terminal.console import ascii_only
+        from kvtool.text.terminal.console import ascii_only, make_console
         from kvtool.text.terminal.streams import printing
 
         patch = unified_patch(fixes.files)
@@ -222,6 +223,7 @@ class LintCommand(Command):
                 sys.stdout.flush()
                 sys.stdout.buffer.write(patch.encode())
         if not self.showing.quiet:
+            put_edits(make_console(stderr=True, color=self.showing.color), fixes.edits, fixes.notes)
             count = f"{fixes.fixed:,} {'finding' if fixes.fixed == 1 else 'findings'}"
             print(f"{count} would be fixed" if fixes.files else "nothing would be changed", file=sys.stderr)
         if fixes.refused:
@@ -232,24 +234,27 @@ class LintCommand(Command):
         """Return the findings that are left once the files are written."""
         from kvtool.lint.linting import lint
         from kvtool.lint.probe.probing import GROUP as PROBE
-        from kvtool.profiler.optimize.write_edits import undo_command, write_edits
+        from kvtool.profiler.optimize.write_edits import free_undo, undo_command, write_edits
         from kvtool.results.documents.lint import Fixed
 
         files = [file.path for file in fixes.files]
+        undo = None
         if files:
-            write_edits(fixes.files, self.undo)
+            undo = self.undo or free_undo(options.inputs[0])
+            write_edits(fixes.files, undo)
             probe, probed = result.probe, [finding for finding in result.findings if finding.group == PROBE]
             outside, unread = result.outside, result.unread
             result = lint(options, selecting, self.showing)  # without the probe: nothing is executed twice for it
             result.probe, result.outside, result.unread = probe, outside, unread
             result.findings += probed if probe is not None else []
         result.problems += fixes.refused
-        undo = self.undo if files else None
         result.fixed = Fixed(
             findings=fixes.fixed,
             paths=files,
             undo=undo,
             undo_with=None if undo is None else undo_command(fixes.files, undo),
+            edits=fixes.edits,
+            notes=fixes.notes,
         )
         return result
 

@@ -18,10 +18,12 @@ from kvtool.lint.traffic_findings import not_ignored
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trial_findings import Teller
 from kvtool.profiler.opening import Opened, open_workload
-from kvtool.profiler.optimize.edited_files import Changed
+from kvtool.profiler.optimize.edited_files import Changed, edit_notes
 from kvtool.profiler.optimize.edited_runs import EditedRuns
 from kvtool.profiler.optimize.optimizer import optimize
+from kvtool.profiler.optimize.outcome import edit_of
 from kvtool.profiler.run.run_result import RunResult
+from kvtool.results.documents.parts import PromptEdit
 from kvtool.results.finding import Finding
 from kvtool.text.files.checkout_links import write_target
 from kvtool.text.files.text_files import read_source, read_text
@@ -40,8 +42,11 @@ class Fixes:
     files: list[Changed] = field(default_factory=list)
     fixed: int = 0
     refused: list[KvtoolError] = field(default_factory=list)
+    edits: list[PromptEdit] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What code outside of the files must do after the edits."""
 
-    def take(self, files: list[Changed], fixed: int) -> None:
+    def take(self, files: list[Changed], fixed: int, edits: Sequence[PromptEdit], notes: Sequence[str] = ()) -> None:
         """All files that change from now on, with `fixed` more findings; those so far where one of them may not be written."""
         errors = [error for file in files if (error := _refused(file.path)) is not None]
         if errors:
@@ -49,6 +54,8 @@ class Fixes:
         else:
             self.files = files
             self.fixed += fixed
+            self.edits += edits
+            self.notes += notes
 
 
 def _refused(path: str) -> KvtoolError | None:
@@ -75,7 +82,8 @@ def fix_workloads(
         opened = open_workload(replace(options, inputs=[path]), load)
         choose = _Choice(opened, wanted)
         optimized = optimize(EditedRuns(opened, progress), tiers, choose=choose, given=fixes.files)
-        fixes.take(optimized.files, len(optimized.edited))
+        edits = [edit_of(done, opened) for done in optimized.final_steps if not done.reason]
+        fixes.take(optimized.files, len(optimized.edited), edits, edit_notes(path, optimized.files, edits))
     return fixes
 
 
@@ -130,7 +138,20 @@ def _fix_template(one: TextInput, find: Finder, wanted: Callable[[str], bool], f
         return
     before = read_source(Path(one.path))
     mark = before.removesuffix(one.text)
-    fixes.take([*fixes.files, Changed(one.path, before, mark + after)], len(found))
+    fixes.take([*fixes.files, Changed(one.path, before, mark + after)], len(found), list(map(_edit, found)))
+
+
+def _edit(finding: Finding) -> PromptEdit:
+    return PromptEdit(
+        code=finding.code,
+        tier=TIER,
+        group=finding.group or None,
+        path=finding.path,
+        line=finding.line,
+        column=finding.column,
+        fix=finding.fix,
+        warnings=list(finding.warnings),
+    )
 
 
 def _lost(findings: Sequence[Finding]) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kvtool.diagnose.codes import varies
 from kvtool.fixes.edits.edits_template import NotEditableError, Shape, shape_of
-from kvtool.fixes.fix import fix_name
+from kvtool.fixes.fix import Tier, fix_name
 from kvtool.fixes.moves.inserted_content import CLOSED, QUOTES, REST_OF_LINE, begin_of_introduced
 from kvtool.fixes.moves.movable_unit import Movable, movable_unit
 from kvtool.fixes.moves.split_text import is_in_many, parted_at, units_last
@@ -20,7 +20,7 @@ from kvtool.results.finding import Finding
 from kvtool.text.structure.masking import Span, placeholders
 from kvtool.text.traced import Traced
 
-TIER = "P2"
+TIER: Tier = "P2"
 _KEY = "move-line"
 _CONTROL_BEHIND = ("-}}", "-%}", "-#}")
 _CONTROL_BEFORE = ("{{-", "{%-", "{#-")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvtool.fixes.fix import Tier
@@ -10,6 +10,8 @@ from kvtool.profiler.advice.advisor import KeptFix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.optimize.disk_lines import Place
 from kvtool.profiler.run.run_result import RunResult
+from kvtool.results.documents.parts import PromptEdit
+from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.yaml_source import YamlSource
 
@@ -40,6 +42,21 @@ class Changed:
     path: str
     before: str
     after: str
+
+
+def edit_notes(workload: str, files: Sequence[Changed], edits: Iterable[PromptEdit]) -> list[str]:
+    """Return what code outside of the files must do after the edits, so that no prompt loses a line and no copy is taken for its
+    original.
+    """
+    notes: list[str] = []
+    if moved := moved_into(workload, files):
+        named, code = (moved[0], "it") if len(moved) == 1 else (plural(len(moved), "file"), "them")
+        must = f"it must send these lines where {workload} has them, or its prompts lose them."
+        notes.append(f"Lines move from {named} into {workload}. Change the code that uses {code}: {must}")
+    if copied := list(dict.fromkeys(edit.copied_from for edit in edits if edit.copied_from)):
+        changes = f"Your service changes only when you edit {', '.join(copied)}."
+        notes.append(f"{workload} contains copies. {changes}")
+    return notes
 
 
 def moved_into(workload: str, files: Sequence[Changed]) -> list[str]:

@@ -30,7 +30,7 @@ from kvtool.results.documents.optimize import (
     Step,
     StepRates,
 )
-from kvtool.results.documents.parts import BeforeAfter
+from kvtool.results.documents.parts import BeforeAfter, PromptEdit
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.made_up_values import copied_from
@@ -227,9 +227,10 @@ def _rates(before: float, after: float) -> BeforeAfter:
     return BeforeAfter(before=before, after=after)
 
 
-def _step(done: Done, opened: Opened) -> Step:
-    step, (path, line, column) = replace(done.step, before=done.before, after=done.rate), done.place
-    return Step(
+def edit_of(done: Done, opened: Opened) -> PromptEdit:
+    """Return a step as people read it: where it is, what it does, and what to look at."""
+    step, (path, line, column) = done.step, done.place
+    return PromptEdit(
         code=step.fix.code,
         tier=step.fix.tier,
         group=step.cause.group,
@@ -240,8 +241,12 @@ def _step(done: Done, opened: Opened) -> Step:
         copied_from=_copied_from(opened, path, line),
         fix=step.fix.what,
         warnings=list(step.fix.warnings),
-        hit_rate=StepRates.taken_from(step),
     )
+
+
+def _step(done: Done, opened: Opened) -> Step:
+    step = replace(done.step, before=done.before, after=done.rate)
+    return Step(**dict(edit_of(done, opened)), hit_rate=StepRates.taken_from(step))
 
 
 def _copied_from(opened: Opened, path: str, line: int) -> str | None:

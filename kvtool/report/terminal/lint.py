@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.folders.folder_files import not_read
 from kvtool.lint.probe.probing import GROUP as PROBE
+from kvtool.report.terminal.edits import put_edits, put_undo
 from kvtool.report.terminal.findings import place_shown, put_finding_text
 from kvtool.report.terminal.lines import shown_path
 from kvtool.results.documents.lint import Fixed
@@ -54,8 +55,10 @@ def _fixed(console: Console, fixed: Fixed, left: int, plain: bool) -> None:
     """Print the edited files, and how to undo that."""
     for path in fixed.paths:
         _folded(console, f"Edited {shown_path(path, plain)}")
+    put_edits(console, fixed.edits, fixed.notes)
     if fixed.undo_with is not None:
-        _folded(console, f"Undo with: {sanitize(fixed.undo_with, ascii_only=plain)}")
+        put(console, "Undo with:")
+        put_undo(console, fixed.undo_with)
     _folded(console, f"{fixed.findings:,} fixed, {left:,} remaining")
 
 

@@ -7,17 +7,18 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.fixes.edits.patch import unified_patch
-from kvtool.profiler.optimize.edited_files import moved_into
+from kvtool.profiler.optimize.edited_files import edit_notes
 from kvtool.profiler.optimize.optimizer import is_left_to_people
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
 from kvtool.profiler.optimize.write_edits import undo_command
+from kvtool.report.terminal.edits import place_of, put_notes, put_sentence, put_undo, put_warnings, what_of
 from kvtool.report.terminal.hidden_text import put_prompt_patch
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.profile_blocks.breakpoints import print_breakpoints
-from kvtool.results.documents.optimize import DoneStep, EditedLog, GroupRates, OptimizeDocument, Step
+from kvtool.results.documents.optimize import DoneStep, EditedLog, GroupRates, OptimizeDocument
 from kvtool.results.finding import gain_basis
 from kvtool.results.money import marks_in_words, tier_of_marks
-from kvtool.text.terminal.console import ascii_only, cell_width, fold, put, put_field, sanitize, say
+from kvtool.text.terminal.console import ascii_only, put, put_field, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.table import Column, put_table
 
@@ -56,7 +57,9 @@ def print_optimize(
     if document.marks:
         put(console)
         told = marks_in_words(document.marks)
-        _told(console, f"Cache marks [{tier_of_marks(document.marks)}]: {sanitize(told, ascii_only=plain)}.", "bold")
+        put_sentence(
+            console, f"Cache marks [{tier_of_marks(document.marks)}]: {sanitize(told, ascii_only=plain)}.", "bold"
+        )
     if document.breakpoints is not None:
         print_breakpoints(console, document.breakpoints, plain=plain)
     patch = unified_patch(outcome.files)
@@ -89,7 +92,9 @@ def _request(console: Console, outcome: OptimizeOutcome, plain: bool, show_text:
         for line in snippet(log.example, outcome.sdk).split("\n"):
             put(console, f"  {sanitize(line, ascii_only=plain)}")
     for reason, count in edited.left_as_they_are.items():
-        _told(console, f"{plural(count, 'request')} left as logged: {sanitize(reason, ascii_only=plain)}.", "yellow")
+        put_sentence(
+            console, f"{plural(count, 'request')} left as logged: {sanitize(reason, ascii_only=plain)}.", "yellow"
+        )
 
 
 def _todo(document: OptimizeDocument) -> str:
@@ -170,14 +175,14 @@ def _steps(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     put(console)
     same: dict[tuple[object, ...], list[int]] = {}
     for number, each in enumerate(done, 1):
-        same.setdefault((_what(each, plain), each.copied_from, *each.warnings), []).append(number)
+        same.setdefault((what_of(each, plain), each.copied_from, *each.warnings), []).append(number)
     for (what, *_), numbers in same.items():
-        _told(console, f"{', '.join(map(str, numbers))}. {what}")
-        _warnings(console, done[numbers[0] - 1], plain, indent="   ")
+        put_sentence(console, f"{', '.join(map(str, numbers))}. {what}")
+        put_warnings(console, done[numbers[0] - 1], plain, indent="   ")
     if order is not None:
-        _told(console, f"{len(rows)}. {order.fix.what}")
+        put_sentence(console, f"{len(rows)}. {order.fix.what}")
         if outcome.document.output is None:
-            _told(console, "   Not edited. -o FILE writes the log in this order.")
+            put_sentence(console, "   Not edited. -o FILE writes the log in this order.")
     if outcome.document.edited_log is None:
         _refused(console, done, plain)
 
@@ -193,20 +198,22 @@ def _refused(console: Console, done: Sequence[DoneStep], plain: bool) -> None:
     by_hand: dict[object, list[int]] = {}  # later steps at one place are other ways to do the first
     for reason, steps in reasons.items():
         numbers = [number for number, _ in steps]
-        places = dict.fromkeys(place for _, step in steps if (place := _place(step, plain)))
+        places = dict.fromkeys(place for _, step in steps if (place := place_of(step, plain)))
         where = f" ({', '.join(places)})" if places else ""
-        _told(console, f"Not made, {_steps_in_words(numbers)}{where}: {sanitize(reason, ascii_only=plain)}.", "yellow")
+        put_sentence(
+            console, f"Not made, {_steps_in_words(numbers)}{where}: {sanitize(reason, ascii_only=plain)}.", "yellow"
+        )
         for number, step in steps if is_left_to_people(reason) else ():
             at = (step.path, step.line, step.column) if step.path is not None else number
             by_hand.setdefault(at, []).append(number)
     if by_hand:
         ways = sorted(map(sorted, by_hand.values()))
-        _told(console, f"Make {_steps_in_words([first for first, *_ in ways])} by hand, as described above.")
+        put_sentence(console, f"Make {_steps_in_words([first for first, *_ in ways])} by hand, as described above.")
         for first, *others in ways:
             for other in others:
                 same = "the same change as" if done[other - 1].fix == done[first - 1].fix else "an alternative to"
-                _told(console, f"Step {other} is {same} step {first}.")
-        _told(console, "Then profile again.")
+                put_sentence(console, f"Step {other} is {same} step {first}.")
+        put_sentence(console, "Then profile again.")
 
 
 def _steps_in_words(numbers: Sequence[int]) -> str:
@@ -220,36 +227,6 @@ def _row(number: int, step: DoneStep, plain: bool, *, is_made: bool) -> tuple[st
     return (str(number), step.tier, step.code, group, *rates)
 
 
-def _what(step: Step, plain: bool) -> str:
-    place = _place(step, plain)
-    column = f":{step.column}" if step.column is not None and not step.place else ""
-    return f"{place}{column}: {sanitize(step.fix, ascii_only=plain)}" if place else sanitize(step.fix, ascii_only=plain)
-
-
-def _place(step: Step, plain: bool) -> str:
-    """Return the file with its line on disk; empty where a step is about no file."""
-    if step.path is None:
-        return ""
-    path = shown_path(step.path, plain)
-    if step.place:
-        return f"{path}:{step.line}, {sanitize(step.place, ascii_only=plain)}"
-    return f"{path}, in a line that an edit above wrote" if step.line is None else f"{path}:{step.line}"
-
-
-def _told(console: Console, text: str, style: str | None = None) -> None:
-    """Print a sentence below the tables; further lines are indented by its number."""
-    for line in fold(f"  {text}", console.width, indent=5):
-        put(console, line, style)
-
-
-def _warnings(console: Console, step: Step, plain: bool, *, indent: str) -> None:
-    if step.copied_from is not None:
-        place = sanitize(step.copied_from, ascii_only=plain)
-        _told(console, f"{indent}copy: {place} is not edited. Make the same change there.", "yellow")
-    for warning in step.warnings:
-        _told(console, f"{indent}look: {sanitize(warning, ascii_only=plain)}", "yellow")
-
-
 def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> None:
     if not document.needs_consent:
         return
@@ -261,34 +238,20 @@ def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> Non
         basis = gain_basis(step.warnings, estimate=edited is not None and bool(edited.estimate))
         group = sanitize(step.group, ascii_only=plain)
         rates = f"{percent(step.hit_rate.before)} -> {percent(step.hit_rate.after)} ({basis})"
-        _told(console, f"{step.tier} {step.code} {group}: {_what(step, plain)}: {rates}")
-        _warnings(console, step, plain, indent="   ")
+        put_sentence(console, f"{step.tier} {step.code} {group}: {what_of(step, plain)}: {rates}")
+        put_warnings(console, step, plain, indent="   ")
 
 
 def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     """Print what was written, or that nothing was."""
     document, files = outcome.document, outcome.files
-    if moved := moved_into(document.input, files):
-        named = shown_path(moved[0], plain) if len(moved) == 1 else plural(len(moved), "file")
-        into = shown_path(document.input, plain)
-        told = f"Lines move from {named} into {into}. Change the code that uses {'it' if len(moved) == 1 else 'them'}:"
-        say(console, f"{told} it must send these lines where {into} has them, or its prompts lose them.", indent=0)
-    if copied := list(dict.fromkeys(step.copied_from for step in document.steps if step.edited and step.copied_from)):
-        into = shown_path(document.input, plain)
-        places = sanitize(", ".join(copied), ascii_only=plain)
-        say(console, f"{into} contains copies. Your service changes only when you edit {places}.", indent=0)
+    put_notes(console, edit_notes(document.input, files, [step for step in document.steps if step.edited]))
     if document.output is not None:
         how = "in the new order" if document.edited_log is None else "with the edits"
         say(console, f"Written {how}: {shown_path(document.output, plain)}", indent=0)
     if document.undo is not None:
         say(console, f"Wrote {plural(len(files), 'file')}. Undo with:", indent=0)
-        command = sanitize(undo_command(files, document.undo), ascii_only=plain)
-        head, _, file = command.rpartition("< ")
-        if cell_width(command) + 2 <= console.width:
-            put(console, f"  {command}")
-        else:
-            put(console, f"  {head}\\")
-            put(console, f"    < {file}")
+        put_undo(console, undo_command(files, document.undo))
     elif files:
         say(console, f"Nothing was written. {plural(len(files), 'file')} would change.", indent=0)
     elif document.edited_log is not None and document.edited_log.allowed:

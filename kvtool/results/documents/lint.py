@@ -8,7 +8,7 @@ from pydantic import Field
 
 from kvtool.results.choices import Severity
 from kvtool.results.document_base import Count, Document, Model, Ratio
-from kvtool.results.documents.parts import Kind
+from kvtool.results.documents.parts import Kind, PromptEdit
 from kvtool.results.finding import ExamplePair, LoggedPlace
 
 
@@ -93,6 +93,9 @@ class Fixed(Model):
     """The patch that takes it back."""
     undo_with: str | None
     """The command that does."""
+    edits: list[PromptEdit]
+    notes: list[str]
+    """What code outside of these files must do after the edits."""
 
 
 class Leak(Model):

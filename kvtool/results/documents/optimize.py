@@ -7,10 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from kvtool.results.document_base import Count, Document, Model, Ratio
-from kvtool.results.documents.parts import BeforeAfter
+from kvtool.results.documents.parts import BeforeAfter, PromptEdit, Tier
 from kvtool.results.money import Amount, MarkAdvice
-
-Tier = Literal["P0", "P1", "P2", "P3"]
 
 
 class StepRates(Model):
@@ -22,21 +20,10 @@ class StepRates(Model):
     predicted: float
 
 
-class Step(Model):
-    """A fix. `path`, `line` and `column` are null where it has no place in a file."""
+class Step(PromptEdit):
+    """An edit, and what it wins."""
 
-    code: str
-    tier: Tier
     group: str
-    path: str | None
-    line: Count | None
-    column: Count | None
-    place: str = ""
-    """Where in a logged request it is, in words, as the finding has it; empty for files that people edit."""
-    copied_from: str | None = None
-    """Place in code that the line is a copy of: only the copy is edited."""
-    fix: str
-    warnings: list[str]
     hit_rate: StepRates
 
 

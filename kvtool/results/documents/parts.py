@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from kvtool.results.document_base import Count, Model, Ratio
+
+Tier = Literal["P0", "P1", "P2", "P3"]
 
 
 class Kind(Model):
@@ -25,3 +29,20 @@ class Blocks(Model):
 
     tokens: Count
     blocks: Count
+
+
+class PromptEdit(Model):
+    """A fix. `path`, `line` and `column` are null where it has no place in a file; `group` where no requests were run."""
+
+    code: str
+    tier: Tier
+    group: str | None
+    path: str | None
+    line: Count | None
+    column: Count | None
+    place: str = ""
+    """Where in a logged request it is, in words, as the finding has it; empty for files that people edit."""
+    copied_from: str | None = None
+    """Place in code that the line is a copy of: only the copy is edited."""
+    fix: str
+    warnings: list[str]

@@ -59,14 +59,13 @@ class InitCommand(InitOptions, Command):
         target = target_file(self, folder)
         check_values(self)
         prompts = None
-        sources = dict.fromkeys(found.code)
+        rendered: list[RenderedFile] = []
+        notes = [] if found.workloads else found.notes  # with a workload file no copy is made that they would be about
+        copies = copy_prompts(folder, [*found.code, *found.data], notes, rendered)
+        rendering = found.rendering if found.templates else []
+        sources = dict.fromkeys([*found.code, *rendering, *(each.path for each in copies)])
         if not found.workloads:
-            rendered: list[RenderedFile] = []
-            copies = copy_prompts(folder, [*found.code, *found.data], found.notes, rendered)
-            rendering = found.rendering if found.templates else []
             rendered += rendered_by(folder, rendering)
-            sources |= dict.fromkeys(rendering)
-            sources |= dict.fromkeys(each.path for each in copies)
             prompts = read_prompts(
                 folder,
                 found.templates,
