@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.config.command_line import CommandLine, flag
-from kvtool.report.answer import needed_tiers
+from kvtool.report.answer import needed_tiers, preview_of
 from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.lines import print_notices, print_sentence, put_head, put_next
 from kvtool.report.terminal.next_command import shorten_middle
@@ -198,7 +198,8 @@ def _next(
     if workload is not None and fixable is not None and owner is not None:
         if owner.editable:
             words = command.to("optimize", *owner.inputs, *needed_tiers(owner))
-            put_next(console, "preview the edit (add --write to apply it)", words)
+            todo = preview_of(owner)
+            put_next(console, todo[:1].lower() + todo[1:], words)
             return
         if fixable.in_source and fixable.line:
             todo = f"edit {sanitize(fixable.path, ascii_only=plain)}:{fixable.line}, then run this again"
