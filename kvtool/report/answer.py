@@ -152,7 +152,7 @@ def _rate(report: Report) -> str:
         count = report.kept_fixes or shown
         fixes = "the fix below" if lines < _SEVERAL else f"the {lines} fixes below"
         if count > shown:
-            fixes = f"{count} fixes, {shown} shown below"
+            fixes = f"{count} fixes"
         elif count > lines:
             fixes += f", in {count} steps" if lines > 1 else f" in {count} groups"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} ({gains_basis(report)})"
