@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding, gain_basis
-from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, PREVIEW_P3, SEE_EDITED_REQUEST
+from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.shared_line import by_line, claim_of
 from kvtool.results.steps import Steps
@@ -136,7 +136,7 @@ def preview_of(report: Report) -> str:
     tiers = {each.tier for each in report.findings if each.rerun is not None}
     if "P3" not in tiers:
         return PREVIEW_EDIT
-    return PREVIEW_BEFORE_P3 if tiers - {"P3"} else PREVIEW_P3
+    return PREVIEW_BEFORE_P3 if tiers - {"P3"} else SEE_CONSENT
 
 
 def _rate(report: Report) -> str:

@@ -162,7 +162,7 @@ def test_content_is_changed_only_after_all_moves() -> None:
     assert "P3" in both.todo
     alone = answer_of(made_results.report(findings=[removal], editable=True))
     assert alone.command == ("optimize", "support.yaml")
-    assert alone.todo == "See the edits that change content (P3)"
+    assert alone.todo == "See which edits need your consent"
 
 
 def test_the_fixes_are_counted_once() -> None:
