@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from kvtool.diagnose.codes import varies
-from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
+from kvtool.diagnose.codes.structure.kv111 import KV111, TOOLS_REORDERED
 from kvtool.diagnose.codes.structure.kv112 import JSON_KEYS
 from kvtool.diagnose.codes.structure.kv113 import KV113
 from kvtool.diagnose.codes.structure.kv114 import KV114
@@ -32,6 +32,7 @@ Pair = tuple[Turn, Turn]
 Read = Callable[[Pair], int | None]
 Where = tuple[int | None, int | None]
 _SAID_THERE = ("user", "tool")
+_ITEMS = {KV111.code: "tools", KV113.code: "documents", KV114.code: "examples"}
 _CONTENT = {one.kind.key: one.result for one in NORMALIZERS}
 
 
@@ -126,12 +127,12 @@ def _canonical(change: Change, pair: Pair, *, is_chat: bool) -> _Step | None:
     """Return the canonical form that answers a change; None where there is none to be tried."""
     key = change.kind.key
     roles = {change.part.role}
-    if key == TOOLS_REORDERED.key:
+    if key == TOOLS_REORDERED.key and change.part.kind == "tools":
         return _Step("sort the tools by name", sort_tools)
     if key == JSON_KEYS.key:
         return _Step("sort the JSON keys", lambda turn: sort_keys(turn, roles))
-    if change.kind.code in (KV113.code, KV114.code):
-        noun = "documents" if change.kind.code == KV113.code else "examples"
+    if change.kind.code in _ITEMS:
+        noun = _ITEMS[change.kind.code]
         order = ItemOrder.learn(pair, None) or (ExampleMessages.learn(pair) if is_chat else None)
         return None if order is None else _Step(f"one order of the {noun}", order)
     if is_chat and change.cosmetic and key in COSMETIC_KINDS:

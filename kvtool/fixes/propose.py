@@ -44,6 +44,7 @@ from kvtool.fixes.forms.stable_delimiter import (
 )
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, SingleForm
 from kvtool.fixes.history_kept import HISTORY_KEPT, KEEP_HISTORY, HistoryKept
+from kvtool.fixes.identity_lines import identifies_request
 from kvtool.fixes.instructions_kept import (
     FIRST_VALUES,
     INSTRUCTIONS_KEPT,
@@ -322,17 +323,23 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 
 def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    """Move an identifier after the shared text, or leave it out; what a user asked with is not left out."""
+    """Move an identifier after the shared text, or leave it out where its line is but a label that says that it is the request's.
+
+    What a user asked with is not left out. Whatever else a value identifies, the model may need it.
+    """
     fixes = _value(cause, samples)
     target = target_of(cause, samples)
     marked = bool(fixes) and fixes[0].kind == DELIMITER
     if marked or role_of_part(cause.slot.part) == "user" or is_question(cause, target, samples):
         return fixes
-    what = "remove the value from the prompt (send it in the metadata of the request)"
     looks: tuple[str, ...] = ()
     if _is_elsewhere(target, samples):
         what = "use one value for all requests: other messages contain it too, as a delimiter"
         looks = (TRIED_WITHOUT,)
+    elif identifies_request(samples[:_LOOKED_AT], target):
+        what = "remove the value from the prompt (send it in the metadata of the request)"
+    else:
+        return fixes
     return [*fixes, _fix(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target), *looks)]
 
 

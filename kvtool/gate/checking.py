@@ -28,7 +28,7 @@ from kvtool.profiler.document import saved_report
 from kvtool.profiler.patches import patches_of
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.quotes import quoted
-from kvtool.results.check import CheckResult
+from kvtool.results.check import CheckResult, DifferingCopy
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report
 from kvtool.results.verdict import Check
@@ -178,7 +178,7 @@ def _judged(
     reports: list[Report] = []
     passed_over: list[Finding] = []
     now: dict[str, WorkloadSums] = {}
-    copied: list[str] = []
+    copied: list[DifferingCopy] = []
     if before is None and plan.baseline_named and not plan.update_baseline:
         notices.append(
             f"there is no baseline {plan.baseline}, so nothing was compared: write one with --update-baseline"
@@ -191,10 +191,10 @@ def _judged(
         demands = held(_demands(one, plan))
         found = evaluate(facts, demands)
         passed_over += ungated_errors(one.report.findings, demands)
-        for file in differing_copies(one.workload.opened.source):
-            copied.append(file)
+        for copy in differing_copies(one.workload.opened.source):
+            copied.append(copy)
             notices.append(
-                f"{facts.path} contains a copy of {file} that differs. Your service sends what {file} contains."
+                f"{facts.path} contains a copy of {copy.file} that differs. Your service sends what {copy.file} contains."
             )
         if plan.baseline is not None:
             chosen = (one.workload.groups or ()) if plan.run.reading.groups else ()
@@ -225,8 +225,13 @@ def _judged(
     return CheckResult(
         version=__version__,
         verdict=verdict_of(
-            checks, notices, partial=interrupted, ungated=sorted(passed_over, key=_by_cost), copied=copied
+            checks,
+            notices,
+            partial=interrupted,
+            ungated=sorted(passed_over, key=_by_cost),
+            copied=[copy.file for copy in copied],
         ),
+        copies=copied,
         inputs=list(texts.paths),
         reports=reports,
         probes=[agent.probe for agent in agents],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from kvtool.results.check import DifferingCopy
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.yaml_document import YamlDocument
 from kvtool.workload.logs.logs import LogSource
@@ -12,14 +13,14 @@ from kvtool.workload.yaml.made_up_values import copied_from
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 
-def differing_copies(source: YamlSource | LogSource) -> list[str]:
-    """Return the files whose prompts the workload contains otherwise: a copy was edited, or the file was."""
+def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
+    """Return a copy of each file whose prompts the workload contains otherwise: the copy was edited, or the file was."""
     if not isinstance(source, YamlSource):
         return []
     folder, root = Path(source.path).parent, RootFolder.of(source.path)
     known: dict[str, set[str]] = {}
-    differing: dict[str, None] = {}
-    for text, place in _copies(source.document):
+    differing: dict[str, DifferingCopy] = {}
+    for text, place, at in _copies(source.document):
         file, _, line = place.rpartition(":")
         name = file if line.isdecimal() else place
         if not root.holds(folder / name):
@@ -30,19 +31,20 @@ def differing_copies(source: YamlSource | LogSource) -> list[str]:
             copies = copy_prompts(folder, [name], [])
             known[name] = {each for copy in copies for each in (copy.text, *(said for _, said in copy.messages))}
         if text not in known[name]:
-            differing[name] = None
-    return list(differing)
+            differing.setdefault(name, DifferingCopy(file=name, place=place, copy_at=f"{source.path}:{at}"))
+    return list(differing.values())
 
 
-def _copies(document: YamlDocument) -> Iterator[tuple[str, str]]:
-    """Yield the text of each message that a comment calls a copy, and the place that it is from."""
+def _copies(document: YamlDocument) -> Iterator[tuple[str, str, int]]:
+    """Yield the text of each message that a comment calls a copy, the place that it is from, and its own line."""
     group = 0
     while document.find(("groups", group)) is not None:
         message = 0
         while document.find(path := ("groups", group, "messages", message)) is not None:
             text = getattr(document.find((*path, "text")), "value", None)
-            place = copied_from(document.source, document.place((*path, "text")).line or 0)
+            line = document.place((*path, "text")).line or 0
+            place = copied_from(document.source, line)
             if isinstance(text, str) and place is not None:
-                yield text, place
+                yield text, place, line
             message += 1
         group += 1

@@ -111,8 +111,14 @@ def tighten(file: ConfigFile, result: CheckResult) -> Tightened:
 def plan_tightening(file: ConfigFile, result: CheckResult) -> Tightened:
     """Return the file with its limits at today's rates; where some groups have limits, the others get one.
 
-    KvtoolError where it has changed since it was read.
+    KvtoolError where it has changed since it was read, and where the rates are those of prompts that no application sends.
     """
+    if result.copies:
+        copy = result.copies[0]
+        raise KvtoolError(
+            f"no gate was raised: {copy.copy_at} is a copy of {copy.place} that differs, and your service sends the original",
+            hint=copy.remedy,
+        )
     before = read_source(Path(file.path), shown=file.path)
     if before.removeprefix(_BOM).replace("\r\n", "\n") != file.places.source:
         raise KvtoolError(f"`{file.path}` has changed since it was read", hint="no gate was raised; run it again")

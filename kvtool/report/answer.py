@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding, gain_basis
-from kvtool.results.next_step import PREVIEW_EDIT, SEE_EDITED_REQUEST
+from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.shared_line import by_line, claim_of
 from kvtool.results.steps import Steps
@@ -123,9 +123,20 @@ def gains_basis(report: Report) -> str:
 
 
 def needed_tiers(report: Report) -> list[str]:
-    """Return the flag by which `kvtool optimize` makes the edits that a report promises; it makes P0 and P1 without one."""
-    tiers = {each.tier for each in report.findings if each.rerun is not None and each.tier is not None}
-    return list(flags(allow=",".join(sorted(tiers - {"P0", "P1"})) or None))
+    """Return the flag for moves of text, if a report promises any; `kvtool optimize` makes P0 and P1 without one.
+
+    Changes of content (P3) are never the first step: where nothing else wins, that command lists them and names its flag.
+    """
+    tiers = {each.tier for each in report.findings if each.rerun is not None}
+    return list(flags(allow="P2" if "P2" in tiers else None))
+
+
+def preview_of(report: Report) -> str:
+    """Say what `kvtool optimize` shows with these flags; only a second step changes content."""
+    tiers = {each.tier for each in report.findings if each.rerun is not None}
+    if "P3" not in tiers:
+        return PREVIEW_EDIT
+    return PREVIEW_BEFORE_P3 if tiers - {"P3"} else SEE_CONSENT
 
 
 def _rate(report: Report) -> str:
@@ -141,7 +152,7 @@ def _rate(report: Report) -> str:
         count = report.kept_fixes or shown
         fixes = "the fix below" if lines < _SEVERAL else f"the {lines} fixes below"
         if count > shown:
-            fixes = f"{count} fixes, {shown} shown below"
+            fixes = f"{count} fixes"
         elif count > lines:
             fixes += f", in {count} steps" if lines > 1 else f" in {count} groups"
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} ({gains_basis(report)})"
@@ -233,7 +244,7 @@ def _next(
     proven = [each for each in report.findings if each.rerun is not None]
     edit = next((each for each in proven if each.in_source), None)
     if report.editable:
-        return PREVIEW_EDIT, [*optimize, *needed_tiers(report)], ""
+        return preview_of(report), [*optimize, *needed_tiers(report)], ""
     if edit is not None and edit.example is not None:
         place = place_of_finding(edit)
         return f"Apply the fix below in every file with this line, such as {place}. Then run again", command, ""

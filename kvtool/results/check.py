@@ -5,14 +5,28 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
-from kvtool.results.document_base import Count, Document
+from kvtool.results.document_base import Count, Document, Model
 from kvtool.results.documents.agent_probe import AgentProbe
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report
 from kvtool.results.verdict import Verdict
 
 SCHEMA: Literal["kvtool.check/1"] = "kvtool.check/1"
+
+
+class DifferingCopy(Model):
+    """A prompt that a workload contains otherwise than the `file` of the application that it is from: its places there and here."""
+
+    file: str
+    place: str
+    copy_at: str
+
+    @property
+    def remedy(self) -> str:
+        """Return what makes both say the same."""
+        return f"edit {self.place} as {self.copy_at} has it, or copy it again"
 
 
 class CheckResult(Document):
@@ -33,6 +47,7 @@ class CheckResult(Document):
     """Agents that were run."""
     findings: list[Finding]
     ignored: Count
+    copies: SkipJsonSchema[list[DifferingCopy]] = Field(default_factory=list, exclude=True)
 
     def loose_findings(self) -> list[Finding]:
         """Those of no report: of templates, of Python, and all of them where nothing was profiled."""

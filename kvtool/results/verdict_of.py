@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from kvtool.results.finding import Finding
@@ -65,9 +66,10 @@ def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
     differ = f", a copied prompt differs from {copied[0]}{others}" if copied else ""
     if not ungated:
         return differ
-    places = dict.fromkeys(f"{one.code} at {one.path}{f':{one.line}' if one.line else ''}" for one in ungated)
-    named = list(places)[:_MOST_TOLD]
-    more = f" and {len(places) - len(named):,} more" if len(places) > len(named) else ""
+    places = Counter(f"{one.code} at {one.path}{f':{one.line}' if one.line else ''}" for one in ungated)
+    named = [f"{place} ({count:,} times)" if count > 1 else place for place, count in places.items()][:_MOST_TOLD]
+    left = sum(list(places.values())[_MOST_TOLD:])
+    more = f" and {left:,} more" if left else ""
     return f", {plural(len(ungated), 'error')} not gated: {', '.join(named)}{more}{differ}"
 
 

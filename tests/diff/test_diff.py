@@ -538,3 +538,40 @@ def test_every_line_that_differs_is_listed(in_folder: Callable[..., tuple[int, s
     assert {f"line {place + 1}" for place in (0, *places)} <= set(told)
     _, out, _ = in_folder("diff-prompts", "a.txt", "b.txt")
     assert all(f"line {place + 1}" in out for place in places)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_change_that_is_advised_is_that_of_both_prompts(
+    in_folder: Callable[..., tuple[int, str, str]], seed: int
+) -> None:
+    """Made in both files, the move of the first difference lets as much be reused as the screen says."""
+    chance = random.Random(seed)
+    rules = [f"Rule {number}: {' '.join(chance.choices(('claim', 'fire', 'tariff'), k=9))}." for number in range(12)]
+    place = chance.randrange(1, 6)
+    for name, clock in (("a", "2026-01-05 09:00:01"), ("b", "2026-01-05 17:44:38")):
+        Path(f"{name}.txt").write_text("\n".join([*rules[:place], f"Time: {clock}", *rules[place:]]) + "\n")
+        Path(f"{name}2.txt").write_text("\n".join([*rules, f"Time: {clock}"]) + "\n")
+    _, out, _ = in_folder("diff-prompts", "a.txt", "b.txt")
+    assert "Next: make this change in both prompts, then compare again:" in " ".join(out.split())
+    promised = json.loads(in_folder("diff-prompts", "a.txt", "b.txt", "--json")[1])
+    assert promised["changes"][0]["gained_blocks"] > 0
+    reached = json.loads(in_folder("diff-prompts", "a2.txt", "b2.txt", "--json")[1])
+    assert reached["reusable"] == promised["changes"][0]["reusable"]
+    one_sided = json.loads(in_folder("diff-prompts", "a.txt", "b2.txt", "--json")[1])
+    assert one_sided["reusable"]["tokens"] < reached["reusable"]["tokens"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tools_of_a_text_in_another_order_are_put_into_one(
+    in_folder: Callable[..., tuple[int, str, str]], seed: int
+) -> None:
+    chance = random.Random(seed)
+    tools = [f"- tool_{name}: finds {name} in the store of the shop\n" for name in ("ask", "buy", "cut", "dig", "eat")]
+    for name in ("a", "b"):
+        Path(f"{name}.txt").write_text(f"You may call these tools:\n\n{''.join(tools)}\nThink before each call.\n")
+        tools = tools[::-1] if seed == 0 else chance.sample(tools, len(tools))
+    _, out, _ = in_folder("diff-prompts", "a.txt", "b.txt")
+    found = json.loads(in_folder("diff-prompts", "a.txt", "b.txt", "--json")[1])
+    assert [each["what"] for each in found["changes"]] == ["one order of the tools"]
+    assert found["changes"][0]["reusable"]["tokens"] >= (found["b"]["tokens"] - 1) // 16 * 16
+    assert "One order of the tools: " in out

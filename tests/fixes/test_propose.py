@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.codes.entry import DifferenceKind
@@ -122,24 +124,32 @@ def test_an_id_may_be_left_out() -> None:
 
 def test_an_id_that_a_user_asked_with_is_not_left_out() -> None:
     for role, dropped in (("system", True), ("user", False)):
-        order = "Order: 7f3a1c52-8d0e-4b6f-9a17-00000000000{}\nWhere is it?"
+        order = "Request: 7f3a1c52-8d0e-4b6f-9a17-00000000000{}\nWhere is it?"
         samples = [Turn("g", messages=[logged(order.format(n), role=role)]) for n in range(3)]
         slot = Slot("", 0, 0, part=f"messages[0] ({role})", line_in_text=0, kind="uuid", logged=True)
         names = {fix.key.split(":")[0] for fix in propose(cause(UUID, slot), samples, block_size=16)}
         assert ("drop" in names) is dropped
 
 
-def test_after_a_drop_another_value_is_not_taken_for_it() -> None:
-    number = DifferenceKind("number", "number", "KV105")
+@given(
+    noun=st.sampled_from(("order", "Invoice", "document", "policy holder", "request", "Trace", "span", "session")),
+    end=st.sampled_from((" id: {}", ": {}", "_id={}", " {}", ": {} is yours", " {} from the shop in the old town:")),
+    other=st.sampled_from(("Be brief.", "Quote the {} in each answer.", "Name the ID.")),
+)
+def test_only_a_line_that_names_the_request_is_left_out(noun: str, end: str, other: str) -> None:
+    """What any other line identifies, or what another line refers to, stays in the prompt, whatever the value looks like."""
+    line, others = noun + end, other.format(noun.lower())
     samples = [
-        Turn("g", messages=[logged(f"Step {n} of 40, and so on with what is to be done."), logged("Hm?", 1, "user")])
+        Turn("g", messages=[logged(f"{line.format(f'7a1d2f3e-5b6c-4d7e-8f90-a1b2c3d4e5f{n}')}\n{others}"),
+                            logged("Hm?", 1, "user")])
         for n in range(4)
-    ]
-    slot = Slot("", 0, 0, part="messages[0] (system)", kind="number", logged=True)
-    assert (
-        made(proposed(number, samples, slot)["drop"], samples[3])[0]
-        == "Step  of 40, and so on with what is to be done."
-    )
+    ]  # fmt: skip
+    slot = Slot("", 0, 0, part="messages[0] (system)", kind="uuid", logged=True)
+    is_request = noun.lower() in ("request", "trace", "span", "session")
+    is_label = not end.endswith(("yours", ":"))
+    named = {noun.lower(), *(("id",) if "id" in end else ())}
+    refers = bool(named & set(others.lower().replace(".", "").split()))
+    assert ("drop" in proposed(UUID, samples, slot)) == (is_request and is_label and not refers)
 
 
 def test_a_directory_tree_moves_with_its_tags() -> None:

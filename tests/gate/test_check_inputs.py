@@ -266,5 +266,17 @@ def test_a_copy_that_was_edited_is_named_in_the_verdict(check: Command) -> None:
     said = " ".join(out.split())
     assert re.search(r"PASS 1 gate.*, a copied prompt differs from agent\.py Next:", said)
     assert "Your service sends what agent.py contains." in said
+    assert "Next: edit agent.py:5 as w.yaml:9 has it, or copy it again, then run this again: kvtool check" in said
+    gate = "workloads = ['w.yaml']\n[gate]\nhit_rate = '>=0%'\n"
+    write("kvtool.toml", gate)
+    assert "tighten" not in check()[1]
+    code, _, err = check("--tighten")
+    assert code == 2
+    assert "no gate was raised: w.yaml:9 is a copy of agent.py:5 that differs" in " ".join(err.split())
+    assert Path("kvtool.toml").read_text() == gate
+    write("w.yaml", head + comment + message)
+    assert check("--tighten")[0] == 0
+    assert Path("kvtool.toml").read_text() != gate
+    Path("kvtool.toml").unlink()
     write("w.yaml", head + message.replace("be short", "be long"))  # no copy of anything
     assert "differs" not in check("w.yaml", "--min-hit-rate", "0")[1]

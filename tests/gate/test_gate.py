@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from kvtool.results.gate_words import change, durations, percents, points
 from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import NOTHING, PARTIAL, verdict_of
 from kvtool.workload.yaml.schema import GateOptions
+from tests.made_results import finding
 
 PLACE = Place("kvtool.toml", 12, 3)
 
@@ -357,3 +359,14 @@ def test_words() -> None:
     assert change(-0.0000001) == "-0.00001"
     assert change(0.0) == "+0.0"
     assert durations(0.05, 0.0501) == ("50.00 ms", "50.10 ms")
+
+
+@given(st.lists(st.integers(1, 7), min_size=1, max_size=20))
+def test_the_names_of_errors_without_a_gate_add_up(lines: list[int]) -> None:
+    """Several errors on one line have one name, with their number."""
+    errors = [finding(code="KV101", path="p.j2", line=line) for line in lines]
+    sentence = verdict_of((), ungated=errors).sentence
+    total, _, named = sentence.partition(" not gated: ")
+    times = [int(found) if found else 1 for found in re.findall(r"KV101 at p\.j2:\d(?: \((\d+) times\))?", named)]
+    more = re.search(r" and (\d+) more", named)
+    assert sum(times) + int(more[1] if more else 0) == len(lines) == int(re.findall(r"(\d+) errors?$", total)[0])

@@ -152,3 +152,19 @@ def test_a_finding_that_was_not_run_says_what_to_do() -> None:
 def test_a_command_is_proposed_without_flags_of_output(flags: list[str]) -> None:
     kept = ["profile", "w.yaml", "--offline", "-b", "32", "--capacity", "100"]
     assert list(CommandLine([*kept[:2], *flags, *kept[2:]]).without_output()) == kept
+
+
+def test_content_is_changed_only_after_all_moves() -> None:
+    """The first command names no P3; where nothing but P3 wins, it lists what needs consent."""
+    move, removal = fixed(tier="P2"), fixed(tier="P3", fix_key="b", line=9)
+    both = answer_of(made_results.report(findings=[removal, move], editable=True))
+    assert both.command == ("optimize", "support.yaml", "--allow", "P2")
+    assert "P3" in both.todo
+    alone = answer_of(made_results.report(findings=[removal], editable=True))
+    assert alone.command == ("optimize", "support.yaml")
+    assert alone.todo == "See which edits need your consent"
+
+
+def test_the_fixes_are_counted_once() -> None:
+    made = made_results.report(findings=[fixed()], editable=True).model_copy(update={"kept_fixes": 10})
+    assert answer_of(made).rate == "40.0% now, 90.0% with 10 fixes (verified)"

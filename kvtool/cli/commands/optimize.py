@@ -175,7 +175,8 @@ class OptimizeCommand(Command):
                 [*command.without_output(), "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
             )
         if document.needs_consent:
-            needed = {step.tier for step in document.needs_consent} | set(document.tiers) - set(SAFE_TIERS)
+            first = min(step.tier for step in document.needs_consent)  # content changes (P3) only where no move wins
+            needed = {first} | set(document.tiers) - set(SAFE_TIERS)
             written = [] if self.editing.output is None else ["-o", self.editing.output]
             return [*command.without_output().with_(allow=",".join(sorted(needed))), *written]
         return []

@@ -56,6 +56,18 @@ def names_only_time(label: str) -> bool:
     return all(word in _words("no_kind") or _kinds("nouns").get(word) is TIME for word in words)
 
 
+def request_names(label: str) -> frozenset[str]:
+    """Return the words by which a label names the request, trace or session itself: `request` and `id` in `the request id`.
+
+    Empty where another word says what it is (`refund request`), or none does.
+    """
+    words = [word.lower() for word in _WORD.findall(label[:_LONGEST_NAME])]
+    named = {word for word in words if word not in _words("no_kind")}
+    if not named or not named <= _words("of_request"):
+        return frozenset()
+    return frozenset(named.union(word for word in words if word in _words("ids")))
+
+
 @cache
 def _kinds(table: str) -> dict[str, DifferenceKind]:
     """Return the kind of each word of a table; of a word with several the first."""

@@ -19,7 +19,7 @@ from kvtool.fixes.edits.edits_turns import GroupEdits
 from kvtool.fixes.edits.edits_yaml import SourceEdit, apply_values, edit_scalar, line_end_of, properties_end, quoted
 from kvtool.fixes.edits.whole_workload import Sample, WholeWorkload
 from kvtool.fixes.fix import Fix
-from kvtool.fixes.proofs import NAMED_ONCE
+from kvtool.results.finding import TRIED_WITHOUT
 from kvtool.text.files.text_files import Overlay, read_source
 from kvtool.text.files.yaml_document import Path as NodePath
 from kvtool.text.files.yaml_nodes import Mapping, Scalar
@@ -56,7 +56,7 @@ def edits_for(fixes: Sequence[Fix], source: YamlSource | LogSource) -> list[File
     """
     if any(fix.make is None for fix in fixes):
         return _NOT_TEXT
-    if any(fix.kind == NAMED_ONCE for fix in fixes):
+    if any(TRIED_WITHOUT in fix.warnings for fix in fixes):
         return _BY_HAND
     try:
         return _LOGS if isinstance(source, LogSource) else _workload_edits(fixes, source)

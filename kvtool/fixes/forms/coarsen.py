@@ -30,7 +30,7 @@ _AFTER_T = re.compile(
     r"(?<=\dT)(?P<hour>\d\d)(?::?(?P<minute>\d\d)(?::?(?P<second>\d\d)(?P<fraction>[.,]\d{1,9})?)?)?(?P<half>(?!))?"
 )
 _DIGIT = re.compile(r"\d")
-_ONLY_A_LABEL = re.compile(r"[\W_]*+(?:[^\W_]++[\W_]*+){0,4}")
+ONLY_A_LABEL = re.compile(r"[\W_]*+(?:[^\W_]++[\W_]*+){0,4}")
 
 
 def coarsen_times(turn: Turn, target: MoveTarget) -> Turn:
@@ -110,7 +110,7 @@ def drop_values(turn: Turn, target: MoveTarget) -> Turn:
         edits: list[tuple[int, int, str]] = []
         for start, stop in sorted(places_at(Traced(text), target)):
             low, high = line_around(plain, start)[0], line_around(plain, max(stop - 1, start))[1]
-            if not _ONLY_A_LABEL.fullmatch(plain[low:start] + plain[stop:high].rstrip("\n")):
+            if not ONLY_A_LABEL.fullmatch(plain[low:start] + plain[stop:high].rstrip("\n")):
                 low, high = start, stop
             if edits and low < edits[-1][1]:
                 low = edits[-1][1]

@@ -417,4 +417,8 @@ def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[Don
         return [Done(step, "", step.before, step.after, disk_place(step.cause, {})) for step in steps], []
     found, _ = plan_edits(runs)
     asked = [each for each in found.done if each.step.fix.tier not in tiers]
+    if "P2" not in tiers and not any(each.step.fix.tier == "P2" and not each.reason for each in asked):
+        # A change of content may win more than a move; it is asked for only where no move wins.
+        moves = [each for each in optimize(runs, (*SAFE_TIERS, "P2")).done if each.step.fix.tier == "P2"]
+        asked = moves if any(not each.reason for each in moves) else asked
     return [each for each in asked if not each.reason], [each for each in asked if each.reason]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from kvtool.config.command_line import CommandLine, flag
-from kvtool.report.answer import needed_tiers
+from kvtool.config.command_line import CommandLine, flag, flags
+from kvtool.report.answer import needed_tiers, preview_of
 from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.lines import print_notices, print_sentence, put_head, put_next
 from kvtool.report.terminal.next_command import shorten_middle
@@ -198,7 +198,8 @@ def _next(
     if workload is not None and fixable is not None and owner is not None:
         if owner.editable:
             words = command.to("optimize", *owner.inputs, *needed_tiers(owner))
-            put_next(console, "preview the edit (add --write to apply it)", words)
+            todo = preview_of(owner)
+            put_next(console, todo[:1].lower() + todo[1:], words)
             return
         if fixable.in_source and fixable.line:
             todo = f"edit {sanitize(fixable.path, ascii_only=plain)}:{fixable.line}, then run this again"
@@ -217,12 +218,17 @@ def _next(
 def _next_of_passed(console: Console, result: CheckResult, command: CommandLine, can_tighten: bool) -> None:
     """What to do where nothing failed: better limits first, then what no limit is about."""
     verdict, lossy = result.verdict, _ungated(result.reports)
-    if can_tighten:
+    if result.copies:
+        put_next(
+            console, f"{result.copies[0].remedy}, then run this again", command.without("tighten", "update_baseline")
+        )
+    elif can_tighten:
         put_next(console, "raise the limits to today's rates", command.without("update_baseline").with_(tighten=True))
     elif any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
         put_next(console, "record the better rates as the baseline", command.with_(update_baseline=True))
     elif verdict.outcome in ("pass", "none") and lossy is not None:
-        put_next(console, "see the errors that no gate covers, and their fixes", command.to("profile", *lossy.inputs))
+        todo = f"see the errors that no gate covers, and their fixes ({' '.join(flags(error_on='error'))} gates them)"
+        put_next(console, todo, command.to("profile", *lossy.inputs))
     elif verdict.outcome == "none" and result.reports:
         least = int(100 * min(report.totals.hit_rate for report in result.reports)) / 100
         if least > 0:

@@ -57,9 +57,7 @@ def print_findings(
     if len(lines) > _MOST:
         put(console)
         rest = [finding for line in lines[_MOST:] for finding in line]
-        with_fix = sum(finding.rerun is not None for finding in rest)
-        fixes = f", {with_fix:,} with a verified fix" if with_fix else ""
-        put(console, f"{plural(len(rest), 'more finding')}{fixes} (all with --json)", "dim")
+        put(console, f"{plural(len(rest), 'more finding')} (all with --json)", "dim")
 
 
 def _finding(

@@ -82,7 +82,7 @@ def print_diff(
     if diff.first is not None:
         _first(console, diff, diff.first, plain, show_text)
     _named(console, diff, plain)
-    _verdict(console, diff, a, b)
+    _verdict(console, diff, a, b, minimum)
     if command is not None and diff.first is not None:
         _next(console, diff, command)
 
@@ -106,8 +106,7 @@ def _next(console: Console, diff: PromptDiff, command: CommandLine) -> None:
         todo = "fix the code that writes this text. See all requests" if fix is not None else "see all requests"
         put_next(console, f"{todo} of the log", command.to("profile", *logs))
     elif fix is not None and "-" not in command:
-        file = diff.first.b.path if diff.first is not None and diff.first.b is not None else diff.name_b
-        put_next(console, f"make this change in {shown_path(file, ascii_only(console))}, then compare again", command)
+        put_next(console, "make this change in both prompts, then compare again", command)
 
 
 def _totals(console: Console, diff: PromptDiff, common: str) -> None:
@@ -197,7 +196,7 @@ def _volatile(first: Difference) -> str:
     return f"{first.tokens_a:,} vs {plural(first.tokens_b, 'token')}"
 
 
-def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
+def _verdict(console: Console, diff: PromptDiff, a: str, b: str, minimum: int) -> None:
     """Print sentences on the gain of moves, each with its code at the right."""
     said = [(text, "") for text in _relation(diff, a, b)]
     if diff.cosmetic:
@@ -205,7 +204,7 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str) -> None:
     before = 0
     for number, trial in enumerate(diff.changes):
         if not number or trial.gained_blocks > before:
-            said.append((_trial(diff, trial, b, console.width - 3 - len(trial.code)), trial.code))
+            said.append((_trial(diff, trial, b, console.width - 3 - len(trial.code), minimum), trial.code))
         before = max(before, trial.gained_blocks)
     tried = {trial.code for trial in diff.changes}
     others = dict.fromkeys(change.kind.code for change in diff.named if change.kind.code not in tried)
@@ -250,7 +249,7 @@ def _unavoidable(diff: PromptDiff) -> str:
     return f"The last {tokens} {is_} always computed again, because the last token of a prompt needs its whole block."
 
 
-def _trial(diff: PromptDiff, trial: Trial, b: str, room: int) -> str:
+def _trial(diff: PromptDiff, trial: Trial, b: str, room: int, minimum: int) -> str:
     if trial.unit in ("normalize", "canonical"):
         what = trial.result
     elif trial.places > 1:
@@ -268,6 +267,8 @@ def _trial(diff: PromptDiff, trial: Trial, b: str, room: int) -> str:
     if trial.gained_blocks <= 0:
         unit = "blocks" if diff.block_size > 1 else "tokens"
         return f"{what}: no gain" + (f" ({trial.gained_blocks:,} {unit})" if trial.gained_blocks else "")
+    if trial.reuse.tokens < minimum:
+        return f"{what}: {plural(trial.reuse.tokens, 'token')} shared, no gain below {minimum:,} tokens"
     tokens, blocks = plural(trial.reuse.tokens, "token"), _in_blocks(diff, plural(trial.reuse.blocks, "block"))
     result = f"{what}: {tokens} reusable{blocks} (+{trial.gained_blocks:,})"
     return result if cell_width(result) <= room else result.replace(" reusable,", ",")
