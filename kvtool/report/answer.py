@@ -257,7 +257,7 @@ def _next(
         return f"{finding.fix[:1].upper()}{finding.fix[1:]}. Then run again", command, ""
     if (pair := _broken_pair(report)) is not None:
         return "Compare the two requests of this step", shlex.split(pair)[1:], ""
-    floor = int(report.totals.hit_rate * 100) / 100
+    floor = int(report.known_hit_rate * 100) / 100
     if not report.gates and floor > 0:
         return "Fail the build if the hit rate drops below today's", *_flagged(command, min_hit_rate=f"{floor:.2f}")
     return "", (), ""
