@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from kvtool.results.document_base import Count, Document, Model, Ratio
-from kvtool.results.documents.parts import BeforeAfter
+from kvtool.results.documents.parts import BeforeAfter, ReportedUse
 from kvtool.results.money import Amount, MarkAdvice
 
 Tier = Literal["P0", "P1", "P2", "P3"]
@@ -148,6 +148,8 @@ class OptimizeDocument(Document):
     tiers: list[Tier]
     block_size: Count
     requests: Count
+    reported: ReportedUse | None = None
+    """What the log reports; `hit_rate` is predicted."""
     hit_rate: BeforeAfter
     groups: list[GroupRates]
     steps: list[DoneStep]

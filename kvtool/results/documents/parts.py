@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kvtool.results.document_base import Count, Model, Ratio
+from kvtool.results.money import Amount
 
 
 class Kind(Model):
@@ -18,6 +19,17 @@ class BeforeAfter(Model):
 
     before: Ratio
     after: Ratio
+
+
+class ReportedUse(Model):
+    """What providers reported of all requests that say it, and what these cost."""
+
+    hit_rate: Ratio
+    paid: Amount | None
+    """None where no price is known."""
+    currency: str
+    predictable: bool
+    """Whether the log contains what predictions need."""
 
 
 class Blocks(Model):
