@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.config.command_line import CommandLine, flag, flags
+from kvtool.diagnose.codes.structure.kv112 import KV112
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding, gain_basis
+from kvtool.results.misses import MissCause
 from kvtool.results.next_step import PREVIEW_EDIT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.shared_line import by_line, claim_of
@@ -27,6 +29,8 @@ _SEVERAL = 2
 _FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
 _NO_LOSS = ("hit", "first_use", "unique", "displaced", "partial_block", "last_token")
 """Fates of text that is sent for the first time, or that no prefix contains."""
+_FORMS: tuple[MissCause, ...] = ("system_changed", "wire_form", "resumed")
+"""Causes by which a provider computes a text again that was sent before."""
 _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
 """The settings that a fix of the run was tried with, in the words of the fix."""
 _NO_GAIN = "(tested: "
@@ -65,7 +69,24 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
     answer = _answer(report, command=command, optimize=optimize)
     if report.steps is None:
         return answer
-    return replace(answer, steps=steps_told(report.steps), broken=report.steps.broken > 0)
+    steps = report.steps
+    other = "" if steps.broken else _other_form(report)
+    if not other:
+        return replace(answer, steps=steps_told(steps), broken=steps.broken > 0)
+    begin = "begins" if steps.steps == 1 else "begin"
+    text = (
+        f"{steps.steps:,} of {plural(steps.steps, 'step')} {begin} with the same text as the step before, but {other}"
+    )
+    return replace(answer, steps=text, broken=True)
+
+
+def _other_form(report: Report) -> str:
+    """Say how often a text that was sent before is sent in another order or form, which costs as much as another text."""
+    causes = {} if report.misses is None else report.misses.by_cause
+    requests = sum(causes[cause].events for cause in _FORMS if cause in causes)
+    if requests:
+        return f"{plural(requests, 'request')} {'sends' if requests == 1 else 'send'} it in another order or form"
+    return f"{KV112.name} differs ({KV112.code})" if any(one.code == KV112.code for one in report.findings) else ""
 
 
 def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) -> Answer:

@@ -18,7 +18,7 @@ _LONGEST_TTL = 3600.0
 _CHANGES: dict[MissCause, str] = {
     "prompt_changed": "Send the same text each time, or put what changes after what is shared",
     "tools_changed": "Send the same tools in the same order in all requests of a session",
-    "system_changed": "Send this message with role user, so that it stays at its place",
+    "system_changed": "Send system messages that come after the first with role user, so that they stay at their place",
     "history_edited": "Append to the history instead of editing it",
     "compaction": "Compact less often: each time, the new history is computed",
     "resumed": "Send the same messages after a resume as before it",
@@ -92,5 +92,6 @@ def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool =
         if cause == "key_changed" and not hosted:
             return "Send one `cache_salt` per tenant"
         if cause in _CHANGES:
-            return _CHANGES[cause]
+            place = None if event is None else event.place
+            return _CHANGES[cause] if place is None else f"{_CHANGES[cause]}. The largest case: {place}"
     return ""

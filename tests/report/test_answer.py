@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from kvtool.config.command_line import CommandLine
 from kvtool.report.answer import answer_of
+from kvtool.report.views.misses import view
 from kvtool.results.finding import ExamplePair, Finding, LoggedPlace, Rerun
+from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum, ReportAgreement
+from kvtool.results.steps import Steps
 from tests import made_results
 
 FIXED = Rerun(
@@ -152,3 +155,71 @@ def test_a_finding_that_was_not_run_says_what_to_do() -> None:
 def test_a_command_is_proposed_without_flags_of_output(flags: list[str]) -> None:
     kept = ["profile", "w.yaml", "--offline", "-b", "32", "--capacity", "100"]
     assert list(CommandLine([*kept[:2], *flags, *kept[2:]]).without_output()) == kept
+
+
+STEPS = Steps(sessions=2, steps=9, broken=0, lost_tokens=0)
+
+
+def missed(cause: MissCause, events: int = 1, place: str | None = None) -> CacheMisses:
+    """Misses of one cause in a log whose reports differ from the rules."""
+    sums = MissSum(events=events, tokens=500 * events, written=0, cost=None)
+    event = MissEvent(
+        request="4:0",
+        session="a",
+        time=None,
+        gap=None,
+        cause=cause,
+        certainty="consistent",
+        tokens=500,
+        written=None,
+        cost=None,
+        detail="",
+        place=place,
+    )
+    return CacheMisses(
+        requests=10,
+        prompt_tokens=10_000,
+        promised=8_000,
+        read=8_000 - 500 * events,
+        causes={cause: sums},
+        events=[event],
+        left_out=0,
+        rule_contradictions=[],
+        predictable=True,
+        calibration=ReportAgreement(requests=10, agree=5, advises=False, differing=["g"]),
+        unknown_fields=[],
+    )
+
+
+@pytest.mark.parametrize("cause", get_args(MissCause))
+def test_the_screen_gives_a_change_or_says_that_none_is_advised(cause: MissCause) -> None:
+    """Never both, and a change names the record and the message."""
+    report = made_results.report().model_copy(update={"misses": missed(cause, place="record 5, messages[3] (system)")})
+    todo, section = answer_of(report).todo, view(report)
+    assert section is not None
+    none_advised = any(note.endswith("find out first why reports and rules differ there.") for note in section.notes)
+    assert none_advised is (not todo)
+    assert ("record 5, messages[3] (system)" in todo) is (
+        bool(todo) and cause not in ("expired", "setting_changed", "key_changed")
+    )
+
+
+@pytest.mark.parametrize("cause", get_args(MissCause))
+@pytest.mark.parametrize("events", [1, 3])
+def test_steps_are_stable_only_in_the_order_and_form_that_is_sent(cause: MissCause, events: int) -> None:
+    report = made_results.report().model_copy(update={"misses": missed(cause, events), "steps": STEPS})
+    label, text = next(each for each in answer_of(report).lines if each[0] in ("Stable", "Breaks"))
+    if cause in ("system_changed", "wire_form", "resumed"):
+        requests = "1 request sends" if events == 1 else "3 requests send"
+        same = "9 of 9 steps begin with the same text as the step before"
+        assert (label, text) == ("Breaks", f"{same}, but {requests} it in another order or form")
+    else:
+        assert (label, text) == ("Stable", "9 of 9 steps begin with the step before")
+
+
+def test_steps_whose_keys_change_their_order_are_not_stable() -> None:
+    found = made_results.finding(code="KV112")
+    report = made_results.report(findings=[found]).model_copy(update={"steps": STEPS})
+    assert any(
+        line[0] == "Breaks" and line[1].endswith("JSON key order differs (KV112)") for line in answer_of(report).lines
+    )
