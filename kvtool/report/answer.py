@@ -94,18 +94,24 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
     rate, lost = _rate(report), _lost(report, finding)
     misses = report.misses
     if misses is not None:
-        from kvtool.report.reported_answer import advised_change, field_to_compare, reported_loss, reported_rate
+        from kvtool.report.reported_answer import (
+            advised_change,
+            cheaper_life,
+            field_to_compare,
+            reported_loss,
+            reported_rate,
+            verdict_of_healthy,
+        )
 
         rate, lost = reported_rate(report, misses), reported_loss(report, misses)
         if not any(each.rerun is not None for each in report.findings):
             line = CommandLine(command or ("profile", *report.inputs)).without_output()
             if (field := field_to_compare(misses)) and flag("group_by") not in line:
                 return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
-            change = (
-                advised_change(misses, report.money.currency if report.money else "USD", hosted=report.hosted)
-                if lost
-                else ""
-            )
+            currency = report.money.currency if report.money else "USD"
+            change = advised_change(misses, currency, hosted=report.hosted) if lost else ""
+            if not change and not report.partial:
+                change = cheaper_life(misses, currency) or verdict_of_healthy(report, misses)
             if change and finding is not None and finding.example is not None:
                 todo = f"{change}. Compare two such requests"
                 return Answer(rate, lost, None, todo, tuple(shlex.split(finding.example.command)[1:]))

@@ -10,7 +10,7 @@ from kvtool.config.command_line import CommandLine
 from kvtool.report.answer import answer_of
 from kvtool.report.views.misses import view
 from kvtool.results.finding import ExamplePair, Finding, LoggedPlace, Rerun
-from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum, ReportAgreement
+from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum, TtlCosts
 from kvtool.results.steps import Steps
 from tests import made_results
 
@@ -176,18 +176,21 @@ def missed(cause: MissCause, events: int = 1, place: str | None = None) -> Cache
         detail="",
         place=place,
     )
-    return CacheMisses(
-        requests=10,
-        prompt_tokens=10_000,
-        promised=8_000,
-        read=8_000 - 500 * events,
-        causes={cause: sums},
-        events=[event],
-        left_out=0,
-        rule_contradictions=[],
-        predictable=True,
-        calibration=ReportAgreement(requests=10, agree=5, advises=False, differing=["g"]),
-        unknown_fields=[],
+    sides = {"requests": 10, "agree": 5, "advises": False, "differing": ["g"]}
+    return CacheMisses.model_validate(
+        {
+            "requests": 10,
+            "prompt_tokens": 10_000,
+            "promised": 8_000,
+            "read": 8_000 - 500 * events,
+            "causes": {cause: sums},
+            "events": [event],
+            "left_out": 0,
+            "rule_contradictions": [],
+            "predictable": True,
+            "calibration": sides,
+            "unknown_fields": [],
+        }
     )
 
 
@@ -223,3 +226,41 @@ def test_steps_whose_keys_change_their_order_are_not_stable() -> None:
     assert any(
         line[0] == "Breaks" and line[1].endswith("JSON key order differs (KV112)") for line in answer_of(report).lines
     )
+
+
+HEALTHY = "Nothing to change: reports and rules agree, and no request loses text that it can reuse"
+
+
+@pytest.mark.parametrize("cause", get_args(MissCause))
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_log_is_healthy_where_all_is_known_and_nothing_can_be_mended(cause: MissCause, agrees: bool) -> None:
+    found = missed(cause)
+    misses = found.model_copy(update={"calibration": found.calibration.model_copy(update={"advises": agrees})})
+    todo = answer_of(made_results.report().model_copy(update={"misses": misses})).todo
+    assert (todo == HEALTHY) is (agrees and cause in ("first_use", "answer_not_kept"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"predictable": False},
+        {"unjudged": 1},
+        {"ttl": TtlCosts(requests=10, paid="100", five_minutes="98", one_hour="120")},
+    ],
+)
+def test_a_log_with_something_open_is_not_called_healthy(change: dict[str, Any]) -> None:
+    found = missed("answer_not_kept")
+    agreed = found.model_copy(update={"calibration": found.calibration.model_copy(update={"advises": True})})
+    report = made_results.report()
+    assert answer_of(report.model_copy(update={"misses": agreed})).todo == HEALTHY
+    todo = answer_of(report.model_copy(update={"misses": agreed.model_copy(update=change)})).todo
+    assert todo != HEALTHY
+    assert ("Cache for 5 minutes" in todo) is ("ttl" in change)
+
+
+@pytest.mark.parametrize(("severity", "healthy"), [("error", False), ("warning", False), ("info", True)])
+def test_an_open_finding_is_not_called_healthy(severity: str, healthy: bool) -> None:
+    found = missed("answer_not_kept")
+    agreed = found.model_copy(update={"calibration": found.calibration.model_copy(update={"advises": True})})
+    report = made_results.report(findings=[made_results.finding(severity=severity, rerun=None)])
+    assert (answer_of(report.model_copy(update={"misses": agreed})).todo == HEALTHY) is healthy

@@ -205,9 +205,11 @@ _MOST_GROUPS = 3
 
 def _advises_change(report: Report, misses: CacheMisses) -> bool:
     """Return whether the answer of this report says what to change, because the causes explain the difference."""
-    from kvtool.report.reported_answer import advised_change, field_to_compare
+    from kvtool.report.reported_answer import advised_change, cheaper_life, field_to_compare
 
-    return bool(advised_change(misses, hosted=report.hosted)) and not field_to_compare(misses)
+    if field_to_compare(misses):
+        return False
+    return bool(advised_change(misses, hosted=report.hosted) or cheaper_life(misses))
 
 
 def calibration_in_words(misses: CacheMisses, *, advises_change: bool = False) -> str:
