@@ -24,7 +24,7 @@ from kvtool.gate.facts import Facts, JudgedFinding, Scope
 from kvtool.results.finding import Finding
 from kvtool.results.gate_words import dollars, durations, goodputs, percents, points, subject
 from kvtool.results.verdict import CLOCKED, Check, Kind, Level, Status
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import percent, plural
 
 _SAME_TIME = 1 + 1e-9
 """Predicted times are sums of floating point numbers: their last digits may differ from machine to machine."""
@@ -121,7 +121,8 @@ def _limit_check(facts: Facts, demand: Demand) -> Check:
     scope = facts.total if demand.group is None else facts.groups.get(demand.group, _EMPTY)
     who, kind = subject(demand.group, facts.workload), demand.kind
     untold = {"reported_gap": scope.reported_gap is None, "cost_per_1k_requests": scope.cost_per_1k is None}
-    if not scope.prompt_tokens or (kind.startswith("ttft") and kind not in scope.ttft) or untold.get(kind):
+    has_figure = scope.prompt_tokens or (kind == "hit_rate" and scope.reported is not None)
+    if not has_figure or (kind.startswith("ttft") and kind not in scope.ttft) or untold.get(kind):
         cut = facts.partial or facts.limit is not None
         why = f" (the run ended after {plural(facts.limit, 'request')})" if facts.limit is not None else ""
         missing = _MISSING.get(kind, "predicted time") if scope.prompt_tokens else "profiled request"
@@ -166,11 +167,18 @@ def _clocked_check(facts: Facts, demand: Demand) -> Check:
 
 
 def _hit_rate(scope: Scope, limit: float) -> tuple[float, bool, str]:
-    actual, least = rate(scope.hit_tokens, scope.prompt_tokens), exact(limit)
+    """Hold the reported rate against the limit, or the predicted one where nothing is reported."""
+    predicted, least = rate(scope.hit_tokens, scope.prompt_tokens), exact(limit)
+    actual = predicted if scope.reported is None else scope.reported
     shown, wanted = percents(float(actual), limit)
+    if scope.reported is None:
+        text = f"predicted hit rate {shown}"
+    else:
+        beside = "" if scope.predicted is None else f" (predicted {percent(scope.predicted)})"
+        text = f"reported hit rate {shown}{beside}"
     if actual >= least:
-        return float(actual), True, f"hit rate {shown}, at least the required {wanted}"
-    return float(actual), False, f"hit rate {shown}, {points(float(least - actual))} below the required {wanted}"
+        return float(actual), True, f"{text}, at least the required {wanted}"
+    return float(actual), False, f"{text}, {points(float(least - actual))} below the required {wanted}"
 
 
 def _gap(scope: Scope, limit: float) -> tuple[float, bool, str]:

@@ -29,6 +29,10 @@ class Scope:
     """Reported hits that are missing beside the predicted ones, as a part of the prompt tokens; None without a report."""
     cost_per_1k: Fraction | None = None
     """Cost of 1,000 of its requests; None without a price."""
+    reported: Fraction | None = None
+    """The reported hit rate; None where nothing is reported."""
+    predicted: float | None = None
+    """The predicted hit rate beside the reported one; None where the log lacks what predictions need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +120,18 @@ def _with_money(scope: Scope, report: Report) -> Scope:
         gap = Fraction(by_rules.cached_tokens - by_rules.reported_tokens, by_rules.prompt_tokens)
     if money is not None and money.per_1k_requests is not None:
         cost = Fraction(Decimal(money.per_1k_requests))
-    return replace(scope, reported_gap=gap, cost_per_1k=cost)
+    return replace(
+        scope,
+        reported_gap=gap,
+        cost_per_1k=cost,
+        reported=report.reported_share(),
+        predicted=report.predicted_rate(),
+    )
 
 
 def _group_money(scope: Scope, report: Report, name: str) -> Scope:
     """Return the same of a group."""
+    scope = replace(scope, reported=report.reported_share(name), predicted=report.predicted_rate(name))
     gap = None
     read = next((one.provider for one in report.groups if one.name == name), None)
     if read is not None and read.prompt_tokens:

@@ -204,7 +204,7 @@ def _refreshed(text: str, file: ConfigFile, result: CheckResult, gated: Collecti
         report = reports.get(file.resolve(pattern))
         line = places.place((*file.prefix, "workloads", number)).line
         if report is not None and line is not None:
-            rates[line - 1] = report.totals.hit_rate
+            rates[line - 1] = report.known_hit_rate
     losses = [loss for report in result.reports if (loss := loss_sentence(report)) is not None]
     names = dict.fromkeys(group.name for report in result.reports for group in report.groups)
     return refreshed(text, rates=rates, losses=losses, ungated=[name for name in names if name not in gated])

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.config.command_line import CommandLine, flag, flags
+from kvtool.diagnose.codes.structure.kv112 import KV112
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding, gain_basis
+from kvtool.results.misses import MissCause
 from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.shared_line import by_line, claim_of
@@ -27,6 +29,8 @@ _SEVERAL = 2
 _FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
 _NO_LOSS = ("hit", "first_use", "unique", "displaced", "partial_block", "last_token")
 """Fates of text that is sent for the first time, or that no prefix contains."""
+_FORMS: tuple[MissCause, ...] = ("system_changed", "wire_form", "resumed")
+"""Causes by which a provider computes a text again that was sent before."""
 _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
 """The settings that a fix of the run was tried with, in the words of the fix."""
 _NO_GAIN = "(tested: "
@@ -65,7 +69,24 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
     answer = _answer(report, command=command, optimize=optimize)
     if report.steps is None:
         return answer
-    return replace(answer, steps=steps_told(report.steps), broken=report.steps.broken > 0)
+    steps = report.steps
+    other = "" if steps.broken else _other_form(report)
+    if not other:
+        return replace(answer, steps=steps_told(steps), broken=steps.broken > 0)
+    begin = "begins" if steps.steps == 1 else "begin"
+    text = (
+        f"{steps.steps:,} of {plural(steps.steps, 'step')} {begin} with the same text as the step before, but {other}"
+    )
+    return replace(answer, steps=text, broken=True)
+
+
+def _other_form(report: Report) -> str:
+    """Say how often a text that was sent before is sent in another order or form, which costs as much as another text."""
+    causes = {} if report.misses is None else report.misses.by_cause
+    requests = sum(causes[cause].events for cause in _FORMS if cause in causes)
+    if requests:
+        return f"{plural(requests, 'request')} {'sends' if requests == 1 else 'send'} it in another order or form"
+    return f"{KV112.name} differs ({KV112.code})" if any(one.code == KV112.code for one in report.findings) else ""
 
 
 def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) -> Answer:
@@ -73,18 +94,24 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
     rate, lost = _rate(report), _lost(report, finding)
     misses = report.misses
     if misses is not None:
-        from kvtool.report.reported_answer import advised_change, field_to_compare, reported_loss, reported_rate
+        from kvtool.report.reported_answer import (
+            advised_change,
+            cheaper_life,
+            field_to_compare,
+            reported_loss,
+            reported_rate,
+            verdict_of_healthy,
+        )
 
         rate, lost = reported_rate(report, misses), reported_loss(report, misses)
         if not any(each.rerun is not None for each in report.findings):
             line = CommandLine(command or ("profile", *report.inputs)).without_output()
             if (field := field_to_compare(misses)) and flag("group_by") not in line:
                 return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
-            change = (
-                advised_change(misses, report.money.currency if report.money else "USD", hosted=report.hosted)
-                if lost
-                else ""
-            )
+            currency = report.money.currency if report.money else "USD"
+            change = advised_change(misses, currency, hosted=report.hosted) if lost else ""
+            if not change and not report.partial:
+                change = cheaper_life(misses, currency) or verdict_of_healthy(report, misses)
             if change and finding is not None and finding.example is not None:
                 todo = f"{change}. Compare two such requests"
                 return Answer(rate, lost, None, todo, tuple(shlex.split(finding.example.command)[1:]))
@@ -268,7 +295,7 @@ def _next(
         return f"{finding.fix[:1].upper()}{finding.fix[1:]}. Then run again", command, ""
     if (pair := _broken_pair(report)) is not None:
         return "Compare the two requests of this step", shlex.split(pair)[1:], ""
-    floor = int(report.totals.hit_rate * 100) / 100
+    floor = int(report.known_hit_rate * 100) / 100
     if not report.gates and floor > 0:
         return "Fail the build if the hit rate drops below today's", *_flagged(command, min_hit_rate=f"{floor:.2f}")
     return "", (), ""

@@ -13,12 +13,16 @@ from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
 """A part of the prompt tokens that shows in the one decimal of a rate."""
+_WORTH = Decimal("0.01")
+"""Part of what was paid that a change must save to be named."""
+_UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept"))
+"""Causes that neither requests nor settings avoid."""
 _LONGEST_TTL = 3600.0
 """Seconds: the longest time to live that a mark can ask for (Anthropic, Bedrock)."""
 _CHANGES: dict[MissCause, str] = {
     "prompt_changed": "Send the same text each time, or put what changes after what is shared",
     "tools_changed": "Send the same tools in the same order in all requests of a session",
-    "system_changed": "Send this message with role user, so that it stays at its place",
+    "system_changed": "Send system messages that come after the first with role user, so that they stay at their place",
     "history_edited": "Append to the history instead of editing it",
     "compaction": "Compact less often: each time, the new history is computed",
     "resumed": "Send the same messages after a resume as before it",
@@ -69,16 +73,41 @@ def field_to_compare(misses: CacheMisses) -> str:
     return misses.separation.field if misses.separation is not None and first in ("provider", "unknown") else ""
 
 
+def cheaper_life(misses: CacheMisses, currency: str = "USD", *, least: Decimal = _WORTH) -> str:
+    """Say which time to live costs less, and how much; empty where none saves `least` of what was paid."""
+    found = None if misses.ttl is None else cheaper_ttl(misses.ttl)
+    if misses.ttl is None or found is None or found[1] < least * Decimal(misses.ttl.paid):
+        return ""
+    name, saved = found
+    field = '"ttl": "1h"' if name == "1 hour" else "no ttl"
+    return f"Cache for {name} (Anthropic: {field} in cache_control): saves {shown_money(saved, currency)} with the same gaps"
+
+
+def verdict_of_healthy(report: Report, misses: CacheMisses) -> str:
+    """Say that nothing is to be changed: reports and rules agree, and every cause is one that no request can mend.
+
+    Empty where anything is known to cost less, a finding is open, or the log does not show enough for the verdict.
+    """
+    agreement, money = misses.calibration, report.money
+    known = misses.predictable and agreement.requests and agreement.advises and not misses.unjudged
+    mended = [] if money is None else [money.with_fixes, money.with_marks]
+    cheaper = money is not None and any(
+        each is not None and Decimal(each) < Decimal(money.paid or 0) * (1 - _WORTH) for each in mended
+    )
+    open_findings = any(finding.severity != "info" for finding in report.findings)
+    broken = report.steps is not None and report.steps.broken
+    if not known or cheaper or open_findings or broken or not _UNMENDABLE.issuperset(misses.by_cause):
+        return ""
+    return "Nothing to change: reports and rules agree, and no request loses text that it can reuse"
+
+
 def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool = True) -> str:
     """Return what to change about the costliest cause that requests can mend."""
     for cause in misses.by_cause:
         event = max((each for each in misses.events if each.cause == cause), key=lambda each: each.tokens, default=None)
         if cause == "expired":
-            if misses.ttl is not None and (found := cheaper_ttl(misses.ttl)) is not None:
-                name, saved = found
-                field = '"ttl": "1h"' if name == "1 hour" else "no ttl"
-                amount = shown_money(saved, currency)
-                return f"Cache for {name} (Anthropic: {field} in cache_control): saves {amount} with the same gaps"
+            if found := cheaper_life(misses, currency, least=Decimal(0)):
+                return found
             if misses.ttl is not None:
                 hour, paid = (shown_money(Decimal(each), currency) for each in (misses.ttl.one_hour, misses.ttl.paid))
                 return (
@@ -92,5 +121,6 @@ def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool =
         if cause == "key_changed" and not hosted:
             return "Send one `cache_salt` per tenant"
         if cause in _CHANGES:
-            return _CHANGES[cause]
+            place = None if event is None else event.place
+            return _CHANGES[cause] if place is None else f"{_CHANGES[cause]}. The largest case: {place}"
     return ""

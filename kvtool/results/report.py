@@ -6,6 +6,8 @@ Token counts are whole numbers, ratios run from 0 to 1, times are seconds. Nothi
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Literal, Protocol
 
 from pydantic import Field
@@ -285,6 +287,38 @@ class Report(Document):
     def hosted(self) -> bool:
         """Return whether the rules of a provider were followed, not those of an own engine."""
         return bool(self.config.get("rules_by_day") or self.config.get("provider"))
+
+    def reported_share(self, group: str | None = None) -> Fraction | None:
+        """Return the reported hit rate of a group, or of all requests; None where nothing is reported."""
+        if group is None:
+            found = self.misses
+            return (
+                None
+                if found is None or not found.prompt_tokens
+                else min(Fraction(found.read, found.prompt_tokens), Fraction(1))
+            )
+        money = None if self.money is None else self.money.by_group.get(group)
+        if money is not None and money.reported_hit_rate is not None:
+            return Fraction(Decimal(repr(money.reported_hit_rate)))
+        read = next((each.provider for each in self.groups if each.name == group), None)
+        return None if read is None or not read.prompt_tokens else Fraction(read.reported_tokens, read.prompt_tokens)
+
+    def predicted_rate(self, group: str | None = None) -> float | None:
+        """Return the predicted hit rate, in the provider's tokens where these are known; None where nothing can be predicted."""
+        if self.misses is not None and not self.misses.predictable:
+            return None
+        if group is None:
+            return self.totals.hit_rate if self.predicted is None else self.predicted.hit_rate
+        money = None if self.money is None else self.money.by_group.get(group)
+        if money is not None and money.predicted_hit_rate is not None:
+            return money.predicted_hit_rate
+        return self.group(group).hit_rate
+
+    @property
+    def known_hit_rate(self) -> float:
+        """Return the reported hit rate, or the predicted one where nothing is reported."""
+        reported = self.reported_share()
+        return self.totals.hit_rate if reported is None else float(reported)
 
     @property
     def request_count(self) -> int:

@@ -126,7 +126,7 @@ def test_plain_is_one_record_per_line(check: Command) -> None:
     write("b.yaml", SUPPORT)
     out = check("b.yaml", "--no-advice", "--plain")[1]
     assert re.search(
-        r"^Workload b.yaml, group support: requests 8; hit rate [\d.]+%; limit >=80.0%; .*status FAIL$",
+        r"^Workload b.yaml, group support: requests 8; predicted [\d.]+%; limit >=80.0%; .*status FAIL$",
         out,
         re.MULTILINE,
     )

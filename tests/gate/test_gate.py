@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from kvtool.gate.facts import Facts, JudgedFinding, Scope
 from kvtool.results.gate_words import change, durations, percents, points
 from kvtool.results.verdict import Check
 from kvtool.results.verdict_of import NOTHING, PARTIAL, verdict_of
+from kvtool.text.terminal.numbers import percent
 from kvtool.workload.yaml.schema import GateOptions
 from tests.made_results import finding
 
@@ -65,6 +68,22 @@ def test_a_least_hit_rate_is_exact(hit: int, prompt: int, limit: float, met: boo
     assert (check.code, check.limit, check.actual) == ("KV401", limit, hit / prompt)
 
 
+@given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 50), st.integers(0, 100))
+def test_a_reported_rate_decides_and_the_predicted_one_is_beside_it(
+    hit: int, read: int, prompt: int, hundredths: int
+) -> None:
+    hit, read, limit = min(hit, prompt), min(read, prompt), hundredths / 100
+    scope = Scope(1, prompt, hit, prompt, reported=Fraction(read, prompt), predicted=hit / prompt)
+    check = one(Facts("w.jsonl", scope), demand(limit=limit))
+    assert (check.status == "pass") is (Fraction(read, prompt) >= Fraction(hundredths, 100))
+    assert check.actual == read / prompt
+    assert f" (predicted {percent(hit / prompt)})" in check.message
+    assert ": reported hit rate " in check.message
+    unknown = one(Facts("w.jsonl", replace(scope, prompt_tokens=0, hit_tokens=0, predicted=None)), demand(limit=limit))
+    assert (unknown.status, unknown.actual) == (check.status, check.actual)
+    assert "predicted" not in unknown.message
+
+
 @pytest.mark.parametrize(
     ("kind", "limit", "met", "code"),
     [
@@ -90,12 +109,14 @@ def test_what_hits_more_than_an_unlimited_cache_leaves_no_gap() -> None:
 
 def test_a_check_says_by_how_much_and_where_it_is_demanded() -> None:
     check = one(facts(62, 100, 90), demand(group="g"))
-    assert check.message == "g of w.yaml: hit rate 62.0%, 18.0 points below the required 80.0% (kvtool.toml:12)"
+    assert (
+        check.message == "g of w.yaml: predicted hit rate 62.0%, 18.0 points below the required 80.0% (kvtool.toml:12)"
+    )
     assert (check.path, check.line, check.column) == ("kvtool.toml", 12, 3)
     near = one(facts(79_999, 100_000), demand())
     assert (
         near.message
-        == "all requests of w.yaml: hit rate 79.999%, 0.001 points below the required 80.000% (kvtool.toml:12)"
+        == "all requests of w.yaml: predicted hit rate 79.999%, 0.001 points below the required 80.000% (kvtool.toml:12)"
     )
 
 

@@ -14,7 +14,12 @@ IMPORTS = ["import json", "from chains import Prompt", "import loaders as ld", "
 
 def program(r: random.Random, *, gap: bool) -> str:
     """A function that makes a chain of a quoted prompt; a gap is where a value was put into the text."""
-    lines = r.sample(IMPORTS, r.randint(2, 4)) + ["", "def chain(question):", f"    prompt = '''{PROMPT} {{question}}'''"]
+    lines = [
+        *r.sample(IMPORTS, r.randint(2, 4)),
+        "",
+        "def chain(question):",
+        f"    prompt = '''{PROMPT} {{question}}'''",
+    ]
     lines += ["    scores = " if gap else "    scores = {}", "    return Prompt.of(prompt), scores", ""]
     return "\n".join(lines)
 

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 import kvtool
-from kvtool.errors import KvtoolError
+from kvtool.errors import KvtoolError, Place
+from kvtool.gate.demand import Demand
+from kvtool.gate.evaluate import evaluate
+from kvtool.gate.facts import facts_of
 from kvtool.results.report import Report
 
 Json = dict[str, Any]
@@ -103,3 +106,20 @@ def test_each_call_counts_once(case: str, seed: int, tmp_path: Path, bytes_json:
         zoned = profiled(path, [{**each, "timestamp": each["timestamp"] + "Z"} for each in records], bytes_json).misses
         assert zoned is not None
         assert (zoned.by_cause, zoned.read) == (misses.by_cause, misses.read)
+
+
+def test_a_gate_holds_the_reported_rate_against_the_limit(tmp_path: Path, bytes_json: str) -> None:
+    records, _, _ = made_log(random.Random(3), "interleaved")
+    report = profiled(tmp_path / "log.jsonl", records, bytes_json)
+    usages = [each["response"]["usage"] for each in records]
+    reported = sum(each["prompt_tokens_details"]["cached_tokens"] for each in usages) / sum(
+        each["prompt_tokens"] for each in usages
+    )
+    assert report.known_hit_rate == pytest.approx(reported)
+    predicted = report.predicted_rate()
+    assert predicted is not None
+    assert predicted > reported + 0.01
+    scope = facts_of(report, "log.jsonl")
+    for limit, status in ((reported - 0.001, "pass"), ((reported + predicted) / 2, "fail")):
+        (check,) = evaluate(scope, [Demand("hit_rate", limit, "error", None, Place("log.jsonl"))])
+        assert (check.status, check.actual) == (status, pytest.approx(reported))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from kvtool.config.command_line import CommandLine
 from kvtool.report.answer import answer_of
+from kvtool.report.views.misses import view
 from kvtool.results.finding import ExamplePair, Finding, LoggedPlace, Rerun
+from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum, TtlCosts
+from kvtool.results.steps import Steps
 from tests import made_results
 
 FIXED = Rerun(
@@ -168,3 +171,112 @@ def test_content_is_changed_only_after_all_moves() -> None:
 def test_the_fixes_are_counted_once() -> None:
     made = made_results.report(findings=[fixed()], editable=True).model_copy(update={"kept_fixes": 10})
     assert answer_of(made).rate == "40.0% now, 90.0% with 10 fixes (verified)"
+
+
+STEPS = Steps(sessions=2, steps=9, broken=0, lost_tokens=0)
+
+
+def missed(cause: MissCause, events: int = 1, place: str | None = None) -> CacheMisses:
+    """Misses of one cause in a log whose reports differ from the rules."""
+    sums = MissSum(events=events, tokens=500 * events, written=0, cost=None)
+    event = MissEvent(
+        request="4:0",
+        session="a",
+        time=None,
+        gap=None,
+        cause=cause,
+        certainty="consistent",
+        tokens=500,
+        written=None,
+        cost=None,
+        detail="",
+        place=place,
+    )
+    sides = {"requests": 10, "agree": 5, "advises": False, "differing": ["g"]}
+    return CacheMisses.model_validate(
+        {
+            "requests": 10,
+            "prompt_tokens": 10_000,
+            "promised": 8_000,
+            "read": 8_000 - 500 * events,
+            "causes": {cause: sums},
+            "events": [event],
+            "left_out": 0,
+            "rule_contradictions": [],
+            "predictable": True,
+            "calibration": sides,
+            "unknown_fields": [],
+        }
+    )
+
+
+@pytest.mark.parametrize("cause", get_args(MissCause))
+def test_the_screen_gives_a_change_or_says_that_none_is_advised(cause: MissCause) -> None:
+    """Never both, and a change names the record and the message."""
+    report = made_results.report().model_copy(update={"misses": missed(cause, place="record 5, messages[3] (system)")})
+    todo, section = answer_of(report).todo, view(report)
+    assert section is not None
+    none_advised = any(note.endswith("find out first why reports and rules differ there.") for note in section.notes)
+    assert none_advised is (not todo)
+    assert ("record 5, messages[3] (system)" in todo) is (
+        bool(todo) and cause not in ("expired", "setting_changed", "key_changed")
+    )
+
+
+@pytest.mark.parametrize("cause", get_args(MissCause))
+@pytest.mark.parametrize("events", [1, 3])
+def test_steps_are_stable_only_in_the_order_and_form_that_is_sent(cause: MissCause, events: int) -> None:
+    report = made_results.report().model_copy(update={"misses": missed(cause, events), "steps": STEPS})
+    label, text = next(each for each in answer_of(report).lines if each[0] in ("Stable", "Breaks"))
+    if cause in ("system_changed", "wire_form", "resumed"):
+        requests = "1 request sends" if events == 1 else "3 requests send"
+        same = "9 of 9 steps begin with the same text as the step before"
+        assert (label, text) == ("Breaks", f"{same}, but {requests} it in another order or form")
+    else:
+        assert (label, text) == ("Stable", "9 of 9 steps begin with the step before")
+
+
+def test_steps_whose_keys_change_their_order_are_not_stable() -> None:
+    found = made_results.finding(code="KV112")
+    report = made_results.report(findings=[found]).model_copy(update={"steps": STEPS})
+    assert any(
+        line[0] == "Breaks" and line[1].endswith("JSON key order differs (KV112)") for line in answer_of(report).lines
+    )
+
+
+HEALTHY = "Nothing to change: reports and rules agree, and no request loses text that it can reuse"
+
+
+@pytest.mark.parametrize("cause", get_args(MissCause))
+@pytest.mark.parametrize("agrees", [True, False])
+def test_a_log_is_healthy_where_all_is_known_and_nothing_can_be_mended(cause: MissCause, agrees: bool) -> None:
+    found = missed(cause)
+    misses = found.model_copy(update={"calibration": found.calibration.model_copy(update={"advises": agrees})})
+    todo = answer_of(made_results.report().model_copy(update={"misses": misses})).todo
+    assert (todo == HEALTHY) is (agrees and cause in ("first_use", "answer_not_kept"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"predictable": False},
+        {"unjudged": 1},
+        {"ttl": TtlCosts(requests=10, paid="100", five_minutes="98", one_hour="120")},
+    ],
+)
+def test_a_log_with_something_open_is_not_called_healthy(change: dict[str, Any]) -> None:
+    found = missed("answer_not_kept")
+    agreed = found.model_copy(update={"calibration": found.calibration.model_copy(update={"advises": True})})
+    report = made_results.report()
+    assert answer_of(report.model_copy(update={"misses": agreed})).todo == HEALTHY
+    todo = answer_of(report.model_copy(update={"misses": agreed.model_copy(update=change)})).todo
+    assert todo != HEALTHY
+    assert ("Cache for 5 minutes" in todo) is ("ttl" in change)
+
+
+@pytest.mark.parametrize(("severity", "healthy"), [("error", False), ("warning", False), ("info", True)])
+def test_an_open_finding_is_not_called_healthy(severity: str, healthy: bool) -> None:
+    found = missed("answer_not_kept")
+    agreed = found.model_copy(update={"calibration": found.calibration.model_copy(update={"advises": True})})
+    report = made_results.report(findings=[made_results.finding(severity=severity, rerun=None)])
+    assert (answer_of(report.model_copy(update={"misses": agreed})).todo == HEALTHY) is healthy

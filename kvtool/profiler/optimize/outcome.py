@@ -17,6 +17,7 @@ from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
 from kvtool.profiler.optimize.optimizer import RECORDED, needing_consent, optimize
+from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.optimize import (
@@ -87,6 +88,7 @@ def optimized(
         tiers=list(tiers),
         block_size=opened.planned.plan.engine.block_size,
         requests=sum(group.requests for group in groups),
+        reported=reported_use(found.before),
         hit_rate=_rates(*found.rates),
         groups=groups,
         steps=[_done(done, opened) for done in [*found.final_steps, *left]],

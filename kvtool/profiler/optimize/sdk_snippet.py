@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 Sdk = Literal["Anthropic", "OpenAI", "LiteLLM", "LangChain", "AI SDK"]
 
 _MOVED = "changing_text"
+_WORD = re.compile(r"\w+")
 _AI_SDK = '"ai.'
 
 
@@ -120,16 +123,20 @@ def _blocks(was: Message | None, now: Message, name: str) -> list[_Block]:
 
 
 def _ends_with_moved(before: Any, after: Any) -> bool:
-    """Return whether a text ends with another line than before and has lost none of its length: text moved there, from it or not.
+    """Return whether a text ends with another line than before and has all its words: text moved there, from it or not.
 
-    What is in another order inside of it ends as before.
+    What is in another order inside of it ends as before, and a text in whose place another one is sent has lost its words.
     """
     old, new = (part.get("text") if isinstance(part, dict) else None for part in (before, after))
     if not isinstance(new, str):
         return False
     old = old if isinstance(old, str) else ""
     last = [str.__str__(text).rstrip().rpartition("\n")[2] for text in (old, new)]
-    return len(new.rstrip()) >= len(old.rstrip()) and last[0] != last[1]
+    return last[0] != last[1] and _words(old) <= _words(new)
+
+
+def _words(text: str) -> Counter[str]:
+    return Counter(_WORD.findall(text))
 
 
 def _text(block: _Block) -> str:

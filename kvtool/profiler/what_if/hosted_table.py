@@ -23,11 +23,13 @@ from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
 from kvtool.profiler.reported.money_report import unpriced_notice
 from kvtool.profiler.reported.one_key import one_key_fix
+from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.what_if.change_table import EditsOf
 from kvtool.results.choices import ChangeKind
+from kvtool.results.documents.parts import ReportedUse
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
 from kvtool.results.money import amount_text, marks_in_words
 from kvtool.results.next_step import SEE_EDITED_REQUEST
@@ -38,6 +40,7 @@ from kvtool.workload.drive import NO_ANSWER
 
 _WORTH = Decimal("0.01")
 """Part of today's cost that a change must save to be named first."""
+_TODAY = "today"
 _PROMPTS = "edit the prompts as kvtool optimize shows, and keep the marks"
 _BOTH = "edit the prompts and the marks as kvtool optimize shows"
 _MOST_MODELS = 4
@@ -91,7 +94,10 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         reachable_hit_rate=min(side.reachable / max(side.predicted.prompt, 1), 1.0),
         sampled=1.0,
         notes=notes,
-        answer=_answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs),
+        answer=[
+            *_told(reported_use(today), first),
+            *_answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs),
+        ],
         rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
         missing=table.missing,
     )
@@ -109,7 +115,7 @@ class _HostedTable:
 
     def rows(self) -> list[SweepRow]:
         """Return today's row, and one for each change that is one."""
-        rows = [_row("today", "today", "", self._book)]
+        rows = [_row("today", f"{_TODAY}, predicted" if self._book.told else _TODAY, "", self._book)]
         for change in self._changes():
             book = _book(self._runs.priced(f"trying {change.name}", change.fixes))
             if book is not None and book.total[book.told].costs.requests == self._costs_requests:
@@ -230,6 +236,15 @@ def _row(kind: ChangeKind, name: str, does: str, book: MoneyBook) -> SweepRow:
     )
 
 
+def _told(reported: ReportedUse | None, today: SweepRow) -> list[str]:
+    """Return what was reported, then what the rules predict of the same requests; nothing without a report."""
+    if reported is None:
+        return []
+    predicted = f"hit rate {percent(today.hit_rate)}, cost {shown_money(Decimal(today.cost or 0))}"
+    paid = "" if reported.paid is None else f", paid {shown_money(Decimal(reported.paid), reported.currency)}"
+    return [f"Reported: hit rate {percent(reported.hit_rate)}{paid}.", f"Predicted by the rules: {predicted}."]
+
+
 def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str]:
     """Return what to change first, and for prompts the command `edits` that shows it. `only_prompts`: reports differ from the rules
     of marks, times and keys in some groups, so that only edits of the others are proposed.
@@ -240,11 +255,9 @@ def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str
     best = min((row for row in others if row.kind != "model"), key=lambda row: Decimal(row.cost or 0), default=None)
     if best is None or Decimal(best.cost or 0) > before * (1 - _WORTH):
         found = "kvtool proposes no change" if only_prompts else "No change saves 1% of the cost"
-        return [f"{found}. Cost today: {shown_money(before)}."]
+        return [f"{found}."] if today.change != _TODAY else [f"{found}. Predicted cost: {shown_money(before)}."]
     rates = f"hit rate {percent(today.hit_rate)} -> {percent(best.hit_rate)}"
-    first = (
-        f"Change first: {best.does}. Result: {shown_money(before)} -> {shown_money(Decimal(best.cost or 0))}, {rates}."
-    )
+    first = f"Change first: {best.does}. Predicted: {shown_money(before)} -> {shown_money(Decimal(best.cost or 0))}, {rates}."
     return [first, edits] if edits and best.does in (_PROMPTS, _BOTH) else [first]
 
 

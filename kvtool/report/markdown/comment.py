@@ -126,7 +126,7 @@ def _workloads(page: _Page, result: CheckResult) -> None:
         cells = (
             code(report.workload, cell=True) + partial,
             f"{totals.requests:,}",
-            percent(totals.hit_rate),
+            percent(report.known_hit_rate),
             percent(fixed) if (fixed := fixed_rate(report)) is not None else "-",
             percent(totals.reachable_hit_rate),
             _baseline(report, result.verdict.checks),

@@ -31,7 +31,8 @@ _MOST_FINDINGS = 5
 _COLUMNS = (
     Column("Workload", "<"),
     Column("requests", keep=1),
-    Column("hit rate"),
+    Column("reported"),
+    Column("predicted"),
     Column("limit", keep=3),
     Column("baseline", keep=2),
     Column("maximum as written", keep=0),
@@ -106,7 +107,7 @@ def _table(console: Console, result: CheckResult, plain: bool) -> None:
         checks = [check for check in result.verdict.checks if check.workload == report.workload]
         of_all = [check for check in checks if check.group is None]
         name = sanitize(report.workload, ascii_only=plain)
-        rows.append([name, *_cells(report.totals, of_all), str(worst_status(checks) or "-")])
+        rows.append([name, *_cells(report, report.totals, of_all), str(worst_status(checks) or "-")])
         if all(check.status == "pass" for check in checks):
             continue
         by_group: dict[str | None, list[Check]] = {}
@@ -121,24 +122,27 @@ def _table(console: Console, result: CheckResult, plain: bool) -> None:
             label = sanitize(group_name, ascii_only=plain)
             found = by_group.get(group_name, [])
             shown = f"{name}, group {label}" if whole else f"  {shorten_middle(label, room, ascii_only=plain)}"
-            rows.append([shown, *_cells(group, found), str(worst_status(found) or "-")])
+            rows.append([shown, *_cells(report, group, found), str(worst_status(found) or "-")])
         left_out += max(len(names) - _MOST_GROUPS, 0)
-    kept = [place for place in range(len(_COLUMNS)) if place < 3 or any(row[place] for row in rows)]
+    kept = [place for place in range(len(_COLUMNS)) if place < 2 or any(row[place] for row in rows)]
     put_table(console, [_COLUMNS[place] for place in kept], [[row[place] for place in kept] for row in rows])
     if left_out:
         put(console, f"  and {plural(left_out, 'more group')} (all with --json)", "dim")
 
 
-def _cells(sums: Totals | Group | None, checks: Sequence[Check]) -> list[str]:
-    """Requests, hit rate, its limit, the baseline with the change since then, and what is reachable."""
+def _cells(report: Report, sums: Totals | Group | None, checks: Sequence[Check]) -> list[str]:
+    """Requests, reported and predicted hit rate, its limit, the baseline with the change since then, and what is reachable."""
     limits = [check for check in checks if check.kind == "hit_rate" and check.limit is not None]
     limit = next((one for one in limits if one.status != "pass"), limits[0] if limits else None)
     asked = f">={percent(limit.limit or 0.0)}" if limit is not None else ""
     before = next((check.baseline for check in checks if check.baseline is not None), None)
     if sums is None:
-        return ["0", "-", asked, "" if before is None else percent(before), ""]
+        return ["0", "", "-", asked, "" if before is None else percent(before), ""]
     was = "" if before is None else f"{percent(before)} ({change(sums.hit_rate - before)})"
-    return [f"{sums.requests:,}", percent(sums.hit_rate), asked, was, percent(sums.reachable_hit_rate)]
+    group = sums.name if isinstance(sums, Group) else None
+    reported, predicted = report.reported_share(group), report.predicted_rate(group)
+    rates = ["" if reported is None else percent(float(reported)), "-" if predicted is None else percent(predicted)]
+    return [f"{sums.requests:,}", *rates, asked, was, "-" if predicted is None else percent(sums.reachable_hit_rate)]
 
 
 def _missed(console: Console, missed: Sequence[Check], plain: bool) -> None:
@@ -230,7 +234,7 @@ def _next_of_passed(console: Console, result: CheckResult, command: CommandLine,
         todo = f"see the errors that no gate covers, and their fixes ({' '.join(flags(error_on='error'))} gates them)"
         put_next(console, todo, command.to("profile", *lossy.inputs))
     elif verdict.outcome == "none" and result.reports:
-        least = int(100 * min(report.totals.hit_rate for report in result.reports)) / 100
+        least = int(100 * min(report.known_hit_rate for report in result.reports)) / 100
         if least > 0:
             put_next(console, "fail the build if the hit rate drops", command.with_(min_hit_rate=f"{least:.2f}"))
 

@@ -120,10 +120,18 @@ def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     ]
     put_head(console, parts)
     put(console)
-    edited = document.edited_log
-    now = "now, by the published rules" if edited is not None and edited.estimate else "now"
-    for each in () if edited is None else edited.estimate:
-        of = f" in {sanitize(each.group, ascii_only=plain)}" if len(document.groups) > 1 else ""
+    edited, reported = document.edited_log, document.reported
+    now = "now" if reported is None else "predicted by the published rules"
+    if reported is not None:
+        from kvtool.accounting.prices.bill import shown_money
+
+        paid = "" if reported.paid is None else f", paid {shown_money(Decimal(reported.paid), reported.currency)}"
+        said = f"reported by the provider{paid}"
+        put_field(console, "Hit rate", f"{percent(reported.hit_rate):>6}", said, size=11, hang=2, style="bold")
+        if not reported.predictable:
+            return
+    for each in () if edited is None or len(document.groups) == 1 else edited.estimate:
+        of = f" in {sanitize(each.group, ascii_only=plain)}"
         said = f"by the provider{of}; its published rules predict {percent(each.predicted)}"
         put_field(console, "Reported", f"{percent(each.reported):>6}", said, size=11, hang=2, style="bold")
     if edited is not None and edited.cost is not None:
@@ -133,7 +141,9 @@ def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         amounts = [shown_money(amount, edited.cost.currency) for amount in (before, after)]
         said = f"{now}, {amounts[1]} with these edits"
         put_field(console, "Cost", f"{amounts[0]:>6}", said, size=11, hang=2, style="bold" if edited.allowed else None)
-    rates: list[tuple[str, float, str, str | None]] = [("Hit rate", document.hit_rate.before, now, None)]
+    rates: list[tuple[str, float, str, str | None]] = [
+        ("Hit rate" if reported is None else "", document.hit_rate.before, now, None)
+    ]
     if edited is not None:
         rates.append(("Optimized", edited.hit_rate.after, _with(edited), "bold" if edited.allowed else None))
     if document.files:
@@ -269,5 +279,8 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
             indent=0,
         )
     else:
+        if document.reported is not None and not document.reported.predictable:
+            say(console, "No edit was tried: the log does not contain what predictions need.", indent=0)
+            return
         more = "" if outcome.hosted else " kvtool profile also tries server settings."
         say(console, f"Nothing to change in the prompts: no edit raises the hit rate.{more}", indent=0)

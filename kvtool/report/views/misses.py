@@ -49,7 +49,11 @@ def view(report: Report) -> Section | None:
     if misses.by_cause and not by_event:
         tables.append(_largest(misses, currency, log_name(report), priced=priced))
     notes = [f"{text}." for text in misses.rule_contradictions]
-    notes += [calibration_in_words(misses)] if misses.predictable and misses.calibration.requests else []
+    notes += (
+        [calibration_in_words(misses, advises_change=_advises_change(report, misses))]
+        if misses.predictable and misses.calibration.requests
+        else []
+    )
     if (found := misses.hypothesis) is not None:
         notes.append(
             f"A rerun {hypothesis_in_words(found)} explains {found.explained:,} of {found.misses:,} misses: "
@@ -199,8 +203,17 @@ def _money(amount: str | None, currency: str) -> str:
 _MOST_GROUPS = 3
 
 
-def calibration_in_words(misses: CacheMisses) -> str:
-    """Say how well prediction and report agree, and what follows."""
+def _advises_change(report: Report, misses: CacheMisses) -> bool:
+    """Return whether the answer of this report says what to change, because the causes explain the difference."""
+    from kvtool.report.reported_answer import advised_change, cheaper_life, field_to_compare
+
+    if field_to_compare(misses):
+        return False
+    return bool(advised_change(misses, hosted=report.hosted) or cheaper_life(misses))
+
+
+def calibration_in_words(misses: CacheMisses, *, advises_change: bool = False) -> str:
+    """Say how well prediction and report agree, and what follows; `advises_change`: the answer names a cause to mend."""
     found = misses.calibration
     share = percent(found.agree / found.requests)
     said = f"Prediction and report agree within a block for {share} of {plural(found.requests, 'request')}."
@@ -208,6 +221,8 @@ def calibration_in_words(misses: CacheMisses) -> str:
         return said
     groups = ", ".join(found.differing[:_MOST_GROUPS]) + ("…" if len(found.differing) > _MOST_GROUPS else "")
     of = f" of {groups}" if groups else ""
+    if advises_change:
+        return f"{said} Edits of prompts{of} are not tested: published rules cannot prove a gain where reports differ."
     return f"{said} No change{of} is advised: find out first why reports and rules differ there."
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, WithJsonSchema
 
 from kvtool.results.document_base import Count, Document, Model, Ratio
-from kvtool.results.documents.parts import BeforeAfter, PromptEdit, Tier
+from kvtool.results.documents.parts import BeforeAfter, PromptEdit, ReportedUse, Tier
 from kvtool.results.money import Amount, MarkAdvice
 
 
@@ -135,6 +135,8 @@ class OptimizeDocument(Document):
     tiers: list[Tier]
     block_size: Count
     requests: Count
+    reported: ReportedUse | None = None
+    """What the log reports; `hit_rate` is predicted."""
     hit_rate: BeforeAfter
     groups: list[GroupRates]
     steps: list[DoneStep]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from kvtool.results.document_base import Count, Model, Ratio
+from kvtool.results.money import Amount
 
 Tier = Literal["P0", "P1", "P2", "P3"]
 
@@ -22,6 +23,17 @@ class BeforeAfter(Model):
 
     before: Ratio
     after: Ratio
+
+
+class ReportedUse(Model):
+    """What providers reported of all requests that say it, and what these cost."""
+
+    hit_rate: Ratio
+    paid: Amount | None
+    """None where no price is known."""
+    currency: str
+    predictable: bool
+    """Whether the log contains what predictions need."""
 
 
 class Blocks(Model):

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from kvtool.accounting.prices.bill import shown_money
+from kvtool.text.terminal.numbers import percent
 from tests.conftest import Command
 from tests.profiler.test_money import HEAD, Sent, profiled, written
 
@@ -132,3 +134,25 @@ def test_options_of_an_own_server_are_refused(in_folder: Command) -> None:
         assert (code, words[0] in err) == (2, True)
     code, out, _ = in_folder("what-if", path, "--no-advice", "--json")
     assert {"change": "prompts", "why": "--no-advice"} in json.loads(out)["missing"]
+
+
+@pytest.mark.parametrize("cached", [0, 1500])
+def test_what_was_reported_comes_before_what_is_predicted(in_folder: Command, cached: int) -> None:
+    """The reported rate and the paid sum are on each screen, and no prediction is called today's rate."""
+    path = written([Sent("gpt-4o", 10.0 * n, cached=cached) for n in range(8)])
+    report = profiled(in_folder, [Sent("gpt-4o", 10.0 * n, cached=cached) for n in range(8)], "--no-advice")
+    money = report["money"]
+    code, out, err = in_folder("what-if", path, "--json")
+    assert code == 0, err
+    document = json.loads(out)
+    reported, predicted, *_ = document["answer"]
+    assert reported == f"Reported: hit rate {percent(cached / 2100)}, paid {shown_money(Decimal(money['paid']))}."
+    assert predicted.startswith("Predicted by the rules: hit rate ")
+    assert predicted.endswith(f", cost {shown_money(Decimal(money['predicted']))}.")
+    assert document["rows"][0]["change"] == "today, predicted"
+    code, out, err = in_folder("optimize", path)
+    assert code == 0, err
+    head = " ".join(out.split("\n\n")[1].split())
+    assert head.startswith(f"Hit rate {percent(cached / 2100)} reported by the provider, paid ")
+    assert "predicted by the published rules" in head
+    assert " now" not in head
