@@ -94,14 +94,8 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
     rate, lost = _rate(report), _lost(report, finding)
     misses = report.misses
     if misses is not None:
-        from kvtool.report.reported_answer import (
-            advised_change,
-            cheaper_life,
-            field_to_compare,
-            reported_loss,
-            reported_rate,
-            verdict_of_healthy,
-        )
+        from kvtool.report.reported_answer import reported_loss, reported_rate, verdict_of_healthy
+        from kvtool.report.views.advised_change import advised_change, cheaper_life, field_to_compare
 
         rate, lost = reported_rate(report, misses), reported_loss(report, misses)
         if not any(each.rerun is not None for each in report.findings):

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.report.views.advised_change import advised_change, cheaper_life, field_to_compare
 from kvtool.report.views.facts import log_name, request_name
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
 from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
@@ -205,9 +206,7 @@ _MOST_GROUPS = 3
 
 def _advises_change(report: Report, misses: CacheMisses) -> bool:
     """Return whether the answer of this report says what to change, because the causes explain the difference."""
-    from kvtool.report.reported_answer import advised_change, cheaper_life, field_to_compare
-
-    if field_to_compare(misses):
+    if field_to_compare(misses) or any(each.rerun is not None for each in report.findings):
         return False
     return bool(advised_change(misses, hosted=report.hosted) or cheaper_life(misses))
 

@@ -1,0 +1,75 @@
+"""What to change about the misses of a log with reported usage: the costliest cause that requests can mend, or a time to live."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from kvtool.accounting.prices.bill import shown_money
+from kvtool.report.views.time_to_live import cheaper_ttl
+from kvtool.results.misses import CacheMisses, MissCause
+
+WORTH = Decimal("0.01")
+"""Part of what was paid that a change must save to be named."""
+_LONGEST_TTL = 3600.0
+"""Seconds: the longest time to live that a mark can ask for (Anthropic, Bedrock)."""
+_CHANGES: dict[MissCause, str] = {
+    "prompt_changed": "Send the same text each time, or put what changes after what is shared",
+    "tools_changed": "Send the same tools in the same order in all requests of a session",
+    "system_changed": "Send system messages that come after the first with role user, so that they stay at their place",
+    "history_edited": "Append to the history instead of editing it",
+    "compaction": "Compact less often: each time, the new history is computed",
+    "resumed": "Send the same messages after a resume as before it",
+    "wire_form": "Send each message in the form in which it was sent first",
+    "model_changed": "Keep one model for a session, or start a new session with the other model",
+    "key_changed": "Use one cache key for all prompts that share a prefix",
+    "host_changed": "Send a session to one host (OpenRouter: provider.order)",
+    "host_uncached": "Send no request to a host that does not cache (OpenRouter: provider.ignore)",
+    "below_minimum": "Put more stable text at the front, until it is long enough to be cached",
+    "lookback": "Set a mark at most 20 blocks after the one before",
+    "marks_limit": "Set at most 4 marks",
+    "not_marked": "Mark the end of the shared text with cache_control",
+    "reasoning_dropped": "Keep earlier reasoning in the prompt (chat_template_kwargs of the model), or send it again",
+    "replicas": "Send what shares a prefix to one replica",
+}
+"""What to change, by cause; without an entry nothing in the requests is to blame."""
+
+
+def field_to_compare(misses: CacheMisses) -> str:
+    """Return the field that separates the misses without a known cause, where these cost most; else an empty text."""
+    first = next(iter(misses.by_cause), None)
+    return misses.separation.field if misses.separation is not None and first in ("provider", "unknown") else ""
+
+
+def cheaper_life(misses: CacheMisses, currency: str = "USD", *, least: Decimal = WORTH) -> str:
+    """Say which time to live costs less, and how much; empty where none saves `least` of what was paid."""
+    found = None if misses.ttl is None else cheaper_ttl(misses.ttl)
+    if misses.ttl is None or found is None or found[1] < least * Decimal(misses.ttl.paid):
+        return ""
+    name, saved = found
+    field = '"ttl": "1h"' if name == "1 hour" else "no ttl"
+    return f"Cache for {name} (Anthropic: {field} in cache_control): saves {shown_money(saved, currency)} with the same gaps"
+
+
+def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool = True) -> str:
+    """Return what to change about the costliest cause that requests can mend."""
+    for cause in misses.by_cause:
+        event = max((each for each in misses.events if each.cause == cause), key=lambda each: each.tokens, default=None)
+        if cause == "expired":
+            if found := cheaper_life(misses, currency, least=Decimal(0)):
+                return found
+            if misses.ttl is not None:
+                hour, paid = (shown_money(Decimal(each), currency) for each in (misses.ttl.one_hour, misses.ttl.paid))
+                return (
+                    f"Send the next request before its prefix expires: 1-hour caching costs more ({hour}, paid {paid})"
+                )
+            if event is not None and event.gap is not None and event.gap <= _LONGEST_TTL:
+                return 'Cache for an hour (Anthropic: "ttl": "1h" in cache_control), or send the next request sooner'
+            return "Send the next request sooner: the gap is longer than a mark can cover"
+        if cause == "setting_changed" and event is not None:
+            return f"Keep {event.detail.removeprefix('changed: ')} the same in all requests of a session"
+        if cause == "key_changed" and not hosted:
+            return "Send one `cache_salt` per tenant"
+        if cause in _CHANGES:
+            place = None if event is None else event.place
+            return _CHANGES[cause] if place is None else f"{_CHANGES[cause]}. The largest case: {place}"
+    return ""
