@@ -242,7 +242,7 @@ class Profiler:
         sizes = ModelSizes.of(result.book(TimeBook).models, plan)
         self.told = [
             *sizes.notes,
-            *left_out(result.left_out, hosted=plan.hosted),
+            *left_out(result.left_out, self.source, hosted=plan.hosted),
             *notes_on_rules(result),
             *note_sessionless_requests(result, plan, self.path),
         ]
