@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.config.command_line import CommandLine, flag, flags
+from kvtool.diagnose.codes import wins
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding, gain_basis
 from kvtool.results.next_step import PREVIEW_EDIT, SEE_EDITED_REQUEST
@@ -85,6 +86,9 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
                 if lost
                 else ""
             )
+            if change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
+                what = finding.fix.partition(". ")[0]
+                change = f"{what[:1].upper()}{what[1:]}"
             if change and finding is not None and finding.example is not None:
                 todo = f"{change}. Compare two such requests"
                 return Answer(rate, lost, None, todo, tuple(shlex.split(finding.example.command)[1:]))

@@ -208,7 +208,7 @@ def calibration_in_words(misses: CacheMisses) -> str:
         return said
     groups = ", ".join(found.differing[:_MOST_GROUPS]) + ("…" if len(found.differing) > _MOST_GROUPS else "")
     of = f" of {groups}" if groups else ""
-    return f"{said} No change{of} is advised: find out first why reports and rules differ there."
+    return f"{said} No change{of} is advised by predictions: find out first why reports and rules differ there."
 
 
 def separation_in_words(found: FieldSeparation) -> str:
