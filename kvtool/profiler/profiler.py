@@ -345,6 +345,8 @@ class Profiler:
         """Return the report of `run` with the results of real runs, if requested; an interruption marks it."""
         if self.measure is None or self._sample is None or report.partial:
             return report
+        if report.reported is not None and report.predicted is None and report.ttft.predicted.on is None:
+            return report  # there are no prompts to run
         try:
             measured, interrupted = measure(self.runs, self.measure, self._sample, report.decode)
         except KeyboardInterrupt:  # while the model was made
