@@ -48,6 +48,8 @@ class RunOptions:
     measuring: Measuring = NOTHING_MEASURED
     alone: frozenset[str] = frozenset()
     """Inputs of lint that are templates by themselves, whatever others there are: what a folder brought."""
+    all_engines: bool = False
+    """Whether engines are compared, so that `rules` is no choice of one."""
     fallback: EngineOptions | None = None
     """Options of the engine from the configuration file; a workload file goes before it."""
     fallback_seed: int | None = None

@@ -76,6 +76,8 @@ def made_report(
     times, counters, rows = result.book(TimeBook), result.book(CounterBook), result.find(RowBook)
     decode = result.find(DecodeBook)
     sizes = ModelSizes.of(times.models, plan)
+    counted_only = told.reported is not None and told.predicted is None and total.prompt_tokens <= total.requests
+    on, off = ((), ()) if counted_only else (times.on, ttft_off)  # a token is in place of each prompt
     return Report(
         config={},
         notes=[],
@@ -109,7 +111,7 @@ def made_report(
         ),
         kv_cache_dtype=kv_cache_dtype,
         groups=[_group(group, times, plan.base_block, causes, told) for group in groups],
-        ttft=Ttft(measured=None, predicted=OnOff(on=quantiles(times.on), off=quantiles(ttft_off))),
+        ttft=Ttft(measured=None, predicted=OnOff(on=quantiles(on), off=quantiles(off))),
         decode=decode.decode if decode is not None and sizes.one else None,
         boundaries=[group.boundary() for group in result.book(BoundaryBook)],
         findings=list(findings),

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.config.command_line import flag, flags
-from kvtool.profiler.run.run_result import RunResult, UnservedRequests
+from kvtool.profiler.run.run_result import NO_MODEL, RunResult, UnservedRequests
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.numbers import plural
-from kvtool.workload.turn import Turn
+from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:
     from kvtool.accounting.caches.provider_cache import ProviderCache
@@ -20,7 +21,7 @@ _MOST = 5
 """Items that a sentence names; the rest is counted."""
 
 
-def left_out(found: UnservedRequests, *, hosted: bool) -> list[str]:
+def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[str]:
     """Describe failed requests by status, and requests of other servers than the run's; the commonest first.
 
     `hosted`: the run has the rules of providers.
@@ -33,7 +34,8 @@ def left_out(found: UnservedRequests, *, hosted: bool) -> list[str]:
         total = sum(found.unpredicted.values())
         why = "no API with known cache rules has" if hosted else "a provider's cache served"
         told.append(
-            f"{plural(total, 'request')} not predicted: {why} {_counted(found.unpredicted, '')}. {_alone(found, hosted=hosted)}"
+            f"{plural(total, 'request')} not predicted: {why} {_counted(found.unpredicted, '')}. "
+            f"{_alone(found, source, hosted=hosted)}"
         )
     return told
 
@@ -43,11 +45,20 @@ def hosted_left_out(count: int) -> list[str]:
     return [f"{plural(count, 'request')} left out: a provider's cache served them"] if count else []
 
 
-def _alone(found: UnservedRequests, *, hosted: bool) -> str:
-    """Say how to profile the requests that are left out: by their group, where it has no others."""
+def _alone(found: UnservedRequests, source: Source, *, hosted: bool) -> str:
+    """Say how to profile the requests that are left out: by their groups, where these have no others, or by the models' field."""
+    names = sorted(found.unpredicted, key=lambda model: (-found.unpredicted[model], model))
+    alone = None
     if found.groups.keys() == found.unpredicted.keys():
-        name = min(found.groups, key=lambda group: (-found.unpredicted[group], group))
-        return f"Profile them alone: {shlex.join(flags(groups=[name]))}"
+        alone = flags(groups=names)
+    elif isinstance(source, LogSource) and not source.options.groups and NO_MODEL not in found.unpredicted:
+        from kvtool.workload.logs.groups.grouping import name_of_value
+        from kvtool.workload.logs.groups.model_field import model_field
+
+        field = model_field(source)
+        alone = None if field is None else flags(group_by=field, groups=[name_of_value(name) for name in names])
+    if alone is not None:
+        return f"Profile them alone: {shlex.join(alone)}"
     return "If your own server ran these, profile a log with only them" if hosted else "Profile a log with only them"
 
 

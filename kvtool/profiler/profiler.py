@@ -16,6 +16,7 @@ from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
+from kvtool.config.command_line import flag
 from kvtool.diagnose.causes import SlotCause
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.diagnose.findings import Locate, in_their_files
@@ -54,6 +55,7 @@ from kvtool.results.report import KvCacheDtype, Report
 from kvtool.results.views import Timeline
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
+from kvtool.text.tokens.tokenizer_files import BUILT_IN
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Source
@@ -242,7 +244,7 @@ class Profiler:
         sizes = ModelSizes.of(result.book(TimeBook).models, plan)
         self.told = [
             *sizes.notes,
-            *left_out(result.left_out, hosted=plan.hosted),
+            *left_out(result.left_out, self.source, hosted=plan.hosted),
             *notes_on_rules(result),
             *note_sessionless_requests(result, plan, self.path),
         ]
@@ -294,6 +296,8 @@ class Profiler:
             if not result.partial:  # else causes may be missing
                 findings = add_rest_findings(findings, told_groups, result.causes, teller.described, path=self.path)
                 check_losses_explained(findings, told_groups)
+        if self.wanted.advice and not result.partial and silent:
+            findings += self._unverified(result, silent)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:
@@ -341,6 +345,8 @@ class Profiler:
         """Return the report of `run` with the results of real runs, if requested; an interruption marks it."""
         if self.measure is None or self._sample is None or report.partial:
             return report
+        if report.reported is not None and report.predicted is None and report.ttft.predicted.on is None:
+            return report  # there are no prompts to run
         try:
             measured, interrupted = measure(self.runs, self.measure, self._sample, report.decode)
         except KeyboardInterrupt:  # while the model was made
@@ -389,21 +395,16 @@ class Profiler:
     ) -> Advice:
         """Return the fixes of these tiers that win, `without` those of some keys, and none of `silent` groups. Raises
         TrialInterruptedError."""
-        from kvtool.fixes.propose import propose
-        from kvtool.profiler.advice.advisor import Advisor, Tried
+        from kvtool.profiler.advice.advisor import Advisor
 
         block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
-        if self._tried is None or self._tried.result is not result:
-            again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
-            proposed = partial(propose, block_size=block_size, hosted=self.plan.hosted, is_made_up=self._is_made_up)
-            self._tried = Tried(result, again, proposed)
-            self._advised.clear()
+        tried = self._trials_on(result)
         asked = frozenset(tiers), without, frozenset(silent)
         if asked not in self._advised:
             capacity = None if blocks is None else (blocks - 1) * block_size
             lookahead, hosted = self._lookahead(result), self.plan.hosted
             advisor = Advisor(
-                self._tried,
+                tried,
                 tiers=tiers,
                 without=without,
                 silent=silent,
@@ -414,6 +415,33 @@ class Profiler:
             )
             self._advised[asked] = advisor.advise()
         return self._advised[asked]
+
+    def _trials_on(self, result: RunResult) -> Tried:
+        """Return the trials and the proposed fixes of a run, which all advice on it shares."""
+        from kvtool.fixes.propose import propose
+        from kvtool.profiler.advice.advisor import Tried
+
+        if self._tried is None or self._tried.result is not result:
+            again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
+            proposed = partial(
+                propose, block_size=self.plan.base_block, hosted=self.plan.hosted, is_made_up=self._is_made_up
+            )
+            self._tried = Tried(result, again, proposed)
+            self._advised.clear()
+        return self._tried
+
+    def _unverified(self, result: RunResult, groups: Collection[str]) -> list[Finding]:
+        """Return the facts of the text in groups whose reports differ from the rules."""
+        from kvtool.profiler.advice.trial_findings import Teller
+
+        built_in = not self.plan.hosted and self.renderer.tokenizer.name == BUILT_IN
+        why = (
+            f"The gain is not verified, as the tokenizer differs: add {flag('tokenizer')}"
+            if built_in
+            else "The gain is not verified, as reports and rules differ"
+        )
+        teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
+        return teller.unverified(groups, self._trials_on(result).fixes_of, why)
 
     def advised_with_edits(self, result: RunResult, silent: Collection[str] = ()) -> Advice:
         """Return the advice on a run, and keep the `edits` of files that carry it out. Raises TrialInterruptedError."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.config.command_line import CommandLine, flag, flags
+from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.structure.kv112 import KV112
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding, gain_basis
@@ -104,6 +105,9 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
                 return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
             currency = report.money.currency if report.money else "USD"
             change = advised_change(misses, currency, hosted=report.hosted) if lost else ""
+            if change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
+                what = finding.fix.partition(". ")[0]
+                change = f"{what[:1].upper()}{what[1:]}"
             if not change and not report.partial:
                 change = cheaper_life(misses, currency) or verdict_of_healthy(report, misses)
             if change and finding is not None and finding.example is not None:

@@ -58,6 +58,22 @@ def test_a_server_that_caches_nothing_is_told_so_with_its_flag(capsys: pytest.Ca
     assert "Remove --no-enable-prefix-caching, or set --enable-prefix-caching" in screen
 
 
+@pytest.mark.parametrize(("cached", "matches"), [(0, True), (900, False)])
+def test_a_server_that_hits_more_than_its_log_explains(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, cached: int, *, matches: bool
+) -> None:
+    """Every prompt of the log is new, so no server hits any of its tokens."""
+    lines = [json.dumps({"prompt": f"{at} {SECRET} " + "word " * 60}) for at in range(5)]
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    metrics = tmp_path / "server.prom"
+    metrics.write_text(vllm_metrics(cached=cached), encoding="utf-8")
+    found = said(capsys, str(metrics), str(log))
+    assert (found["log_prompt_tokens"] is None) == matches
+    assert ("It had other requests." in found["summary"]) != matches
+    assert any("do not match" in note for note in found["notes"]) != matches
+
+
 def test_a_server_that_hides_its_counters_is_unknown(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(always((404, {}, b"{}"))) as server:
         found = said(capsys, server.url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,9 @@ def test_the_note_gives_the_flag_that_profiles_them_alone(in_folder: Command) ->
     notes = profiled(in_folder, both)["notes"]
     note = next(note for note in notes if "not predicted" in note)
     assert note.startswith("9 requests not predicted: a provider's cache served ")
-    option, _, group = note.partition("Profile them alone: ")[2].partition(" ")
-    counted = note.split("served ")[1].split(".  ")[0]
-    assert profiled(in_folder, both, option, group)["totals"]["requests"] == int(
-        counted.partition(f"{group} (")[2].partition(")")[0]
-    )
+    words = shlex.split(note.partition("Profile them alone: ")[2])
+    assert words[::2] == ["--group"] * len(words[1::2])
+    assert profiled(in_folder, both, *words)["totals"]["requests"] == 9
 
 
 def test_a_server_that_is_asked_for_gets_all_requests(in_folder: Command) -> None:
@@ -77,3 +76,33 @@ def test_a_trace_keeps_the_requests_of_all_servers(in_folder: Command) -> None:
     code, _, err = in_folder("trace", both, "-o", "blocks")
     assert code == 0, err
     assert profiled(in_folder, "blocks")["totals"]["requests"] == 25
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_command_of_the_note_selects_exactly_the_requests_that_are_left_out(in_folder: Command, seed: int) -> None:
+    """Groups are teams, each with hosted and own models, whose name is in a field of a random place."""
+    r = random.Random(seed)
+    around = r.choice(["request", "body"])
+    hosted = r.random() < 0.5
+    names = r.sample(HOSTED, 2) + r.sample(OWN, r.randint(1, 2))
+    counted = [names[0]] * (25 if hosted else 6) + [names[1]] * (25 if hosted else 6)
+    counted += [r.choice(names[2:]) for _ in range(15 if hosted else 40)]
+    r.shuffle(counted)
+    prompts = [" ".join(f"{team} rule {n} {r.randrange(99)}." for n in range(120)) for team in "ab"]
+    lines: list[str] = []
+    left: dict[str, int] = {}
+    for at, model in enumerate(counted):
+        messages = [{"role": "system", "content": r.choice(prompts)}, {"role": "user", "content": f"Question {at}?"}]
+        body = {"model": model, "messages": messages}
+        lines.append(json.dumps({"id": f"r{at}", "team": r.choice("ab"), around: body}))
+        if (model in HOSTED) != hosted:
+            left[model] = left.get(model, 0) + 1
+    Path("both.jsonl").write_text("\n".join(lines) + "\n")
+    found = profiled(in_folder, "both.jsonl", "--group-by", "team")
+    note = next((note for note in found["notes"] if "not predicted" in note), None)
+    assert note is not None, (found["notes"], found["totals"])
+    words = shlex.split(note.partition("Profile them alone: ")[2])
+    assert words[:2] == ["--group-by", f"{around}.model"]
+    assert dict.fromkeys(words[3::2]) == dict.fromkeys(left)
+    alone = profiled(in_folder, "both.jsonl", *words)
+    assert {group["name"]: group["requests"] for group in alone["groups"]} == left

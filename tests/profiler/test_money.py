@@ -206,6 +206,9 @@ def test_an_engine_of_one_s_own_is_asked_for_or_logged(in_folder: Command) -> No
     sized = profiled(in_folder, R1, "--block-size", "16")
     assert "money" not in sized
     assert sized["config"]["block_size"] == 16
+    ruled = profiled(in_folder, R1, "--rules", "vllm")
+    assert "money" not in ruled
+    assert ruled["totals"] == sized["totals"]
     local = profiled(in_folder, [Sent("meta-llama/Llama-3.1-8B-Instruct")] * 2)
     assert "money" not in local
     assert "rules_by_day" not in local["config"]

@@ -221,6 +221,27 @@ def test_a_field_that_no_record_has(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean `service`? its fields are `service`, `metadata.tenant`"
 
 
+@pytest.mark.parametrize(
+    ("record", "path"),
+    [
+        ({"request": {"model": "m"}, "response": {"model": "m-1"}}, "request.model"),
+        ({"response": {"model": "m-1"}}, "response.model"),
+        ({"a b": {"model": "m"}}, '["a b"].model'),
+    ],
+)
+def test_a_name_without_a_dot_finds_the_field_of_that_name(record: dict[str, Any], path: str, tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", [chat("s", **record)] * 3)
+    assert groups(opened([log], "model")) == groups(opened([log], path))
+
+
+def test_a_name_of_several_fields_names_them(tmp_path: Path) -> None:
+    log = write(tmp_path / "log.jsonl", [chat("s", left={"kind": "a"}, right={"kind": "b"}, c="d")] * 3)
+    with pytest.raises(KvtoolError) as caught:
+        opened([log], "kind")
+    assert caught.value.hint is not None
+    assert caught.value.hint.endswith("its fields are `left.kind`, `right.kind`")
+
+
 def test_a_field_that_the_only_record_has_not(tmp_path: Path) -> None:
     with pytest.raises(KvtoolError, match="the record has no field `x`") as caught:
         opened([write(tmp_path / "log.jsonl", [chat("s")])], "x")

@@ -74,6 +74,7 @@ class CompareEnginesCommand(Command):
             serving=self.serving,
             caching=self.caching,
             tracing=Tracing(rules="vllm"),
+            all_engines=True,
             reading=self.reading,
         ).over(read_config(self.configured, allow_outside=self.reading.allow_outside))
         asked = replace(options, rule_flags=self.rule_flags)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes import Slot, SlotCause
-from kvtool.diagnose.codes import varies
+from kvtool.diagnose.codes import varies, wins
 from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
@@ -25,11 +25,11 @@ from kvtool.diagnose.findings import (
     place_of,
 )
 from kvtool.diagnose.severity import severity_in_run
-from kvtool.fixes.fix import fix_name
+from kvtool.fixes.fix import Fix, fix_name
 from kvtool.fixes.history_kept import HISTORY_KEPT
 from kvtool.fixes.moves.passages_last import PASSAGES
 from kvtool.profiler.advice.advisor import Advice, KeptFix
-from kvtool.profiler.advice.left_to_do import ends_its_message, left_to_do
+from kvtool.profiler.advice.left_to_do import SEND_THE_SAME, ends_its_message, left_to_do
 from kvtool.profiler.advice.trials import carried, total_rate
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.run.run_books import TimeBook
@@ -117,6 +117,31 @@ class Teller:
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
         return without_repeated_places([finding for finding in found if finding is not None])
+
+    def unverified(
+        self, groups: Collection[str], fixes_of: Callable[[SlotCause], Sequence[Fix]], why: str
+    ) -> list[Finding]:
+        """Return the differences in order or format in groups of which predictions advise nothing.
+
+        They are facts of the text. `why` says why the gain of a fix is not verified.
+        """
+        found: list[Finding] = []
+        for name in groups:
+            group = self._groups[name]
+            for cause in self._result.causes.of_group(name):
+                if "cosmetic" not in wins(cause.kind.code):
+                    continue
+                what = next((fix.what for fix in fixes_of(cause)), SEND_THE_SAME)
+                finding = no_gain_finding(
+                    cause,
+                    group,
+                    place=place_of(cause, self._locate, self._path),
+                    block_size=self._plan.base_block,
+                    severity=self._severity(cause, group),
+                    fix=f"{what}. {why}",
+                )
+                found += [] if finding is None else [self._priced(finding, cause, group)]
+        return without_repeated_places(found)
 
     def described(self, cause: SlotCause, group: GroupTotals) -> Finding:
         """Return a cause as information, with the two requests that tell it and what it costs."""

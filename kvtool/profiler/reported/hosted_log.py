@@ -33,6 +33,8 @@ _ENGINE = (
 def asks_for_engine(options: RunOptions, asked: EngineOptions) -> bool:
     """Return whether an option configures a server of the user's own, which then gets all requests of a log."""
     said = (options.serving, options.caching, asked)
+    if not options.all_engines and (options.tracing.rules or asked.rules):
+        return True
     if any(getattr(of, name, None) is not None for of in said for name in _ENGINE):
         return True
     measuring = options.measuring

@@ -34,10 +34,12 @@ def compare_server_reports(result: RunResult, reads: ServerReads, plan: Plan) ->
         )
         kept.rows[at] = kept.rows[at].model_copy(update={"provider": read})
     prompt, predicted, reported = _sums(rows)
+    sums = Reported(requests=len(rows), prompt_tokens=prompt, cached_tokens=reported, hit_rate=_rate(reported, prompt))
+    totals = list(result.ledger.totals())
+    if sum(group.prompt_tokens for group in totals) <= sum(group.requests for group in totals):
+        return MoneySections(reported=sums), []  # a token is in place of each prompt: nothing is predicted
     told = MoneySections(
-        reported=Reported(
-            requests=len(rows), prompt_tokens=prompt, cached_tokens=reported, hit_rate=_rate(reported, prompt)
-        ),
+        reported=sums,
         predicted=Predicted(
             reported_tokens=reported,
             requests=len(rows),

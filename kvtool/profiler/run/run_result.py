@@ -17,6 +17,7 @@ from kvtool.workload.turn import Turn
 if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
 
+NO_MODEL = "no model named"
 AnyBook = TypeVar("AnyBook", bound=Book)
 
 
@@ -41,7 +42,7 @@ class UnservedRequests:
 
     def leave_out(self, turn: Turn) -> None:
         """Count a request that is not predicted."""
-        model = turn.call.model or "no model named"
+        model = turn.call.model or NO_MODEL
         self.unpredicted[model] = self.unpredicted.get(model, 0) + 1
         self.groups[turn.group] = None
 

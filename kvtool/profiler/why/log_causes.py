@@ -150,6 +150,12 @@ def _tokens(report: Report) -> Counter[CauseName]:
     for fate, count in report.fates.items():
         if (name := of_fate.get(fate)) is not None:
             tokens[name] += round(count * scale)
+    reported = report.reported
+    whole = reported is not None and reported.requests == report.totals.requests
+    if misses is not None and whole and not (misses.predictable and misses.calibration.advises):
+        # What was reported goes before predictions that differ from it.
+        of_prompts = [sums.tokens for miss, sums in misses.by_cause.items() if _OF_MISS.get(miss) == "prompts"]
+        tokens["prompts"] = sum(of_prompts)
     return tokens
 
 
@@ -212,7 +218,7 @@ def _detailed(
             source="log",
         )
     if finding is not None:
-        why += f" {_place(finding)}{_sentence(finding.message)}"
+        why += f" {_place(finding)}{finding.code}: {_sentence(finding.message)}"
         change = _sentence(finding.fix)
         if finding.rerun is not None and finding.rerun.group_alone is not None:
             of = f" of group {finding.group}" if len(report.groups) > 1 else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
@@ -16,7 +16,7 @@ from kvtool.profiler.why.log_report import LogReport
 from kvtool.profiler.why.ordered_causes import is_whole, ordered, server_causes, share_of
 from kvtool.profiler.why.recorded_causes import recorded_causes
 from kvtool.results.documents.reconciliation import ReplayDocument
-from kvtool.results.documents.server_cause import ServerCause
+from kvtool.results.documents.server_cause import CauseName, ServerCause
 from kvtool.results.documents.watched import ServerNow
 from kvtool.results.documents.why_document import WhyDocument, WhyServer
 from kvtool.results.money import Reported
@@ -57,7 +57,7 @@ def why_document(
         if not _lacks_prompts(report):  # its fates are those of placeholders
             logged = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed, enough=enough))
             left = unexplained(report, logged, missed)
-        if share_of(left, looked_up) >= THRESHOLDS.warning_share:
+        if left and share_of(left, looked_up) >= THRESHOLDS.warning_share:
             notes.append(
                 f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each."
             )
@@ -65,6 +65,10 @@ def why_document(
     counts = looked_up or (None if report is None else report.totals.prompt_tokens)
     logged_tokens = of_log.prompt_tokens if apart and of_log is not None else None
     proven = (report is not None and not apart) or is_whole(evidence)
+    mismatch = None if report is None or of_log is not None else _mismatch(evidence, report)
+    if mismatch is not None and report is not None:
+        logged_tokens, proven = report.totals.prompt_tokens, is_whole(evidence)
+        notes.append(mismatch)
     causes = ordered(found, counts, proven=proven, of_log=logged_tokens)
     if apart and of_log is not None:
         notes.append(_both_rates(evidence, of_log))
@@ -74,6 +78,8 @@ def why_document(
         if not losses.whole:
             notes.append("KV events are missing from before kvtool listened, so the losses are too low.")
     verdict, summary = _verdict(causes, counts, hits, evidence, report, logged_tokens)
+    if mismatch is not None and (not causes or causes[0].source == "log"):
+        verdict, summary = "unknown", "Unknown: the server hit more than this log explains. It had other requests."
     return WhyDocument(
         span=span,
         servers=[_server(server) for server in evidence.servers],
@@ -100,6 +106,23 @@ def _is_apart(evidence: ServerEvidence, of_log: Reported) -> bool:
         return False
     noticed = THRESHOLDS.error_share * counted
     return abs(counted - of_log.prompt_tokens) > noticed or of_log.cached_tokens - hits > noticed
+
+
+def _mismatch(evidence: ServerEvidence, report: Report) -> str | None:
+    """Return how a log without usage differs from the requests that the servers counted; None where they may be the same.
+
+    No server hits much more than its rules predict for the same prompts.
+    """
+    counted, hits, _ = _rate(evidence, None)
+    if not counted or hits is None or _lacks_prompts(report):
+        return None
+    measured, predicted = min(hits / counted, 1.0), report.totals.hit_rate
+    if measured - predicted <= THRESHOLDS.error_share:
+        return None
+    return (
+        f"The log and the server do not match. The server hit {percent(measured)} of {counted:,} prompt tokens."
+        f" Its rules predict {percent(predicted)} of {report.totals.prompt_tokens:,} for the log."
+    )
 
 
 def _both_rates(evidence: ServerEvidence, of_log: Reported) -> str:
@@ -181,11 +204,16 @@ def _verdict(
     return "unknown", "Unknown: the counters show no cause. KV events or a log of the requests would."
 
 
+_AS_LOSS: Mapping[CauseName, str] = {"prompts": "changes in the prompts"}
+"""Names of causes in a sentence, where they differ."""
+
+
 def _headline(first: ServerCause, counts: int | None, where: str) -> str:
     if first.tokens is None or not counts or first.basis == "shown":
         return f"{first.cause[:1].upper()}{first.cause[1:]}. {first.why}"
     most = "At most " if first.basis == "at most" else ""
-    return f"{most}{percent(min(first.tokens / counts, 1.0))} of the prompt tokens {where}are lost to {first.cause}."
+    loss = _AS_LOSS.get(first.cause, first.cause)
+    return f"{most}{percent(min(first.tokens / counts, 1.0))} of the prompt tokens {where}are lost to {loss}."
 
 
 def _first_uses(evidence: ServerEvidence, report: Report | None) -> int | None:

@@ -222,7 +222,7 @@ def calibration_in_words(misses: CacheMisses, *, advises_change: bool = False) -
     of = f" of {groups}" if groups else ""
     if advises_change:
         return f"{said} Edits of prompts{of} are not tested: published rules cannot prove a gain where reports differ."
-    return f"{said} No change{of} is advised: find out first why reports and rules differ there."
+    return f"{said} No change{of} is advised by predictions: find out first why reports and rules differ there."
 
 
 def separation_in_words(found: FieldSeparation) -> str:

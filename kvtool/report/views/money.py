@@ -60,6 +60,9 @@ def _rates(report: Report) -> Iterator[tuple[str, str, str, str]]:
     if predicted is not None:
         amount = "" if money is None else shown_amount(money.predicted, money.currency)
         of = "" if told is None or told.requests == predicted.requests else _of(predicted.requests)
+        if told is not None and told.requests > predicted.requests and predicted.reported_tokens is not None:
+            same = predicted.reported_tokens / predicted.prompt_tokens if predicted.prompt_tokens else 0.0
+            yield f"Reported for the same {plural(predicted.requests, 'request')}", percent(same), "", ""
         yield f"Predicted by {how}{of}", percent(predicted.hit_rate), amount, ""
 
 

@@ -23,6 +23,7 @@ from kvtool.measure.servers.metrics.exposition import (
 from kvtool.measure.servers.metrics.metric_names import KINDS, CountedAs, MetricNames
 from kvtool.measure.servers.server_address import is_url, server_address
 from kvtool.text.bounded_number import LARGEST
+from kvtool.text.files.compressed import uncompressed
 from kvtool.text.terminal.numbers import plural
 
 EngineKey = tuple[str, str]
@@ -182,7 +183,7 @@ def _config(exposition: Exposition) -> dict[EngineKey, Mapping[str, str]]:
 
 def names_counters(source: str) -> bool:
     """Return whether an argument names a server, or by its ending a file with what one answered at /metrics."""
-    return is_url(source) or source.lower().endswith(_SUFFIXES)
+    return is_url(source) or uncompressed(source.lower()).endswith(_SUFFIXES)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.bounded_number import LARGEST, finite_number
+from kvtool.text.files.compressed import open_bytes, uncompressed
 from kvtool.text.files.text_files import read_text
 
 MOST_BYTES = 10_000_000
@@ -56,7 +57,16 @@ def read_exposition(path: str) -> Exposition:
     MOST_BYTES."""
     if Path(path).is_file() and Path(path).stat().st_size > MOST_BYTES:
         raise KvtoolError(f"`{path}` is larger than {MOST_BYTES // 10**6} MB", hint=_HINT)
-    return parse_exposition(read_text(Path(path), shown=path), shown=path)
+    if uncompressed(path) == path:
+        return parse_exposition(read_text(Path(path), shown=path), shown=path)
+    with open_bytes(path) as file:
+        read = file.read(MOST_BYTES + 1)
+    if len(read) > MOST_BYTES:
+        raise KvtoolError(f"`{path}` unpacks to more than {MOST_BYTES // 10**6} MB", hint=_HINT)
+    try:
+        return parse_exposition(read.decode(), shown=path)
+    except UnicodeDecodeError:
+        raise KvtoolError(f"`{path}` is not UTF-8 text", hint=_HINT) from None
 
 
 def parse_exposition(text: str, *, shown: str) -> Exposition:

@@ -73,6 +73,8 @@ def amount(each: ServerCause, document: WhyDocument) -> str:
     """Return what a cause takes, in words."""
     of = document.log_prompt_tokens if each.source == "log" else None
     of, where = (document.prompt_tokens, "the prompt tokens") if of is None else (of, "the prompt tokens of the log")
+    if each.basis == "counted" and each.tokens is not None and not of:
+        return plural(each.tokens, "token")
     if each.tokens is None or not of:
         return {"shown": "it happened; how many tokens it cost is unknown"}.get(each.basis, each.basis)
     count = f"{percent(min(each.tokens / of, 1.0))} of {where}"

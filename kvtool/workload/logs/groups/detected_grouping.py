@@ -107,10 +107,8 @@ class GroupSample:
             system = any(each.system for each in self._beginnings)
             return self._by_beginning(system) or ByPrompt(WHOLE, system)
         if self._asked:
-            for path, there in zip(self._asked, self._there, strict=True):
-                if not there and self.records:
-                    raise self._nowhere(path)
-            return ByFields(self._asked)
+            paths = zip(self._asked, self._there, strict=True)
+            return ByFields([path if there or not self.records else self._inner(path) for path, there in paths])
         if files > 1 and all(count == 1 for count in self._requests.values()):
             files, by_file = 1, by_file if by_file.what == FOLDER else ByFile(one_each=True)
         return (
@@ -121,8 +119,18 @@ class GroupSample:
             or by_file
         )
 
-    def _nowhere(self, path: FieldPath) -> KvtoolError:
-        known = list(self._fields)
+    def _inner(self, path: FieldPath) -> FieldPath:
+        """Return the one field inside an object that a name means, first in the usual objects; KvtoolError for none or several."""
+        fields = [field for field in self._fields if field.endswith(f".{path.text}") and len(field) <= _LONGEST]
+        named = [parse_fields(field, FLAG)[0] for field in fields]
+        usual = [found for found in named if found.steps[: -len(path.steps)] in _AROUND]
+        inner = usual if len(usual) == 1 else named
+        if len(inner) != 1:
+            raise self._nowhere(path, [found.text for found in inner])
+        return inner[0]
+
+    def _nowhere(self, path: FieldPath, several: Sequence[str]) -> KvtoolError:
+        known = list(several or self._fields)
         near = get_close_matches(path.text, known, n=1)
         listed = fields_shown("field", known, _MOST_HINTED)
         guess = f"did you mean `{sanitize(near[0])[:_LONGEST]}`? " if near else ""
