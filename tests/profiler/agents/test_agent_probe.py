@@ -115,7 +115,7 @@ def test_what_is_kept_can_be_compared(tmp_path: Path, capsys: pytest.CaptureFixt
     [broken] = found["steps"]["breaks"]
     assert (code, broken["was"], broken["now"]) == (1, f"{kept}/base.jsonl:3", f"{kept}/base.jsonl:4")
     assert run(shlex.split(broken["command"])[1:]) in (0, 1)
-    assert "Reusable" in capsys.readouterr().out
+    assert "Shared" in capsys.readouterr().out
 
 
 def test_an_mcp_server_of_the_probe_answers() -> None:
