@@ -31,7 +31,7 @@ from tests.tokenizers_made import byte_tokenizer_json
 Run = Callable[[list[str]], tuple[int, str, str]]
 """Runs a command; its exit code, standard output and standard error."""
 
-_FIXES = r"(?:the )?(?:\d+ )?fix(?:es)?(?:, \d+ shown)? below"
+_FIXES = r"(?:the )?(?:\d+ )?fix(?:es)?(?:, \d+ shown)?(?: below)?(?: in \d+ groups|, in \d+ steps)?"
 _NOW = re.compile(rf"Hit rate +(?P<now>\d+\.\d%)(?: now, (?P<fixed>\d+\.\d%) with {_FIXES})?")
 _OPTIMIZED = re.compile(r"Optimized +(\d+\.\d%)")
 _MOST_COMMANDS = 12

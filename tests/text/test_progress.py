@@ -241,6 +241,8 @@ def test_a_log_knows_how_far_it_is(tmp_path: Path) -> None:
     assert len(set(seen)) > 2  # it is read in steps
     assert seen[-1] == 1.0
     again = next(source.conversations()) and source.share_read()
+    assert again is None  # the requests are kept, and no bytes are read
+    again = next(source.calls()) and source.share_read()
     assert again is not None
     assert again < 0.5  # a new pass begins anew
 

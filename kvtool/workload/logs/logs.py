@@ -121,6 +121,8 @@ class LogSource:
         self._now = PassState(self._grouping.begin())
         self._kept: tuple[Hashable, list[list[Turn]]] | None = None
         """How a small log was read, and the requests of its records."""
+        self._reads_kept = False
+        """Whether the pass takes these, so that no bytes say how far it is."""
         self._outcome: LogOutcome | None = None
         """Of the last pass that came to its end."""
         self._followed: LogProgress | None = None
@@ -156,6 +158,7 @@ class LogSource:
         all. The requests of a small log are the same objects in each pass: it is read once."""
         read_as = self._grouping, self.by_vllm, self.each_answer, self.scope_of
         if self._kept is not None and self._kept[0] == read_as and self.hear is None:
+            self._reads_kept = True
             return (Recorded(iter(turns)) for turns in self._kept[1])
         return self._keeping(read_as) if self._is_small() else (conversation for _, conversation in self.calls())
 
@@ -254,6 +257,7 @@ class LogSource:
     def _begin(self) -> PassState:
         """Begin another pass."""
         self.skipped = self._read_before = 0
+        self._reads_kept = False
         self.formats = {}
         self._new_formats = {}
         self._followed = None
@@ -303,7 +307,7 @@ class LogSource:
         """Return how much of its files this pass has read, by their bytes on the disk; None where that is not known yet."""
         if self._followed is not None:
             return self._followed.share
-        total = self.bytes_to_read()
+        total = None if self._reads_kept else self.bytes_to_read()
         if total is None:
             return None
         taken = self._read_before + sum(each.taken for each in self._open)
