@@ -235,11 +235,11 @@ def test_a_name_without_a_dot_finds_the_field_of_that_name(record: dict[str, Any
 
 
 def test_a_name_of_several_fields_names_them(tmp_path: Path) -> None:
-    log = write(tmp_path / "log.jsonl", [chat("s", left={"kind": "a"}, right={"kind": "b"}, c="d")] * 3)
+    log = write(tmp_path / "log.jsonl", [chat("s", session={"kind": "a"}, user={"kind": "b"}, c="d")] * 3)
     with pytest.raises(KvtoolError) as caught:
         opened([log], "kind")
     assert caught.value.hint is not None
-    assert caught.value.hint.endswith("its fields are `left.kind`, `right.kind`")
+    assert caught.value.hint.endswith("its fields are `session.kind`, `user.kind`")
 
 
 def test_a_field_that_the_only_record_has_not(tmp_path: Path) -> None:
