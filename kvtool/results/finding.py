@@ -169,18 +169,15 @@ class Finding(Model):
         return self.rerun or (self.tried if self.in_source else None)
 
     @property
-    def named_record(self) -> str:
-        """Return the record of a log and the place in it, by the file's name without folders; empty for other findings."""
-        if self.logged is None or not self.logged.record:
-            return "" if self.logged is None else self.logged.told
-        return f"{self.record}, {self.logged.told}"
-
-    @property
     def record(self) -> str:
         """Return the record of a log by the file's name without folders; empty for other findings."""
-        return (
-            f"{PurePath(self.path).name}:{self.logged.record}" if self.logged is not None and self.logged.record else ""
-        )
+        at = self.logged
+        return "" if at is None or not at.record else f"{PurePath(self.path).name}:{at.record}"
+
+    @property
+    def named_record(self) -> str:
+        """Return the record of a log and the place in it; empty for other findings."""
+        return "" if self.logged is None else ", ".join(filter(None, (self.record, self.logged.told)))
 
     @property
     def identity(self) -> tuple[str, str, str, int, int, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from kvtool.results.finding import Finding
@@ -10,11 +11,12 @@ from kvtool.results.finding import Finding
 def by_line(findings: Iterable[Finding]) -> list[list[Finding]]:
     """Return findings in their order, those of one line and fix in several groups together: at most one of each group."""
     found: dict[tuple[object, ...], list[Finding]] = {}
+    times = Counter[tuple[object, ...]]()
     for finding in findings:
-        key, times = _line_and_fix(finding), 0
-        while any(each.group == finding.group for each in found.get((*key, times), ())):
-            times += 1
-        found.setdefault((*key, times), []).append(finding)
+        key = _line_and_fix(finding)
+        of_group = (*key, finding.group)
+        found.setdefault((*key, times[of_group]), []).append(finding)
+        times[of_group] += 1
     return list(found.values())
 
 
@@ -27,5 +29,5 @@ def _line_and_fix(finding: Finding) -> tuple[object, ...]:
     """Records of a log differ by group, so there the place inside the record decides."""
     if not finding.group or not finding.line:
         return finding.identity
-    place = (finding.path, finding.line, finding.column) if finding.logged is None else finding.logged.told
-    return finding.code, finding.severity, place, claim_of(finding), finding.fix
+    place = (finding.line, finding.column) if finding.logged is None else finding.logged.told
+    return finding.code, finding.severity, finding.path, place, claim_of(finding), finding.fix

@@ -7,7 +7,7 @@ import io
 from rich.console import Console
 
 from kvtool.report.terminal.findings import print_findings
-from kvtool.results.finding import Finding, Rerun
+from kvtool.results.finding import Finding, LoggedPlace, Rerun
 from tests.made_results import finding as made
 
 
@@ -53,3 +53,14 @@ def test_a_line_of_several_groups_is_told_once_with_the_figures_of_each() -> Non
     assert "  also in c (500 tokens lost" in shown
     others = [made(group=f"g{number}", tokens_lost=900 - number) for number in range(20)]
     assert "and in 11 more groups" in printed(others)
+
+
+def test_another_group_that_loses_nothing_has_no_empty_brackets() -> None:
+    shown = printed([made(group="a"), made(group="b", tokens_lost=0, points=0.0, ttft_seconds=None)])
+    assert "  also in b: 40.0% -> 90.0%" in shown
+
+
+def test_lines_of_two_logs_are_two_lines() -> None:
+    place = LoggedPlace(record=2, part="messages[0] (system)", content=None, line=1)
+    logs = [made(group=name, path=f"{name}.jsonl", in_source=False, line=2, logged=place) for name in "ab"]
+    assert printed(logs).count("KV101") == 2

@@ -10,6 +10,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from kvtool.diagnose.word_lists import word_set
+from kvtool.lint.python.python_source import parsed
 
 _MOST_TEXT = 20_000
 
@@ -326,7 +327,7 @@ def _statements(text: str) -> list[ast.stmt]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in the program
-            return ast.parse(text).body
+            return parsed(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
 

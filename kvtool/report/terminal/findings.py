@@ -113,12 +113,13 @@ def _put_other_groups(console: Console, others: Sequence[Finding], plain: bool, 
     for other in others[:_MOST]:
         group = shorten_middle(sanitize(other.group, ascii_only=plain), max(console.width // 2, 20), ascii_only=plain)
         cost = _FIGURE.sub(_GLUE, cost_of(other))
+        cost = f" ({cost})" if cost else ""
         record = f", {sanitize(other.record, ascii_only=plain)}" if other.record else ""
         gain = ""
         if other.rerun is not None:
             gain = f": {_change(other.rerun.group_before, other.rerun.group_after)}"
             said.add(f"{group}{gain[1:]}")
-        for line in _folded(f"  also in {group}{record} ({cost}){gain}", console.width):
+        for line in _folded(f"  also in {group}{record}{cost}{gain}", console.width):
             put(console, line)
     if len(others) > _MOST:
         put(console, f"  and in {plural(len(others) - _MOST, 'more group')}", "dim")
