@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
+from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.diagnose.codes.structure.kv112 import KV112
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding, gain_basis
@@ -95,8 +96,8 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
     rate, lost = _rate(report), _lost(report, finding)
     misses = report.misses
     if misses is not None:
+        from kvtool.accounting.misses.advised_change import field_to_compare, first_change
         from kvtool.report.reported_answer import reported_loss, reported_rate, verdict_of_healthy
-        from kvtool.report.views.advised_change import advised_change, cheaper_life, field_to_compare
 
         rate, lost = reported_rate(report, misses), reported_loss(report, misses)
         if not any(each.rerun is not None for each in report.findings):
@@ -104,12 +105,15 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
             if (field := field_to_compare(misses)) and flag("group_by") not in line:
                 return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
             currency = report.money.currency if report.money else "USD"
-            change = advised_change(misses, currency, hosted=report.hosted) if lost else ""
-            if change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
+            change = "" if report.partial and not lost else first_change(misses, currency, hosted=report.hosted)
+            if lost and change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
                 what = finding.fix.partition(". ")[0]
                 change = f"{what[:1].upper()}{what[1:]}"
+            key = next((each for each in report.findings if each.code == KV302.code), None)
+            if key is not None and next(iter(misses.by_cause), None) == "key_changed":
+                change += "".join(key.fix.partition(": a rerun")[1:])
             if not change and not report.partial:
-                change = cheaper_life(misses, currency) or verdict_of_healthy(report, misses)
+                change = verdict_of_healthy(report, misses)
             if change and finding is not None and finding.example is not None:
                 todo = f"{change}. Compare two such requests"
                 return Answer(rate, lost, None, todo, tuple(shlex.split(finding.example.command)[1:]))
