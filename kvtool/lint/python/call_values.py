@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.prompt_evidence import (
@@ -31,6 +32,7 @@ from kvtool.lint.python.text_values import (
     Instance,
     Items,
     Literal,
+    Many,
     Mapped,
     Message,
     Param,
@@ -126,7 +128,7 @@ def _with_between(values: Sequence[Value], between: str) -> Iterator[Piece]:
     for number, value in enumerate(values):
         if number and between:
             yield between
-        yield from value
+        yield from (replace(one, between=between) if isinstance(one, Many) else one for one in value)
 
 
 class Calls(TemplateFills):
@@ -352,7 +354,7 @@ class Calls(TemplateFills):
     def _add_chat(self, node: ast.Call, values: Sequence[Value], sends: Evidence, last: str) -> None:
         """Keep the messages that a call sends: those of the system are before all others, whatever their order is."""
         if last == "from_template" and values:
-            self.program.chats.add([("user", self._later(values[0], {}))])
+            self.program.chats.add([("user", self._later(values[0], {}))], self.label)
         if sends is not Evidence.ASKED:
             return
         system: list[tuple[str, Value]] = []
@@ -368,7 +370,7 @@ class Calls(TemplateFills):
                 others.append(("placeholder", (self.conversation(one, dotted(one)),)))
             elif name in _ASKED_WITH or (not name and filled_text(value)):
                 others.append(("user", value))
-        self.program.chats.add([*system, *others])
+        self.program.chats.add([*system, *others], self.label)
 
     @staticmethod
     def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:

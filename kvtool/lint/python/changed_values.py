@@ -85,7 +85,7 @@ def substituted(
         elif isinstance(piece, Either):
             result.append(Either(tuple(map(inside, piece.branches))))
         elif isinstance(piece, Many):
-            result.append(Many(inside(piece.body)))
+            result.append(replace(piece, body=inside(piece.body)))
         else:
             result.append(piece)
     return cut(result)
@@ -113,7 +113,7 @@ def with_hole(value: Value, hole: Hole | None) -> Value:
         if isinstance(piece, Param) and piece.hole is None
         else Either(tuple(with_hole(one, hole) for one in piece.branches))
         if isinstance(piece, Either)
-        else Many(with_hole(piece.body, hole))
+        else replace(piece, body=with_hole(piece.body, hole))
         if isinstance(piece, Many)
         else piece
         for piece in value
@@ -155,7 +155,7 @@ def changed(value: Value, change: Callable[[Piece], Value | None]) -> Value:
             return (replace(piece, content=every(piece.content)),)
         if isinstance(piece, Either):
             return (Either(tuple(map(every, piece.branches))),)
-        return (Many(every(piece.body)),) if isinstance(piece, Many) else (piece,)
+        return (replace(piece, body=every(piece.body)),) if isinstance(piece, Many) else (piece,)
 
     def every(inside: Value) -> Value:
         spend(len(inside))

@@ -90,7 +90,7 @@ def formatted(base: Value, given: Mapping[str, Value], positional: list[Value], 
         elif isinstance(piece, Either):
             yield Either(tuple(tuple(formatted(one, given, positional, style)) for one in piece.branches))
         elif isinstance(piece, Many):
-            yield Many(tuple(formatted(piece.body, given, positional, style)))
+            yield replace(piece, body=tuple(formatted(piece.body, given, positional, style)))
         elif isinstance(piece, Items):
             yield Items(tuple(tuple(formatted(one, given, positional, style)) for one in piece.values), piece.order)
         elif isinstance(piece, Message):
@@ -311,7 +311,8 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list
         elif isinstance(piece, Either):
             result.append(Choice(tuple(tuple(nodes_of(one, unfilled=unfilled, most=most)) for one in piece.branches)))
         elif isinstance(piece, Many):
-            result.append(Repeat(tuple(nodes_of(piece.body, unfilled=unfilled, most=most))))
+            body = tuple(nodes_of(piece.body, unfilled=unfilled, most=most))
+            result.append(Repeat(body, piece.between))
     return result
 
 

@@ -111,6 +111,10 @@ class Program:
             self.summary(function)
         return reported_once(self._found.all(), self.declared)
 
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the prompts, in their order."""
+        return self._found.names()
+
     # Names
 
     def values(self) -> dict[str, Value]:
@@ -215,11 +219,7 @@ class Program:
         `given` is what the object was made with; without it, what its constructor is given stays a parameter of that name.
         """
         value = self._attribute(cls, name, depth)
-        return (
-            substituted(value, filler(dict(given), {}), [_MOST_NODES])
-            if given and given is not CLASS
-            else value
-        )
+        return substituted(value, filler(dict(given), {}), [_MOST_NODES]) if given and given is not CLASS else value
 
     def _attribute(self, cls: ClassCode, name: str, depth: int) -> Value:
         if depth > _MOST_DEPTH:
@@ -398,7 +398,7 @@ class Program:
             evidence = Evidence.ASKED
             self._leading(value, roles)
             if not written:
-                self.chats.add(messages_in(value))
+                self.chats.add(messages_in(value), scope.label)
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):
@@ -415,7 +415,7 @@ class Program:
             left = [_MOST_NODES]
             nodes = nodes_of(value, unfilled=unfilled, most=left)
             spend(_EACH_NODE * (_MOST_NODES - left[0]))
-            self._found.add(nodes, evidence)
+            self._found.add(nodes, evidence, scope.label)
 
     def _leading(self, value: Value, roles: list[str]) -> None:
         """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""

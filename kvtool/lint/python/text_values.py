@@ -124,9 +124,10 @@ class Either:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Many:
-    """A value any number of times."""
+    """A value any number of times, with a text between them."""
 
     body: Value
+    between: str = ""
 
 
 Piece = str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | Either | Many

@@ -198,7 +198,7 @@ def _without(nodes: Iterable[Node], declared: set[TemplatePlace], placed: set[tu
         if isinstance(node, Choice):
             result.append(Choice(tuple(tuple(_without(one, declared, placed)) for one in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(_without(node.body, declared, placed))))
+            result.append(replace(node, body=tuple(_without(node.body, declared, placed))))
         elif not (isinstance(node, Hole) and node.spot in declared and (node.kind.key, node.what) in placed):
             result.append(node)
     return result
