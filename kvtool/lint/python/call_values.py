@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.prompt_evidence import (
@@ -18,7 +19,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     is_system_name,
     message_role,
 )
-from kvtool.lint.evidence.volatile_calls import has_no_order, unordered
+from kvtool.lint.evidence.volatile_calls import has_no_order, order_hole, unordered
 from kvtool.lint.python.chats import has_messages, messages_in
 from kvtool.lint.python.filled_templates import any_of, filled_text
 from kvtool.lint.python.rendered_files import text_of_file
@@ -386,6 +387,12 @@ class Calls(TemplateFills):
             for text in _descriptions(word.value):
                 self.tool_text(self.value_of(text))
 
+    def _named_order(self, node: ast.Call, piece: Piece) -> Piece:
+        """Return a list that a function put into another order, with what its argument says that the list holds."""
+        if not isinstance(piece, Items) or piece.order is None or not node.args:
+            return piece
+        return replace(piece, order=order_hole(piece.order, self._words(node.args[0]), piece.order.spot))
+
     def _program_call(self, target: Callee | Instance, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
         """A call of a function or a class of the same module."""
         if isinstance(target, Instance):
@@ -410,7 +417,7 @@ class Calls(TemplateFills):
         if sends := call_sends(name):
             for one in node.args:
                 self.told(self.value_of(one), sends)
-        value = self.program.call(target, node, self)
+        value = tuple(map(partial(self._named_order, node), self.program.call(target, node, self)))
         if says:
             self.told(value, Evidence.NAME)
         if (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from kvtool.lint.python.text_values import (
@@ -77,7 +77,7 @@ def substituted(
         elif isinstance(piece, Hole):
             result.append(piece if made is None else replace(piece, made=made))
         elif isinstance(piece, Items):
-            result.append(replace(piece, values=tuple(map(inside, piece.values))))
+            result.append(replace(piece, values=tuple(_spread(piece.values, inside))))
         elif isinstance(piece, Mapped):
             result.append(Mapped(tuple((key, inside(one)) for key, one in piece.pairs)))
         elif isinstance(piece, Message):
@@ -89,6 +89,17 @@ def substituted(
         else:
             result.append(piece)
     return cut(result)
+
+
+def _spread(values: Iterable[Value], inside: Callable[[Value], Value]) -> Iterator[Value]:
+    """Yield the elements of a list; a list that a caller gives for all of them has them itself."""
+    for one in values:
+        given = inside(one)
+        items = given[0] if len(one) == len(given) == 1 and isinstance(one[0], Param) else None
+        if isinstance(items, Items) and items.order is None:
+            yield from items.values
+        else:
+            yield given
 
 
 def in_order(value: Value) -> Value:
