@@ -36,7 +36,7 @@ __all__ = [
 
 _MOST = 16
 """Prompts of one file."""
-_MARKUP = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
+_MARKUP = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\n", re.DOTALL)
 _SYNTAX = ("{{", "{%", "{#")
 _RESERVED = frozenset(("loop", "self", "super", "caller", "range", "dict", "namespace", "true", "false", "none"))
 
@@ -131,7 +131,7 @@ _KNOWN_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
 def _written(text: str) -> tuple[str, ...]:
-    """Return the stretches of constant text in a template, without white space."""
+    """Return the lines of constant text in a template, without white space; a value ends one, too."""
     return tuple(part for one in _MARKUP.split(text) if (part := "".join(one.split())))
 
 
@@ -152,6 +152,9 @@ def _from_chat(name: str, chat: Sequence[ChatMessage], called: str = "") -> Copi
     places: dict[str, str] = {}
     kinds: dict[str, ValueKind] = {}
     unknown: list[str] = []
+    for variable, order in writer.orders.items():
+        places[variable] = f"{name}:{order.spot.line}:{order.spot.column}"
+        kinds[variable] = "order"
     for leaf in leaves(nodes):
         if isinstance(leaf, Hole):
             variable, place = _variable(leaf), f"{name}:{leaf.spot.line}:{leaf.spot.column}"
@@ -174,6 +177,8 @@ class _Writer:
 
     def __init__(self) -> None:
         self._number = 0
+        self.orders: dict[str, Hole] = {}
+        """Variables that choose an order of a list, and where that is left to chance."""
 
     def written(self, nodes: Iterable[Node]) -> Iterator[str]:
         for node in nodes:
@@ -193,13 +198,18 @@ class _Writer:
                 yield "{% endfor %}"
 
     def _choice(self, node: Choice) -> Iterator[str]:
+        texts = list(dict.fromkeys("".join(self.written(branch)) for branch in node.branches))
+        if len(texts) < 2:
+            yield from texts
+            return
         self._number += 1
         name = f"variant_{self._number}"
-        for at, branch in enumerate(node.branches):
-            yield f'{{% {"elif" if at else "if"} {name} == "{at + 1}" %}}'
-            yield from self.written(branch)
-        if node.branches:
-            yield "{% endif %}"
+        if node.order is not None:
+            name = f"{_variable(node.order)}_{len(texts)}"
+            self.orders[name] = node.order
+        for at, text in enumerate(texts):
+            yield f'{{% {"elif" if at else "if"} {name} == "{at + 1}" %}}{text}'
+        yield "{% endif %}"
 
 
 def _literal(text: str) -> str:

@@ -68,9 +68,10 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several texts: which one is not known."""
+    """One of several texts: which one is not known. `order`: they are orders of one list, of which a random number picks one."""
 
     branches: tuple[tuple[Node, ...], ...]
+    order: Hole | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     message_role,
 )
 from kvtool.lint.evidence.volatile_calls import has_no_order, order_hole, unordered
+from kvtool.lint.python.changed_values import with_between
 from kvtool.lint.python.chats import has_messages, messages_in
 from kvtool.lint.python.filled_templates import any_of, filled_text
 from kvtool.lint.python.rendered_files import text_of_file
@@ -33,9 +34,9 @@ from kvtool.lint.python.text_values import (
     Instance,
     Items,
     Literal,
-    Many,
     Mapped,
     Message,
+    Mixed,
     Param,
     Piece,
     Value,
@@ -122,14 +123,6 @@ def _descriptions(tools: ast.expr) -> Iterator[ast.expr]:
             yield from (one for key, one in keyed(node).items() if key == _TOOL_TEXT)
         elif isinstance(node, ast.Call):
             yield from (each.value for each in node.keywords if each.arg == _TOOL_TEXT)
-
-
-def _with_between(values: Sequence[Value], between: str) -> Iterator[Piece]:
-    """Texts that `join` puts together."""
-    for number, value in enumerate(values):
-        if number and between:
-            yield between
-        yield from (replace(one, between=between) if isinstance(one, Many) else one for one in value)
 
 
 class Calls(TemplateFills):
@@ -287,18 +280,18 @@ class Calls(TemplateFills):
 
     def _join(self, argument: ast.expr, between: str) -> Value:
         if isinstance(argument, ast.List | ast.Tuple):
-            return cut(_with_between([self.as_text(self.put(one), one) for one in argument.elts], between))
+            return cut(with_between([self.as_text(self.put(one), one) for one in argument.elts], between))
         value = self.value_of(argument)
         pieces: list[Piece] = []
         for piece in value:
             if isinstance(piece, Items):
                 order = piece.order
-                if order is not None:
-                    inside = isinstance(argument, ast.Name | ast.Attribute)
-                    pieces.append(order.at(self.source.spot_of(argument)) if inside else order)
-                pieces += _with_between(piece.values, between)
+                if order is not None and isinstance(argument, ast.Name | ast.Attribute):
+                    order = order.at(self.source.spot_of(argument))
+                parts = with_between(piece.values, between)
+                pieces += parts if order is None else [Mixed(order, piece.values, between)]
             elif isinstance(piece, Mapped):
-                pieces += _with_between([(key,) for key, _ in piece.pairs], between)
+                pieces += with_between([(key,) for key, _ in piece.pairs], between)
             elif isinstance(piece, Either):
                 pieces.append(Either(tuple(self.as_text(one, argument) for one in piece.branches)))
             else:

@@ -14,6 +14,7 @@ from kvtool.lint.python.text_values import (
     Many,
     Mapped,
     Message,
+    Mixed,
     Param,
     Piece,
     Value,
@@ -25,6 +26,14 @@ from kvtool.lint.python.work_budget import spend
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _SYSTEM = ("system", "developer")
+
+
+def with_between(values: Iterable[Value], between: str) -> Iterator[Piece]:
+    """Texts that `join` puts together."""
+    for number, value in enumerate(values):
+        if number and between:
+            yield between
+        yield from (replace(one, between=between) if isinstance(one, Many) else one for one in value)
 
 
 def backwards(value: Value) -> Value:
@@ -86,6 +95,8 @@ def substituted(
             result.append(Either(tuple(map(inside, piece.branches))))
         elif isinstance(piece, Many):
             result.append(replace(piece, body=inside(piece.body)))
+        elif isinstance(piece, Mixed):
+            result += _mixed(inside((piece.order,)), tuple(_spread(piece.parts, inside)), piece)
         else:
             result.append(piece)
     return cut(result)
@@ -100,6 +111,13 @@ def _spread(values: Iterable[Value], inside: Callable[[Value], Value]) -> Iterat
             yield from items.values
         else:
             yield given
+
+
+def _mixed(order: Value, parts: tuple[Value, ...], before: Mixed) -> Value:
+    """Return a list in no fixed order with other parts; one whose order is no longer known to vary is its parts."""
+    if len(order) == 1 and isinstance(order[0], Hole):
+        return (replace(before, order=order[0], parts=parts),)
+    return (*order, *(piece for part in parts for piece in part))
 
 
 def in_order(value: Value) -> Value:
@@ -166,6 +184,8 @@ def changed(value: Value, change: Callable[[Piece], Value | None]) -> Value:
             return (replace(piece, content=every(piece.content)),)
         if isinstance(piece, Either):
             return (Either(tuple(map(every, piece.branches))),)
+        if isinstance(piece, Mixed):
+            return _mixed(every((piece.order,)), tuple(map(every, piece.parts)), piece)
         return (replace(piece, body=every(piece.body)),) if isinstance(piece, Many) else (piece,)
 
     def every(inside: Value) -> Value:

@@ -52,7 +52,7 @@ class Chats:
         return sorted(kept, key=self._found.index)
 
     def _nodes(self, role: str, content: Value) -> list[Node]:
-        nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES])
+        nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES], orders=True)
         nodes = [node for node in nodes if not (isinstance(node, Hole) and node.unseen == MARKED_BLOCK)]
         if any(True for _ in leaves(nodes)):
             return nodes
