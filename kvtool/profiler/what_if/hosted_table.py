@@ -22,7 +22,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
 from kvtool.profiler.reported.money_report import unpriced_notice
-from kvtool.profiler.reported.one_key import one_key_fix
+from kvtool.profiler.reported.one_key import shared_keys
 from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
@@ -156,8 +156,8 @@ class _HostedTable:
             yield _Change("ttl", f"retention {name}", fix.what, [fix])
         keys = {call.scope.key for call in calls}
         if len(keys) > 1:
-            fix = one_key_fix()
-            yield _Change("cache-key", "one cache key", fix.what, [fix])
+            fix, _ = shared_keys(partial(self._runs.priced, "trying fewer cache keys"))
+            yield _Change("cache-key", "fewer cache keys", fix.what, [fix])
         yield from self._models(calls)
 
     def _prompts(self) -> Iterator[_Change]:

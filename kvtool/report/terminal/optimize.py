@@ -54,6 +54,12 @@ def print_optimize(
     _head(console, outcome, plain)
     _steps(console, outcome, plain)
     _forbidden(console, document, plain)
+    if document.settings:
+        put(console)
+    for each in document.settings:
+        put_sentence(console, f"Request setting [P0]: {each.what}.", "bold")
+        for warning in each.warnings:
+            put_sentence(console, f"   look: {warning}", "yellow")
     if document.marks:
         put(console)
         told = marks_in_words(document.marks)
