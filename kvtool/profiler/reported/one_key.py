@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from xxhash import xxh64_intdigest
 
+from kvtool.accounting.caches.scopes import count_keys
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.fixes.fix import Fix
@@ -22,7 +23,10 @@ def with_key_gain(findings: Sequence[Finding], result: RunResult, again: Again) 
     """Return the findings, that of the split prefix with what shared keys give; as they are if the run was interrupted."""
     if not any(found.code == KV302.code for found in findings):
         return list(findings)
-    fix, run = shared_keys(again)
+    fewer = shared_keys(result, again)
+    if fewer is None:
+        return list(findings)
+    fix, run = fewer
     if run.partial:
         result.partial = True
         return list(findings)
@@ -43,17 +47,22 @@ def with_key_gain(findings: Sequence[Finding], result: RunResult, again: Again) 
     ]
 
 
-def shared_keys(again: Again, fixes: Sequence[Fix] = ()) -> tuple[Fix, RunResult]:
-    """Return the fix that sends one cache key, or as many as requests a minute with one prefix need, and its run on top of
-    `fixes`."""
+def shared_keys(result: RunResult, again: Again, fixes: Sequence[Fix] = ()) -> tuple[Fix, RunResult] | None:
+    """Return the fix that sends one cache key, or as many as requests a minute with one prefix need, and its run on top of those of
+    `result`; None where that are no fewer."""
+    keys = 0 if result.counts.hosted is None else count_keys(result.counts.hosted.trees)
+    if keys < 2:
+        return None
     fix = keys_fix(1)
     run = again([*fixes, fix])
     book, hosted = money_of(run), run.counts.hosted
     limits = [] if hosted is None else [each.rules.most_a_minute for each in hosted.trees.values()]
     limit = min(filter(None, limits), default=0)
     if book is not None and limit and book.most_a_minute > limit:
-        fix = keys_fix(-(-book.most_a_minute // limit))
-        run = again([*fixes, fix])
+        count = -(-book.most_a_minute // limit)
+        fix = keys_fix(count)
+        run = again([*fixes, fix]) if count < keys else run
+        return (fix, run) if count < keys else None
     return fix, run
 
 
@@ -68,7 +77,8 @@ def keys_fix(count: int) -> Fix:
         if scope.key is None:
             return turn
         salt = None if turn.salt == scope.key else turn.salt
-        number = f"-{xxh64_intdigest(scope.key.encode(errors="replace")) % count + 1}" if count > 1 else ""
-        return replace(turn, salt=salt, call=replace(turn.call, scope=replace(scope, key=f"shared{number}")))
+        number = xxh64_intdigest(scope.key.encode(errors="replace")) % count + 1
+        key = f"shared-{number}" if count > 1 else "shared"
+        return replace(turn, salt=salt, call=replace(turn.call, scope=replace(scope, key=key)))
 
     return Fix(f"run:cache-keys-{count}", KV302.code, "P0", None, what, make=lambda: keyed)

@@ -32,11 +32,13 @@ def cheaper_settings(result: RunResult, again: Again, fixes: Sequence[Fix] = ())
     """
     kept: list[Fix] = []
     best = result
-    several = result.counts.hosted is not None and len(result.counts.hosted.trees) > 1
-    tries: list[Callable[[], tuple[Fix, RunResult]]] = [partial(shared_keys, again, fixes)] if several else []
+    tries: list[Callable[[], tuple[Fix, RunResult] | None]] = [partial(shared_keys, result, again, fixes)]
     tries += [partial(_tried, fix, again, fixes, kept) for fix in setting_fixes(result) if _may_expire(result)]
     for tried in tries:
-        fix, run = tried()
+        found = tried()
+        if found is None:
+            continue
+        fix, run = found
         if run.partial:
             return kept, run
         before, after = (

@@ -154,10 +154,9 @@ class _HostedTable:
         for name in sorted({name for call in calls for name in offered_retentions(call)}):
             fix = retention_fix(name)
             yield _Change("ttl", f"retention {name}", fix.what, [fix])
-        keys = {call.scope.key for call in calls}
-        if len(keys) > 1:
-            fix, _ = shared_keys(partial(self._runs.priced, "trying fewer cache keys"))
-            yield _Change("cache-key", "fewer cache keys", fix.what, [fix])
+        fewer = shared_keys(self._today, partial(self._runs.priced, "trying fewer cache keys"))
+        if fewer is not None:
+            yield _Change("cache-key", "fewer cache keys", fewer[0].what, [fewer[0]])
         yield from self._models(calls)
 
     def _prompts(self) -> Iterator[_Change]:
