@@ -213,8 +213,8 @@ def _typescript(said: Sequence[_Said | None], settings: Mapping[str, Any]) -> st
         of = ", ".join(f"{_WORDS_APART.sub(_capital, name)}: {json.dumps(value)}" for name, value in settings.items())
         lines.append(f"  providerOptions: {{ openai: {{ {of} }} }},")
     system = [each for each in said[:1] if each is not None and each.role in INSTRUCTIONS]
-    for each in system:
-        lines += ["  system: [", *_system(each), "  ],"]
+    for first in system:
+        lines += ["  system: [", *_system(first), "  ],"]
     lines.append("  messages: [")
     for each in said[len(system) :]:
         if each is None:
