@@ -6,6 +6,7 @@ from decimal import Decimal
 
 from kvtool.accounting.misses.advised_change import WORTH, is_noticeable
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.report.views.facts import too_short
 from kvtool.report.views.misses import causes_in_short
 from kvtool.results.misses import CacheMisses, MissCause
 from kvtool.results.report import Report
@@ -18,7 +19,7 @@ _UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept"))
 def reported_rate(report: Report, misses: CacheMisses) -> str:
     """Say the reported hit rate, what was paid, and what caching saved."""
     rate = percent(min(misses.read / max(misses.prompt_tokens, 1), 1.0))
-    text = f"{rate} reported ({misses.read:,} of {misses.prompt_tokens:,} prompt tokens)"
+    text = f"{rate} reported ({misses.read:,} of {misses.prompt_tokens:,} prompt tokens){too_short(report)}"
     if misses.counted_twice:
         text += f"; the log counts cached tokens twice in {plural(misses.counted_twice, 'request')}, kvtool once"
     money = report.money

@@ -23,7 +23,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
 from kvtool.profiler.reported.money_report import unpriced_notice
-from kvtool.profiler.reported.one_key import one_key_fix
+from kvtool.profiler.reported.one_key import shared_keys
 from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
@@ -162,10 +162,9 @@ class _HostedTable:
         for name in sorted({name for call in calls for name in offered_retentions(call)}):
             fix = retention_fix(name)
             yield _Change("ttl", f"retention {name}", fix.what, [fix])
-        keys = {call.scope.key for call in calls}
-        if len(keys) > 1:
-            fix = one_key_fix()
-            yield _Change("cache-key", "one cache key", fix.what, [fix])
+        fewer = shared_keys(self._today, partial(self._runs.priced, "trying fewer cache keys"))
+        if fewer is not None:
+            yield _Change("cache-key", "fewer cache keys", fewer[0].what, [fewer[0]])
         yield from self._models(calls)
 
     def _prompts(self) -> Iterator[_Change]:

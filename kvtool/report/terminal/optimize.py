@@ -57,6 +57,12 @@ def print_optimize(
     if document.first_change:
         put(console)
         put_sentence(console, f"Change first: {sanitize(document.first_change, ascii_only=plain)}.", "bold")
+    if document.settings:
+        put(console)
+    for each in document.settings:
+        put_sentence(console, f"Request setting [P0]: {each.what}.", "bold")
+        for warning in each.warnings:
+            put_sentence(console, f"   look: {warning}", "yellow")
     if document.marks:
         put(console)
         told = marks_in_words(document.marks)

@@ -17,8 +17,8 @@ def ttl_sentence(ttl: TtlCosts | None, currency: str = "USD") -> str:
         return ""
     paid, minutes, hour = Decimal(ttl.paid), Decimal(ttl.five_minutes), Decimal(ttl.one_hour)
     text = (
-        f"You paid {shown_money(paid, currency)}. With the same gaps between requests, 5-minute caching costs "
-        f"{shown_money(minutes, currency)} and 1-hour caching {shown_money(hour, currency)}."
+        f"Requests that can choose a time to live cost {shown_money(paid, currency)}. With the same gaps, 5-minute caching "
+        f"costs {shown_money(minutes, currency)} and 1-hour caching {shown_money(hour, currency)}."
     )
     found = cheaper_ttl(ttl)
     return text if found is None else f"{text} Caching for {found[0]} saves {shown_money(found[1], currency)}."

@@ -44,6 +44,13 @@ class GroupRates(Model):
     hit_rate: BeforeAfter
 
 
+class RequestSetting(Model):
+    """What requests say beside their prompts so that they cost less."""
+
+    what: str
+    warnings: list[str]
+
+
 class RequestOrder(Model):
     """The order of requests that wins."""
 
@@ -148,9 +155,11 @@ class OptimizeDocument(Document):
     files: list[str]
     """Files that were changed, or would be."""
     edited_log: EditedLog | None
+    """Of logs, whose files are never changed: what the edited requests reach."""
+    settings: list[RequestSetting]
+    """The cheapest cache keys and times to live, where the edited log has them."""
     marks: list[MarkAdvice]
     """The cheapest cache marks, where the edited log has them."""
-    """Of logs, whose files are never changed: what the edited requests reach."""
     undo: str | None
     output: str | None
     breakpoints: Breakpoints | None
