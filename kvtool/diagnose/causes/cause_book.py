@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
-from kvtool.diagnose.causes.compared_prompts import Difference
+from kvtool.diagnose.causes.compared_prompts import GapDifference
 from kvtool.diagnose.causes.gap_namer import GapNamer
 from kvtool.diagnose.causes.slot_cause import SHARE_UNITS, Opportunities, SlotCause
 from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
@@ -182,7 +182,7 @@ class CauseBook:
         """Return what hits of a prompt whose first `tokens` are known: the last of its tokens is always computed."""
         return max(min(tokens, length - 1), 0) // self._block_size * self._block_size
 
-    def _cause(self, turn: Turn, named: Difference, token: int) -> tuple[SlotCause, Difference]:
+    def _cause(self, turn: Turn, named: GapDifference, token: int) -> tuple[SlotCause, GapDifference]:
         """Return the cause of a slot, made where it is new, and the value as one of its: all of what the slot's frame holds."""
         group = turn.group
         causes = self._causes.setdefault(group, {})
@@ -213,7 +213,7 @@ class CauseBook:
         return cause, named
 
 
-def _count(cause: SlotCause, named: Difference, turn: Turn, donor: Turn | None) -> None:
+def _count(cause: SlotCause, named: GapDifference, turn: Turn, donor: Turn | None) -> None:
     """Enter a value, once for each request."""
     session = turn.session if turn.session is not None else turn.salt
     if cause.visible_text is None and named.other is not None:
@@ -229,7 +229,7 @@ def _count(cause: SlotCause, named: Difference, turn: Turn, donor: Turn | None) 
 
 
 def _show(
-    cause: SlotCause, namer: GapNamer, named: Difference, gap: Gap, turn: Turn, alignment: DonorAlignment
+    cause: SlotCause, namer: GapNamer, named: GapDifference, gap: Gap, turn: Turn, alignment: DonorAlignment
 ) -> None:
     """Keep where in a log a cause is, and the pair of requests that tells it; nothing of requests that are of no log."""
     if turn.name is None:

@@ -26,7 +26,7 @@ from kvtool.workload.turn import Turn
 _MOST_DECODED = 4096
 
 
-class Difference(NamedTuple):
+class GapDifference(NamedTuple):
     """One slot that varies in a gap. `value` is this prompt's, empty where only the donor has one; `[low, high)` is its range in
     `text`, which is the donor's then. `structural` kinds are known from the comparison of the requests. `other` is the donor's
     value where it counts as one, too.

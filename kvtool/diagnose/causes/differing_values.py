@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from string import ascii_letters, digits
 
-from kvtool.diagnose.causes.compared_prompts import ComparedPrompts, Difference
+from kvtool.diagnose.causes.compared_prompts import ComparedPrompts, GapDifference
 from kvtool.diagnose.causes.structure_changes import StructureChanges
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
@@ -31,7 +31,7 @@ class DifferingValues:
         self._prompts = prompts
         self._structure = structure
 
-    def find(self, own: PromptSide, theirs: PromptSide | None) -> list[Difference]:
+    def find(self, own: PromptSide, theirs: PromptSide | None) -> list[GapDifference]:
         """Return the values that differ between two stretches of text: of each variable, or else the one that
         the detectors find.
         """
@@ -40,7 +40,7 @@ class DifferingValues:
         found = list(self._variables(own, theirs)) if named else []
         return found or [self.literal(own, theirs)]
 
-    def _variables(self, own: PromptSide, theirs: PromptSide | None) -> Iterator[Difference]:
+    def _variables(self, own: PromptSide, theirs: PromptSide | None) -> Iterator[GapDifference]:
         """Yield the variables whose values differ. Of the donor's text too, where it is known: what is equal
         there does not vary.
         """
@@ -65,7 +65,7 @@ class DifferingValues:
                 named = self._variable(each, theirs.text, absent=True)
                 yield named._replace(value="", other=each.value)
 
-    def _variable(self, each: VariableAt, text: str, *, absent: bool = False) -> Difference:
+    def _variable(self, each: VariableAt, text: str, *, absent: bool = False) -> GapDifference:
         """Return the slot of a variable of a prompt's text; `absent`: the other prompt has nothing of it."""
         low, high = each.start, each.stop
         kind = classify(each.value)
@@ -75,9 +75,11 @@ class DifferingValues:
             kind = inside if within or around == [low, high] else OTHER
         slot = value_slot(text, each.origin, 0, low, high, kind, shifting=None)
         other = "" if absent else None
-        return Difference(slot, kind, False, each.origin, each.offset, text, low, high, each.value, "", absent, other)
+        return GapDifference(
+            slot, kind, False, each.origin, each.offset, text, low, high, each.value, "", absent, other
+        )
 
-    def literal(self, own: PromptSide, theirs: PromptSide | None) -> Difference:
+    def literal(self, own: PromptSide, theirs: PromptSide | None) -> GapDifference:
         """Return the value that differs in text without variables."""
         if theirs is not None and is_whole(own, theirs):
             place = theirs if self._prompts.is_donors(theirs) else own
@@ -85,7 +87,7 @@ class DifferingValues:
             kind, text, shifting = classify(str(theirs)), theirs.text, self._prompts.shifting(own)
             at = theirs.start, theirs.stop
             slot = value_slot(text, origin, offset, *at, kind, shifting=shifting)
-            return Difference(slot, kind, False, origin, offset, text, *at, "", absent=True, other=str(theirs))
+            return GapDifference(slot, kind, False, origin, offset, text, *at, "", absent=True, other=str(theirs))
         kind, low, high = classify_in(self._prompts.text, own.start, own.stop)
         if kind is OTHER:  # as text after it may differ too, a name at the first differing character counts
             first, *around = classify_in(self._prompts.text, own.start, own.start)
@@ -110,7 +112,9 @@ class DifferingValues:
         value = str.__getitem__(self._prompts.text, slice(low, high))
         absent = theirs is not None and is_whole(theirs, own)
         other = "" if absent else None
-        return Difference(slot, kind, False, origin, offset, self._prompts.text, low, high, value, label, absent, other)
+        return GapDifference(
+            slot, kind, False, origin, offset, self._prompts.text, low, high, value, label, absent, other
+        )
 
 
 def _whole_word(own: PromptSide, theirs: PromptSide, low: int, high: int) -> tuple[int, int] | None:

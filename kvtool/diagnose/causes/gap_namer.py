@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung
-from kvtool.diagnose.causes.compared_prompts import ComparedPrompts, Difference
+from kvtool.diagnose.causes.compared_prompts import ComparedPrompts, GapDifference
 from kvtool.diagnose.causes.differing_values import DifferingValues
 from kvtool.diagnose.causes.structure_changes import StructureChanges
 from kvtool.diagnose.codes.entry import DifferenceKind
@@ -42,7 +42,7 @@ class GapNamer:
         self._structure = StructureChanges(self._prompts)
         self._values = DifferingValues(self._prompts, self._structure)
 
-    def name(self, gap: Gap) -> tuple[Rung, list[Difference]]:
+    def name(self, gap: Gap) -> tuple[Rung, list[GapDifference]]:
         """Return the rung of a gap and its slots, the first of which is to blame; none where the prompt has no text."""
         if self._prompts.prompt.text is None:
             return "blocked", []
@@ -59,7 +59,7 @@ class GapNamer:
         spelling = None if listed else self._spelling(own, theirs)
         if spelling is not None:
             return "cosmetic", [self._structure.slot(spelling, own)._replace(other=str(theirs))]
-        found: list[Difference] = []
+        found: list[GapDifference] = []
         for mine, other in by_line(*trimmed(own, theirs)):
             found += self._values.find(mine, other)
         found = found or [self._values.literal(own, None)]
@@ -67,7 +67,7 @@ class GapNamer:
         found[-1] = found[-1]._replace(tail=self._rest_of_line(gap.stop, own.stop))
         return "blocked", found
 
-    def sides(self, gap: Gap, named: Difference) -> tuple[PromptSide, PromptSide] | None:
+    def sides(self, gap: Gap, named: GapDifference) -> tuple[PromptSide, PromptSide] | None:
         """Return what the donor has where a slot of a gap is, and what this prompt has; None where the donor's prompt does not
         tell.
         """
@@ -87,7 +87,7 @@ class GapNamer:
             return widened(now, was, named.low, named.high), PromptSide(now.text, named.low, named.high)
         return theirs, own
 
-    def donors_value(self, gap: Gap, named: Difference) -> str | None:
+    def donors_value(self, gap: Gap, named: GapDifference) -> str | None:
         """Return the donor's text where a value is; None where it has none, or its prompt does not tell."""
         if named.structural or named.absent or named.donors is not None:
             return named.donors
@@ -151,11 +151,11 @@ class GapNamer:
         return unseen[-1].kind if unseen else None
 
 
-def _as_file(named: Difference) -> Difference:
+def _as_file(named: GapDifference) -> GapDifference:
     """Return a value that is an entry of a listing of files."""
     return named._replace(kind=FILE, slot=replace(named.slot, kind=FILE.key))
 
 
-def _is_entry(named: Difference) -> bool:
+def _is_entry(named: GapDifference) -> bool:
     """Return whether a value of which nothing else is known is in a listing of files."""
     return named.kind is OTHER and named.slot.variable is None and in_file_list(named.text, named.low)

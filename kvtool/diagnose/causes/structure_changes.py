@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from kvtool.diagnose.causes.compared_prompts import ComparedPrompts, Difference
+from kvtool.diagnose.causes.compared_prompts import ComparedPrompts, GapDifference
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import TOOL_REDEFINED
 from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED
@@ -152,7 +152,7 @@ class StructureChanges:
         at = change.part.index
         return at in (index - 1, index) and change.start >= self._prompts.layout.content_length(at)
 
-    def slot_of(self, change: Change, own: PromptSide, theirs: PromptSide | None) -> Difference:
+    def slot_of(self, change: Change, own: PromptSide, theirs: PromptSide | None) -> GapDifference:
         """Return the slot of a change of structure. Where only the donor has a section, its place in the source is the donor's."""
         part = "history" if change.kind.code in _IN_SESSIONS else TOOLS if change.part.kind == "tools" else ""
         if change.kind is TOOL_REDEFINED:
@@ -171,7 +171,7 @@ class StructureChanges:
             named = named._replace(origin=None, offset=0)
         return named._replace(value=value, other=change.before, absent=absent)
 
-    def slot(self, kind: DifferenceKind, side: PromptSide, part: str = "", words: str | None = None) -> Difference:
+    def slot(self, kind: DifferenceKind, side: PromptSide, part: str = "", words: str | None = None) -> GapDifference:
         sources = self._prompts.sources_of(side)
         origin, offset = sources.said(side.start, side.stop) if part == "history" else sources.origin(side.start)
         slot = source_slot(origin, kind) if origin is not None and not part else None
@@ -179,7 +179,7 @@ class StructureChanges:
             if not part:
                 part = self._prompts.shifting(side) or (origin.part if origin else "chat template")
             slot = structural_slot(part, kind, words)
-        return Difference(slot, kind, True, origin, offset, side.text, side.start, side.stop, str(side))
+        return GapDifference(slot, kind, True, origin, offset, side.text, side.start, side.stop, str(side))
 
     def redefines(self, side: PromptSide) -> bool:
         """Return whether a value is in the definition of a tool that the request before has, too."""
