@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import keyword
+import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
@@ -17,7 +18,8 @@ from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, r
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.passed_values import Constant, RenderedFile, TemplateCalls, ValueKind, value_kind
 from kvtool.lint.python.chats import ChatMessage
-from kvtool.lint.skeleton import Choice, Hole, Node, leaves
+from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, leaves, style_of
+from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.numbers import plural
 
@@ -29,6 +31,7 @@ __all__ = [
     "ValueKind",
     "calls_of",
     "copy_prompts",
+    "is_copied",
     "is_settled",
     "may_hold_prompts",
     "rendered_by",
@@ -88,6 +91,11 @@ def copy_prompts(
     return found
 
 
+def is_copied(text: str, copies: Iterable[CopiedPrompt]) -> bool:
+    """Return whether code sends a text that is a file of its own, so its copy has all of it."""
+    return _is_sent(_written(text), ("".join(_written(copy.text)) for copy in copies if copy.messages))
+
+
 def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
     """Yield the template files that files of code render; a file that cannot be read yields none."""
     for name in names:
@@ -112,7 +120,7 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
         each = [(chat.messages, chat.sender) for chat in code.chats]
         each += [([("", nodes)], called) for nodes, called in zip(code.prompts, code.names, strict=True)]
         for messages, called in each:
-            copy = _from_chat(name, messages, called)
+            copy = _from_chat(folder, name, messages, called)
             key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
             if any(_written(copy.text)) and key not in seen:
                 seen.add(key)
@@ -123,7 +131,7 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
         if any(part.style == "jinja" for part in prompt):
             yield CopiedPrompt(name, "\n\n".join(str.__str__(part.text) for part in prompt))
         elif (nodes := prompt_nodes(prompt)) and any(part.style for part in prompt):
-            yield _from_chat(name, [("", nodes)])
+            yield _from_chat(folder, name, [("", nodes)])
 
 
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "placeholder": "user"}
@@ -140,10 +148,20 @@ def _is_sent(texts: Sequence[str], sent: Iterable[str]) -> bool:
     return any(all(text in one for text in texts) for one in sent)
 
 
-def _from_chat(name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
+def _text_in(folder: Path, source: str, name: str) -> str | None:
+    """Return the text of a file that code names: from its own folder, or one above it up to `folder`; None where none is there."""
+    for place in PurePosixPath(source).parents:
+        path = os.path.normpath(place / name)
+        if (folder / path).is_file() and RootFolder.of(str(folder / source)).holds(folder / path):
+            with suppress(KvtoolError):
+                return read_text(folder / path, shown=path)
+    return None
+
+
+def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
     """Return the copy of a chat, or of a text without a role."""
     nodes = [node for _, each in chat for node in each]
-    writer = _Writer()
+    writer = _Writer(lambda file: _text_in(folder, name, file))
     texts = ["".join(writer.written(each)) for _, each in chat]
     roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
     messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
@@ -160,7 +178,7 @@ def _from_chat(name: str, chat: Sequence[ChatMessage], called: str = "") -> Copi
             variable, place = _variable(leaf), f"{name}:{leaf.spot.line}:{leaf.spot.column}"
             if leaf.spot.line:
                 places.setdefault(variable, place)
-            kind = "constant" if leaf.constant else value_kind(leaf.kind)
+            kind = "constant" if leaf.constant or leaf.file else value_kind(leaf.kind)
             if kind is not None:
                 kinds.setdefault(variable, kind)
             if leaf.constant:
@@ -175,7 +193,8 @@ def _spot(leaf: str | Hole) -> int:
 class _Writer:
     """Writes nodes as Jinja: choices become conditions, repeated texts become loops."""
 
-    def __init__(self) -> None:
+    def __init__(self, text_of: Callable[[str], str | None]) -> None:
+        self._text_of = text_of
         self._number = 0
         self.orders: dict[str, Hole] = {}
         """Variables that choose an order of a list, and where that is left to chance."""
@@ -184,8 +203,10 @@ class _Writer:
         for node in nodes:
             if isinstance(node, str):
                 yield _literal(node)
+            elif isinstance(node, Hole) and node.file and (text := self._text_of(node.file)) is not None:
+                yield text if style_of(text) == "jinja" else _literal(text)
             elif isinstance(node, Hole):
-                yield f"{{{{ {_variable(node)} }}}}"
+                yield "" if node.unseen == MARKED_BLOCK else f"{{{{ {_variable(node)} }}}}"
             elif isinstance(node, Choice):
                 yield from self._choice(node)
             else:

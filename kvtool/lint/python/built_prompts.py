@@ -248,9 +248,11 @@ class _Scope(Flow):
         """Return an assigned value; one that is an example by its name is no prompt by itself, and its placeholders are shown."""
         name = dotted(target)
         if not is_example_name(name):
-            naming, self.naming = self.naming, isinstance(node, ast.Call) and is_system_name(name)
+            before = self.naming, self.subject
+            self.naming = isinstance(node, ast.Call) and is_system_name(name)
+            self.subject = name if not self.in_function else ""
             value = self.value_of(node)
-            self.naming = naming
+            self.naming, self.subject = before
             return value
         silent, self._silent = self._silent, True
         value = self.value_of(node)

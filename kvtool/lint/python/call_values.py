@@ -350,6 +350,10 @@ class Calls(TemplateFills):
         if last == "from_template" and values:
             self.program.chats.add([("user", self._later(values[0], {}))], self.label)
         if sends is not Evidence.ASKED:
+            for word, value in zip(node.keywords, values[len(node.args) :], strict=True):
+                says = is_prompt_keyword(last, word.arg) if word.arg is not None else Evidence.NOTHING
+                if says is Evidence.SENT and is_system_name(word.arg or ""):  # an agent, which sends it later
+                    self.program.chats.add([("system", self._parts(self.given_by(value)))], self.label)
             return
         system: list[tuple[str, Value]] = []
         others: list[tuple[str, Value]] = []

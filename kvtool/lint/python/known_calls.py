@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from dataclasses import replace
+from typing import TypeGuard
 
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.lint.evidence.value_precision import keeps, refined
@@ -113,7 +115,9 @@ class KnownCalls(ChanceOrders):
         """A path of several parts, with what varies in it."""
         parts = [piece for value in values for piece in value]
         given = all(isinstance(piece, Param) or (isinstance(piece, FilePath) and piece.given) for piece in parts)
-        return (FilePath(given and bool(parts)), *(hole for value in values for hole in holes_of(value)))
+        written = [piece.name if isinstance(piece, FilePath) else text_of(piece) for piece in parts if _is_name(piece)]
+        name = os.path.normpath("/".join(filter(None, written))) if parts and _is_name(parts[-1]) else ""
+        return (FilePath(given and bool(parts), name), *(hole for value in values for hole in holes_of(value)))
 
     def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:
         """Return the hole of a loop over a collection without a fixed order."""
@@ -283,6 +287,10 @@ class KnownCalls(ChanceOrders):
         bound = [(name, self.value_of(one)) for name, one in zip(names, node.args[1:], strict=False)]
         bound += [(word.arg, self.value_of(word.value)) for word in node.keywords if word.arg]
         return (Callee(target.function, target.owner, (*target.bound, *bound)),)
+
+
+def _is_name(piece: Piece) -> TypeGuard[FilePath | str | Literal]:
+    return isinstance(piece, FilePath | str | Literal)
 
 
 def _counters(value: Value) -> list[Hole]:

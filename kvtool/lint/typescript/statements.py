@@ -16,7 +16,7 @@ from kvtool.lint.typescript.declarations import (
     parts_of_parameter,
     required_module,
 )
-from kvtool.lint.typescript.javascript_expressions import JavaScriptExpressions
+from kvtool.lint.typescript.javascript_expressions import CALLBACK, JavaScriptExpressions
 from kvtool.lint.typescript.translated_nodes import (
     FUNCTIONS,
     KnownName,
@@ -174,10 +174,10 @@ class Statements(JavaScriptExpressions):
 
     def function_value(self, node: Node, label: str) -> ast.expr:
         body = field(node, "body")
-        if body is not None and body.type != "statement_block":
+        if label == CALLBACK and body is not None and body.type != "statement_block":
             arguments, _ = self.arguments_of(node)
             return at(ast.Lambda(arguments, self.expression(body)), node)
-        own = f"{label or 'callback'}_{node.start_point.row + 1}"
+        own = f"{label or CALLBACK}_{node.start_point.row + 1}"
         self._before.append(self._defined(node, own))
         return name(own, node)
 

@@ -14,7 +14,7 @@ from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
-from kvtool.lint.prompt_copies import Constant, CopiedPrompt, TemplateCalls, ValueKind
+from kvtool.lint.prompt_copies import Constant, CopiedPrompt, TemplateCalls, ValueKind, is_copied
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
@@ -83,6 +83,7 @@ def read_prompts(
     A template that another one includes is no prompt by itself.
     """
     texts = {name: read_text(folder / name, shown=name) for name in names}
+    texts = {name: text for name, text in texts.items() if not is_copied(text, copies)}
     kept: list[FoundPrompt] = []
     for name, text in texts.items():
         plain = not name.lower().endswith(_JINJA)
