@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
@@ -58,6 +58,8 @@ class CopiedPrompt:
     unknown: tuple[str, ...] = ()
     """Notes on constants whose text is not known."""
     kinds: dict[str, ValueKind] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    """The file that is all of a message; empty for any other."""
     name: str = ""
     """What the code calls it, or the function that sends it."""
 
@@ -148,25 +150,28 @@ def _is_sent(texts: Sequence[str], sent: Iterable[str]) -> bool:
     return any(all(text in one for text in texts) for one in sent)
 
 
-def _text_in(folder: Path, source: str, name: str) -> str | None:
-    """Return the text of a file that code names: from its own folder, or one above it up to `folder`; None where none is there."""
+def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
+    """Return path and text of a file that code names, from its own folder or one above it up to `folder`; None where none is."""
     for place in PurePosixPath(source).parents:
         path = os.path.normpath(place / name)
         if (folder / path).is_file() and RootFolder.of(str(folder / source)).holds(folder / path):
             with suppress(KvtoolError):
-                return read_text(folder / path, shown=path)
+                return PurePath(path).as_posix(), read_text(folder / path, shown=path)
     return None
 
 
 def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
     """Return the copy of a chat, or of a text without a role."""
     nodes = [node for _, each in chat for node in each]
-    writer = _Writer(lambda file: _text_in(folder, name, file))
+    writer = _Writer(lambda file: _named_file(folder, name, file))
     texts = ["".join(writer.written(each)) for _, each in chat]
     roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
     messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
     spots = [next((_spot(leaf) for leaf in leaves(each) if _spot(leaf)), 0) for _, each in chat]
     where = tuple(f"{name}:{line}" if line else name for line in spots)
+    alone = (each[0].file if len(each) == 1 and isinstance(each[0], Hole) else "" for _, each in chat)
+    found = [writer.named_file(one) if one else None for one in alone]
+    files = tuple(one[0] if one is not None and _as_template(one[1]) == one[1] else "" for one in found)
     places: dict[str, str] = {}
     kinds: dict[str, ValueKind] = {}
     unknown: list[str] = []
@@ -183,7 +188,7 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
                 kinds.setdefault(variable, kind)
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
-    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, called)
+    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called)
 
 
 def _spot(leaf: str | Hole) -> int:
@@ -193,8 +198,8 @@ def _spot(leaf: str | Hole) -> int:
 class _Writer:
     """Writes nodes as Jinja: choices become conditions, repeated texts become loops."""
 
-    def __init__(self, text_of: Callable[[str], str | None]) -> None:
-        self._text_of = text_of
+    def __init__(self, named_file: Callable[[str], tuple[str, str] | None]) -> None:
+        self.named_file = named_file
         self._number = 0
         self.orders: dict[str, Hole] = {}
         """Variables that choose an order of a list, and where that is left to chance."""
@@ -203,8 +208,8 @@ class _Writer:
         for node in nodes:
             if isinstance(node, str):
                 yield _literal(node)
-            elif isinstance(node, Hole) and node.file and (text := self._text_of(node.file)) is not None:
-                yield text if style_of(text) == "jinja" else _literal(text)
+            elif isinstance(node, Hole) and node.file and (found := self.named_file(node.file)) is not None:
+                yield _as_template(found[1])
             elif isinstance(node, Hole):
                 yield "" if node.unseen == MARKED_BLOCK else f"{{{{ {_variable(node)} }}}}"
             elif isinstance(node, Choice):
@@ -231,6 +236,11 @@ class _Writer:
         for at, text in enumerate(texts):
             yield f'{{% {"elif" if at else "if"} {name} == "{at + 1}" %}}{text}'
         yield "{% endif %}"
+
+
+def _as_template(text: str) -> str:
+    """Return the text of a file as a template; one that is none has it as it is."""
+    return text if style_of(text) == "jinja" else _literal(text)
 
 
 def _literal(text: str) -> str:

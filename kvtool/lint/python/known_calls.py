@@ -115,8 +115,9 @@ class KnownCalls(ChanceOrders):
         """A path of several parts, with what varies in it."""
         parts = [piece for value in values for piece in value]
         given = all(isinstance(piece, Param) or (isinstance(piece, FilePath) and piece.given) for piece in parts)
-        written = [piece.name if isinstance(piece, FilePath) else text_of(piece) for piece in parts if _is_name(piece)]
-        name = os.path.normpath("/".join(filter(None, written))) if parts and _is_name(parts[-1]) else ""
+        named = [piece for piece in parts if not isinstance(piece, Hole)]
+        written = [piece.name if isinstance(piece, FilePath) else text_of(piece) for piece in named if _is_name(piece)]
+        name = os.path.normpath("/".join(filter(None, written))) if any(written) and len(written) == len(named) else ""
         return (FilePath(given and bool(parts), name), *(hole for value in values for hole in holes_of(value)))
 
     def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:

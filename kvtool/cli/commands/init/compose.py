@@ -296,13 +296,19 @@ def _message(role: str, prompt: FoundPrompt) -> str:
         copied = prompt.copied
         lines: list[str] = []
         for number, (each, text) in enumerate(copied.messages or ((role, copied.text),)):
+            if copied.messages and copied.files[number]:
+                lines.append(_file_message(each, copied.files[number]))
+                continue
             if _VARIABLE.fullmatch(text) is None:  # else nothing of it is written there
                 place = copied.message_places[number] if copied.message_places else prompt.path
                 lines.append(f"      {copied_comment(one_line(place))}")
             lines.append(f"      - {{role: {each}, text: {_text(text)}}}")
         return "\n".join(lines)
-    raw = ", raw: true" if prompt.raw else ""
-    return f"      - {{role: {role}, file: {_text(prompt.path)}{raw}}}"
+    return _file_message(role, prompt.path, raw=prompt.raw)
+
+
+def _file_message(role: str, path: str, *, raw: bool = False) -> str:
+    return f"      - {{role: {role}, file: {_text(path)}{', raw: true' if raw else ''}}}"
 
 
 def compose_config(
