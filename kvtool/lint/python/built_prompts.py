@@ -407,8 +407,11 @@ class _Scope(Flow):
         self.unread.add(name)
         if isinstance(target, ast.Name):
             self.values.forget_below(name)
-        known_nothing = not value and not isinstance(
-            node, ast.Constant | ast.List | ast.Dict | ast.Compare | ast.JoinedStr | None
+        written = isinstance(node, ast.Dict) and None not in node.keys
+        known_nothing = (
+            not value
+            and not written
+            and not isinstance(node, ast.Constant | ast.List | ast.Compare | ast.JoinedStr | None)
         )
         (self.unknown.add if known_nothing else self.unknown.discard)(name)
         turned = bool(self.turns) and known_nothing and node is not None and not self.turns.isdisjoint(names_in(node))

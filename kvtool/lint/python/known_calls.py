@@ -21,7 +21,7 @@ from kvtool.lint.evidence.volatile_calls import (
     unordered,
 )
 from kvtool.lint.python.chance_orders import ChanceOrders
-from kvtool.lint.python.changed_values import dedented, holes_of, placed
+from kvtool.lint.python.changed_values import dedented, holes_of, in_order, placed
 from kvtool.lint.python.filled_templates import with_replaced
 from kvtool.lint.python.syntax import as_written, dotted
 from kvtool.lint.python.text_values import (
@@ -66,6 +66,8 @@ _SAME_CALLS = frozenset(
 _SAME_ITEMS = frozenset(
     ["list", "tuple", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict", "asyncio.gather"]
 )
+_MOST_DRAWN = 40
+"""Known elements of which some are drawn."""
 _SETS = frozenset(["set", "frozenset"])
 _ESCAPED = re.compile(r"\\(\W)")
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
@@ -163,6 +165,12 @@ class KnownCalls(ChanceOrders):
             hole = process_variable(f"os.environ.{self._constant(node.args[0])}", spot)
             return (hole,) if hole is not None else ()
         if hole := called(name, spot, as_written(node.func)):
+            if (
+                last == "sample"
+                and node.args
+                and (elements := self.each(in_order(self.value_of(node.args[0])), _MOST_DRAWN))
+            ):
+                return (Items(elements, hole),)
             if last == "strftime" and node.args:
                 return self.refine((hole,), "strftime", self._constant(node.args[0]))
             return self.refine((hole,), "date") if last == "today" and name.endswith("date.today") else (hole,)

@@ -348,4 +348,6 @@ def _parts(root: ast.expr) -> list[ast.expr]:
         return root.values
     if isinstance(root, ast.IfExp):
         return [root.body, root.orelse]
+    if isinstance(root, ast.Dict):
+        return [value for key, value in zip(root.keys, root.values, strict=True) if key is None]
     return [root.generators[0].iter] if isinstance(root, ast.ListComp | ast.GeneratorExp) else []
