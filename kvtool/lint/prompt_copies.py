@@ -18,10 +18,13 @@ from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, r
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.passed_values import Constant, RenderedFile, TemplateCalls, ValueKind, value_kind
 from kvtool.lint.python.chats import ChatMessage
-from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, leaves, style_of
+from kvtool.lint.python.text_values import MESSAGE_KEYS
+from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlaces, leaves, style_of
+from kvtool.lint.template_files import traced_template
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.numbers import plural
+from kvtool.text.traced import Origin, Traced
 
 __all__ = [
     "Constant",
@@ -31,6 +34,7 @@ __all__ = [
     "ValueKind",
     "calls_of",
     "copy_prompts",
+    "copy_text",
     "is_copied",
     "is_settled",
     "may_hold_prompts",
@@ -98,6 +102,14 @@ def is_copied(text: str, copies: Iterable[CopiedPrompt]) -> bool:
     return _is_sent(_written(text), ("".join(_written(copy.text)) for copy in copies if copy.messages))
 
 
+def copy_text(folder: Path, name: str, text: str) -> CopiedPrompt | None:
+    """Return a text file with placeholders that are not Jinja, such as `{name}`, as a template; None for any other."""
+    style = style_of(text)
+    if style not in ("format", "marks"):
+        return None
+    return _from_chat(folder, name, [("", traced_template(Traced.of(text, Origin(name, text=text)), style))])
+
+
 def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
     """Yield the template files that files of code render; a file that cannot be read yields none."""
     for name in names:
@@ -130,10 +142,27 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
         return
     read = read_prompts(str(folder / name), text)
     for prompt in read.prompts if read is not None else ():
+        called = _key_above(text, TemplatePlaces(prompt[0].text).at(0, 1).line) if prompt else ""
         if any(part.style == "jinja" for part in prompt):
-            yield CopiedPrompt(name, "\n\n".join(str.__str__(part.text) for part in prompt))
+            yield CopiedPrompt(name, "\n\n".join(str.__str__(part.text) for part in prompt), name=called)
         elif (nodes := prompt_nodes(prompt)) and any(part.style for part in prompt):
-            yield _from_chat(folder, name, [("", nodes)])
+            yield _from_chat(folder, name, [("", nodes)], called)
+
+
+_KEY = re.compile(r"([ ]*)(?:- )?[\"']?([\w-]+)[\"']?\s*:")
+
+
+def _key_above(text: str, line: int) -> str:
+    """Return the key in YAML that a text is under, without those that say who sends it; empty where there is none."""
+    lines = text.splitlines()[:line]
+    indent = len(lines[-1]) - len(lines[-1].lstrip()) + 1 if lines else 0
+    for one in reversed(lines):
+        key = _KEY.match(one)
+        if key is not None and len(key[1]) < indent:
+            indent = len(key[1])
+            if key[2] not in (*_KNOWN_ROLES, *_ROLES, *MESSAGE_KEYS):
+                return key[2]
+    return ""
 
 
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "placeholder": "user"}
@@ -229,7 +258,7 @@ class _Writer:
             yield from texts
             return
         self._number += 1
-        name = f"variant_{self._number}"
+        name = f"variant_{self._number}_of_{len(texts)}"
         if node.order is not None:
             name = f"{_variable(node.order)}_{len(texts)}"
             self.orders[name] = node.order

@@ -14,7 +14,7 @@ from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
-from kvtool.lint.prompt_copies import Constant, CopiedPrompt, TemplateCalls, ValueKind, is_copied
+from kvtool.lint.prompt_copies import Constant, CopiedPrompt, TemplateCalls, ValueKind, copy_text, is_copied
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
@@ -87,6 +87,9 @@ def read_prompts(
     kept: list[FoundPrompt] = []
     for name, text in texts.items():
         plain = not name.lower().endswith(_JINJA)
+        if plain and (filled := copy_text(folder, name, text)) is not None:
+            copies = [*copies, filled]
+            continue
         prompt = FoundPrompt(name, _uses(folder, [(name, text)]))
         error = _error(folder, prompt, prompt.uses)
         if error is None:
@@ -282,10 +285,13 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
     assert prompt is not None
     parts = [*prompt.path.split("/")[:-1], prompt.stem or "prompt"]
     called = prompt.copied.name if prompt.copied is not None else ""
-    if called and sum(1 for one in prompts if one.path == prompt.path) > 1:
+    alike = [one for one in prompts if one.path == prompt.path]
+    if called and len(alike) > 1:
         parts.append(called)
     candidates = ["-".join(parts[-length:]).strip() or "prompt" for length in range(1, len(parts) + 1)]
-    candidates += [f"{candidates[0]}-{number}" for number in range(2, len(prompts) + 2)]
+    numbered = [f"{candidates[0]}-{number}" for number in range(2, len(prompts) + 2)]
+    twice = sum(1 for one in alike if one.copied is not None and one.copied.name == called) > 1
+    candidates[1:] = [*numbered, *candidates[1:]] if twice else [*candidates[1:], *numbered]
     name = next(candidate for candidate in candidates if candidate not in taken)
     taken.add(name)
     return name
