@@ -14,6 +14,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
 from kvtool.lint.evidence.placeholders import is_settled
+from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.passed_values import Constant, RenderedFile, TemplateCalls, ValueKind, value_kind
@@ -39,6 +40,7 @@ __all__ = [
     "is_settled",
     "may_hold_prompts",
     "rendered_by",
+    "speaks_of_models",
 ]
 
 _MOST = 16

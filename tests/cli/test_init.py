@@ -561,6 +561,7 @@ def test_hostile_templates_and_names(init: Command, in_folder: Command) -> None:
         'a "b" #c: {d} [e]',
         "braces",
         "chat",
+        "filled",
         "plain",
     ]
     assert in_folder("check", "-q")[0] == 0

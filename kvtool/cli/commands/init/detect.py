@@ -16,9 +16,8 @@ from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import read_code
-from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
-from kvtool.lint.prompt_copies import may_hold_prompts
+from kvtool.lint.prompt_copies import may_hold_prompts, speaks_of_models
 from kvtool.lint.python.prompt_calls import PromptCall, prompt_calls
 from kvtool.text.files.text_files import decode
 from kvtool.text.terminal.numbers import plural
