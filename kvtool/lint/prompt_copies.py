@@ -193,6 +193,7 @@ def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
 
 def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
     """Return the copy of a chat, or of a text without a role."""
+    chat = [one for one in chat if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))] or chat
     nodes = [node for _, each in chat for node in each]
     writer = _Writer(lambda file: _named_file(folder, name, file))
     texts = ["".join(writer.written(each)) for _, each in chat]
