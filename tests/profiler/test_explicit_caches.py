@@ -96,8 +96,8 @@ def test_storage_is_tokens_times_hours_and_each_cache_counts_once(
             "1 explicit cache is not in the sums: the log lacks their times",
         ),
         (
-            [asked(1, cached={"name": NAME, "ttl": "60s"}, model="gemini-2.5-flash")],
-            "no storage price is known for gemini-2.5-flash",
+            [asked(1, cached={"name": NAME, "ttl": "60s"}, model="gemini-2.5-flash-lite-preview-06-17")],
+            "no storage price is known for gemini-2.5-flash-lite-preview-06-17",
         ),
         ([{**CACHE, "usageMetadata": {}}, asked(1, cached=None)], "their number of tokens"),
     ],
