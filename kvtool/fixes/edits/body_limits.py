@@ -37,8 +37,8 @@ def refusals(body: Any, before: Any = None) -> list[str]:
       UKGovernmentBEIS/inspect_ai#3967, continuedev/continue#6937). Blocks with thinking come back as they were
       (platform.claude.com/docs/en/build-with-claude/extended-thinking; anomalyco/opencode#23574).
     - OpenAI, only GPT-5.6 and later (openai-python 3.57, PromptCacheOptions): at most 4 `prompt_cache_breakpoint`, none on an
-      answer of the model (docs.rs/async-openai/0.42.0, PromptCacheOptionsParam; docs.langchain4j.dev, OpenAiOfficialPromptCacheBreakpoint);
-      instructions are a text (developers.openai.com/api/reference/responses).
+      answer of the model (docs.rs/async-openai/0.42.0, PromptCacheOptionsParam; docs.langchain4j.dev,
+      OpenAiOfficialPromptCacheBreakpoint); instructions are a text (developers.openai.com/api/reference/responses).
     - Gemini: a request with `cachedContent` has no system instruction and no tools beside it; signed parts come back as they were
       (ai.google.dev/gemini-api/docs/caching; ai.google.dev/gemini-api/docs/thought-signatures).
     """
