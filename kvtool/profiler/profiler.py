@@ -202,6 +202,10 @@ class Profiler:
                 samples, fixes = result.find(SampleBook), [*kept, *settings]
                 trial = MarkTrial(run, fixed_book, again if advises else None, fixes, samples, settings=settings)
                 fixed = FixedRun(run, trial, self._together)
+        if self.wanted.advice and not result.partial and (there := result.counts.hosted) is not None and there.nameable:
+            from kvtool.profiler.reported.named_caches import named_caches_note
+
+            self.told += named_caches_note(result)
         return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:

@@ -201,7 +201,7 @@ def _fixes(steps: Iterable[KeptFix]) -> list[Fix]:
 def _named_caches(opened: Opened, before: RunResult) -> list[NamedCache]:
     if not isinstance(opened.source, LogSource) or not opened.planned.plan.hosted:
         return []
-    from kvtool.profiler.optimize.log_marks import named_caches
+    from kvtool.profiler.reported.named_caches import named_caches
 
     return named_caches(before)
 
