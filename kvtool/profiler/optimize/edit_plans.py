@@ -8,10 +8,11 @@ from os.path import realpath
 
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
 from kvtool.profiler.advice.advisor import Advice, KeptFix
+from kvtool.profiler.advice.next_tiers import next_advice, tiers_beyond
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns, SourceRuns
-from kvtool.profiler.optimize.optimizer import Choose, Optimizer, has_step
+from kvtool.profiler.optimize.optimizer import Choose, Optimizer
 from kvtool.workload.logs.logs import LogSource
 
 
@@ -40,22 +41,23 @@ def optimize(
     return replace(found, tried=frozenset(tried))
 
 
-def plan_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
-    """Return what `kvtool optimize` does to the files on the advice of all tiers, where only those are allowed that it needs.
+def plan_edits(runs: EditedRuns, allowed: Collection[Tier] = ()) -> tuple[Optimized, Advice]:
+    """Return what `kvtool optimize` does once those tiers beyond `allowed` are allowed that the next edits need.
 
-    The advice that was followed comes with it: another one where a fix that is not made was tried on the way. Raises
-    TrialInterruptedError.
+    With it comes the advice that was followed. No more is allowed than that: a fix that is tried on the way and not made may lead
+    to other edits. Raises TrialInterruptedError.
     """
-    tiers: Collection[Tier] = ALL_TIERS
-    later: set[str] = set()
-    while True:
-        advice = runs.first.advised(tiers)
+    every = runs.first.advised(ALL_TIERS)
+    for tiers in tiers_beyond(allowed):
         found = optimize(runs, tiers)
-        needed = {*SAFE_TIERS, *(each.step.fix.tier for each in found.edited if has_step(advice.steps, each.step))}
-        if found.tried <= needed:
-            return replace(found, later=frozenset(later)), advice
-        later.update(each.step.fix.key for each in found.edited)
-        tiers = needed
+        needed: frozenset[Tier] = frozenset((*SAFE_TIERS, *allowed, *(each.step.fix.tier for each in found.edited)))
+        if not found.tried <= needed:
+            tiers = needed
+            found = optimize(runs, tiers)
+        if any(each.step.fix.tier not in allowed for each in found.edited):
+            later = frozenset(step.fix.key for step in every.steps if step.fix.tier not in tiers)
+            return replace(found, later=later), runs.first.advised(tiers)
+    return found, every
 
 
 def first_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
@@ -85,12 +87,8 @@ def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[Don
     if set(tiers) >= ALL_TIERS:
         return [], []
     if isinstance(runs.first.source, LogSource):
-        steps = [step for step in runs.first.advised(ALL_TIERS).steps if step.fix.tier not in tiers]
+        steps = [step for step in next_advice(runs.first.advised, tiers).steps if step.fix.tier not in tiers]
         return [Done(step, "", step.before, step.after, disk_place(step.cause, {})) for step in steps], []
-    found, _ = plan_edits(runs)
+    found, _ = plan_edits(runs, tiers)
     asked = [each for each in found.done if each.step.fix.tier not in tiers]
-    if "P2" not in tiers and not any(each.step.fix.tier == "P2" and not each.reason for each in asked):
-        # A change of content may win more than a move; it is asked for only where no move wins.
-        moves = [each for each in optimize(runs, (*SAFE_TIERS, "P2")).done if each.step.fix.tier == "P2"]
-        asked = moves if any(not each.reason for each in moves) else asked
     return [each for each in asked if not each.reason], [each for each in asked if each.reason]

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.misses.advised_change import first_change
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.diagnose.findings import logged_cause
 from kvtool.fixes.fix import Fix, Tier, combined
 from kvtool.profiler.advice.advisor import Advice, KeptFix
@@ -91,6 +93,7 @@ def optimized(
         tiers=list(tiers),
         block_size=opened.planned.plan.engine.block_size,
         requests=sum(group.requests for group in groups),
+        first_change="" if found.done or left else _first_change(found.before),
         reported=reported_use(found.before),
         hit_rate=_rates(*found.rates),
         groups=groups,
@@ -107,6 +110,13 @@ def optimized(
         breakpoints=None if breakpoints is None else _breakpoints(opened, found, edited, breakpoints),
     )
     return OptimizeOutcome(document, found.files, order, log, sdk, hosted=opened.planned.plan.hosted)
+
+
+def _first_change(before: RunResult) -> str:
+    """Return what to change first about the reported misses of a provider's log."""
+    book = before.find(MissBook)
+    misses = None if book is None or not book.hosted else book.misses()
+    return "" if misses is None else first_change(misses)
 
 
 @dataclass(frozen=True, slots=True)

@@ -222,8 +222,8 @@ def _notices(book: MoneyBook) -> list[str]:
         ours = book.logged_priced
         off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% compared with {shown_money(ours)} here"
         told.append(f"Cost in the log: {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}{off}.")
-        if (mistake := book.mistakes.found(book.logged, ours)) is not None:
-            told.append(f"The cost in the log fits a known mistake to the cent: {mistake}.")
+        if (mistake := book.mistakes.found()) is not None:
+            told.append(f"The cost in the log {mistake}.")
     return told
 
 

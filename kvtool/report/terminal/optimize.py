@@ -54,6 +54,9 @@ def print_optimize(
     _head(console, outcome, plain)
     _steps(console, outcome, plain)
     _forbidden(console, document, plain)
+    if document.first_change:
+        put(console)
+        put_sentence(console, f"Change first: {sanitize(document.first_change, ascii_only=plain)}.", "bold")
     if document.settings:
         put(console)
     for each in document.settings:

@@ -166,6 +166,8 @@ class OptimizeDocument(Document):
     tiers: list[Tier]
     block_size: Count
     requests: Count
+    first_change: str = ""
+    """What a profile of the log names first, where that is no edit of these."""
     reported: ReportedUse | None = None
     """What the log reports; `hit_rate` is predicted."""
     hit_rate: BeforeAfter
