@@ -195,7 +195,7 @@ class Profiler:
             run = again(kept) if kept else result
             settings: Sequence[Fix] = []
             if advises and tries and not run.partial:
-                from kvtool.profiler.reported.request_settings import cheaper_settings
+                from kvtool.profiler.reported.cheapest_settings import cheaper_settings
 
                 settings, run = cheaper_settings(run, again, kept)
             if run.partial:
