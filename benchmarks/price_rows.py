@@ -47,6 +47,16 @@ _VENDORS = frozenset(row.provider for row in ROWS)
 """Providers whose models are priced even if no price of a cached token is known."""
 _NOT_SOLD_THERE = {"openrouter"}
 """Providers whose prices are those of the API that they forward to."""
+_STORAGE = {
+    ("gemini-2.5-pro", D("1.25")): D("4.5"),
+    ("gemini-3.1-pro-preview", D(2)): D("4.5"),
+    ("gemini-2.5-flash", D("0.3")): D(1),
+    ("gemini-2.5-flash-lite", D("0.1")): D(1),
+    ("gemini-3-flash-preview", D("0.5")): D(1),
+    **{(f"gemini-3.{number}-flash", D("0.75")): D("0.5") for number in (6, 8)},
+    **{(f"gemini-3.{number}-flash", D("1.5")): D(1) for number in (6, 8)},
+}
+"""Prices of a million tokens kept in an explicit cache for an hour, by model and price of input: they change together."""
 _PEAK = Hours(((time(1), time(4)), (time(6), time(10))), frozenset(range(5)))
 
 
@@ -199,8 +209,7 @@ def _amended(row: PriceRow, key: Key) -> Iterator[PriceRow]:
                 "api-docs.deepseek.com/quick_start/pricing; peak Monday to Friday, Chinese holidays are not left out"
             )
             yield replace(row, hours=((_PEAK, row.hours[0][1]),), source=source)
-        case "gemini", "gemini-2.5-pro":
-            storage = D("4.50")
+        case "gemini", name if (storage := _STORAGE.get((name, row.rates.input))) and not _ended(row):
             above = tuple((tokens, replace(rates, storage_hour=storage)) for tokens, rates in row.above)
             source = f"{row.source}; storage: ai.google.dev/gemini-api/docs/pricing"
             yield replace(row, rates=replace(row.rates, storage_hour=storage), above=above, source=source)
@@ -209,6 +218,11 @@ def _amended(row: PriceRow, key: Key) -> Iterator[PriceRow]:
             yield replace(row, rates=rates, source=f"{row.source}; read: docs.mistral.ai, prompt caching")
         case _:
             yield row
+
+
+def _ended(row: PriceRow) -> bool:
+    """Return whether a price ended before the page on storage was read."""
+    return row.until is not None and row.until < date(2026, 11, 1)
 
 
 def _pattern(name: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.boundary import BoundaryBook
-from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.accounting.ledger.sums import SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.misses.miss_book import MissBook
@@ -40,6 +40,9 @@ from kvtool.results.report import (
 from kvtool.results.run_times import Measured, MeasuredTpot, OnOff, Ttft
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict_of import verdict_of
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.provider_cache import ProviderCache
 
 _NONE_LEFT_OUT = CausesLeftOut(causes=0, blame_tokens=0, share_tokens=0)
 

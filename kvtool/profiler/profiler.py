@@ -195,7 +195,7 @@ class Profiler:
             run = again(kept) if kept else result
             settings: Sequence[Fix] = []
             if advises and tries and not run.partial:
-                from kvtool.profiler.reported.request_settings import cheaper_settings
+                from kvtool.profiler.reported.cheapest_settings import cheaper_settings
 
                 settings, run = cheaper_settings(run, again, kept)
             if run.partial:
@@ -204,6 +204,10 @@ class Profiler:
                 samples, fixes = result.find(SampleBook), [*kept, *settings]
                 trial = MarkTrial(run, fixed_book, again if advises else None, fixes, samples, settings=settings)
                 fixed = FixedRun(run, trial, self._together)
+        if self.wanted.advice and not result.partial and (there := result.counts.hosted) is not None and there.nameable:
+            from kvtool.profiler.reported.named_caches import named_caches_note
+
+            self.told += named_caches_note(result)
         return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:

@@ -12,7 +12,6 @@ from kvtool.accounting.misses.advised_change import field_to_compare, first_chan
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
-from kvtool.report.reported_answer import reported_loss, verdict_of_healthy
 from kvtool.results.finding import Finding
 from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report
@@ -152,6 +151,8 @@ def _change_of_requests(case: Case) -> str:
     """Return what to change about misses, or that nothing is to be changed."""
     report, misses, finding = case.report, case.report.misses, case.finding
     assert misses is not None, "only rows of logs with reported usage ask"
+    from kvtool.report.reported_answer import reported_loss, verdict_of_healthy
+
     lost, currency = reported_loss(report, misses), report.money.currency if report.money else "USD"
     change = "" if report.partial and not lost else first_change(misses, currency, hosted=report.hosted)
     if lost and change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:

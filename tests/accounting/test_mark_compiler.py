@@ -114,7 +114,7 @@ def scenario(provider: Provider, tokenizer: Tokenizer, seed: int, *, most: int =
 def every_set(provider: Provider, layouts: Sequence[PromptLayout]) -> Iterator[MarkSet]:
     """Every set of marks at any block, counted from the front or the back, and at any of the last messages."""
     blocks = max(len(layout.keys) for layout in layouts)
-    places = [MarkPlace("lead"), *(MarkPlace("message", at) for at in range(3))]
+    places = [MarkPlace("lead"), MarkPlace("late_block", 1), *(MarkPlace("message", at) for at in range(3))]
     places += [MarkPlace("block", at) for at in range(min(blocks, 4))]
     times = (None, HOUR) if provider.tiers and provider.needs_mark else (None,)
     for count in range(min(provider.most, 3) + 1):

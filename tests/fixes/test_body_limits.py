@@ -49,6 +49,10 @@ ANSWERED = body(messages=[{"role": "user", "content": "q"}, {"role": "assistant"
             "input[0]: an answer of the model takes no mark",
         ),
         (
+            {"model": "gpt-5.1", "messages": [], "prompt_cache_options": EXPLICIT},
+            "gpt-5.1 takes no cache marks: only GPT-5.6 and later do",
+        ),
+        (
             {"contents": [{"parts": [{"text": "q"}]}], "cachedContent": "cachedContents/a", "systemInstruction": {"parts": []}},
             "systemInstruction: a request with cached content has none beside it",
         ),
@@ -66,6 +70,7 @@ def test_a_refusal_has_its_place(sent: dict[str, Any], why: str) -> None:
         body({"type": "tool_result", "tool_use_id": "t", "content": [text("r")], "cache_control": MARK}),
         body(cache_control=MARK),
         ANSWERED,
+        {"model": "gpt-5.6", "messages": [], "prompt_cache_options": EXPLICIT},
         {"contents": [{"parts": [{"text": "q"}]}], "cachedContent": "cachedContents/a"},
     ],
 )
@@ -91,6 +96,10 @@ def test_a_new_mark_is_not_inside_the_result_of_a_tool() -> None:
     assert refusals(sent(MARK), sent(None)) == [
         "messages[0].content[0].content[0]: a mark belongs on the result of a tool, not inside it"
     ]
+
+
+def test_an_edit_leaves_no_empty_block() -> None:
+    assert refusals(body(text(" ")), body(text("q"))) == ["messages[0].content[0]: an empty block"]
 
 
 def test_the_name_of_an_explicit_cache_stays() -> None:

@@ -1,4 +1,4 @@
-"""Storage of Gemini's explicit caches: priced by tokens and hours where the log says both, else told to be missing."""
+"""Explicit caches of Gemini: storage is priced by tokens and hours, and lost prefixes are compared with a named cache."""
 
 from __future__ import annotations
 
@@ -96,8 +96,8 @@ def test_storage_is_tokens_times_hours_and_each_cache_counts_once(
             "1 explicit cache is not in the sums: the log lacks their times",
         ),
         (
-            [asked(1, cached={"name": NAME, "ttl": "60s"}, model="gemini-2.5-flash")],
-            "no storage price is known for gemini-2.5-flash",
+            [asked(1, cached={"name": NAME, "ttl": "60s"}, model="gemini-2.5-flash-lite-preview-06-17")],
+            "no storage price is known for gemini-2.5-flash-lite-preview-06-17",
         ),
         ([{**CACHE, "usageMetadata": {}}, asked(1, cached=None)], "their number of tokens"),
     ],
@@ -126,3 +126,29 @@ def test_the_making_of_a_cache_is_no_request(
 def test_a_time_of_making_that_is_no_date_is_no_bug(created: float, in_folder: Command) -> None:
     cache = {**CACHE, "createTime": created, "expireTime": created}
     assert money(in_folder, [{**MAKING, "response": cache}, asked(0)])
+
+
+def test_prefixes_that_the_provider_lost_are_cheaper_in_a_named_cache(in_folder: Command) -> None:
+    """Twelve questions about one text, half a minute apart, of which nothing is read: made once, kept seven minutes."""
+    manual = "Answer every question about parcels from this handbook only. " * 250
+    records = []
+    for number in range(12):
+        asking = [{"role": "user", "parts": [{"text": f"What about parcel {number}?"}]}]
+        body = {"model": "gemini-2.5-flash", "systemInstruction": {"parts": [{"text": manual}]}, "contents": asking}
+        usage = {"promptTokenCount": 3_010, "cachedContentTokenCount": 0, "candidatesTokenCount": 9}
+        answer = {"candidates": [{"content": {"parts": [{"text": "yes"}]}}], "usageMetadata": usage}
+        time = f"2026-10-20T08:{number // 2:02}:{30 * (number % 2):02}Z"
+        records.append({"timestamp": time, "request": body, "response": answer})
+    write("prod.jsonl", "\n".join(json.dumps(record) for record in records))
+    code, out, err = in_folder("optimize", "prod.jsonl", "--json")
+    assert code == 0, err
+    (cache,) = json.loads(out)["named_caches"]
+    assert (cache["end"], cache["made"], cache["requests"], cache["ttl"]) == ("system_instruction", 1, 12, 60.0)
+    seconds, tokens = 11 * 30 + 60, cache["tokens"]
+    assert Decimal(cache["storage"]) == Decimal(tokens) * seconds / 3600 / 10**6
+    prompts = tokens * Decimal("0.3") + 12 * (tokens * Decimal("0.03") + (3_010 - tokens) * Decimal("0.3"))
+    assert Decimal(cache["cost"]) == pytest.approx(prompts / 10**6 + Decimal(cache["storage"]))
+    assert Decimal(cache["paid"]) == 12 * 3_010 * Decimal("0.3") / 10**6
+    screen = " ".join(in_folder("optimize", "prod.jsonl")[1].split())
+    assert 'types.CreateCachedContentConfig(system_instruction=instructions, tools=tools, ttl="60s")' in screen
+    assert "Explicit caches would cost" in in_folder("profile", "prod.jsonl")[1]

@@ -84,6 +84,8 @@ class ProviderCache:
         self.rules = rules
         self.layouts: list[PromptLayout] | None = [] if lays_out else None
         """The requests of providers that store marked prefixes, the first ones of a long log."""
+        self.nameable: list[PromptLayout] = []
+        """Likewise, those of providers that keep a prefix by name."""
         self._laid_out_blocks = 0
         self.ratios = TokenRatios()
         self.trees: dict[str, ScopedTree] = {}
@@ -136,11 +138,12 @@ class ProviderCache:
             if node.entry is not None and node.stop <= found.hit:
                 node.entry = now
         self._store(tree, asked, path)
-        if rules.keeps == "breakpoints" and self.layouts is not None and self._laid_out_blocks < _MOST_LAID_OUT:
-            assert asked.blocks is not None
+        if self.layouts is not None and asked.blocks is not None and self._laid_out_blocks < _MOST_LAID_OUT:
             assert outcome.prediction is not None
             self._laid_out_blocks += len(asked.blocks.ends)
-            self.layouts.append(self._laid_out(scope, asked, asked.blocks, outcome.prediction.prompt))
+            if rules.keeps == "breakpoints" or rules.named_caches:
+                kept = self.layouts if rules.keeps == "breakpoints" else self.nameable
+                kept.append(self._laid_out(scope, asked, asked.blocks, outcome.prediction.prompt))
         return outcome
 
     def _laid_out(self, scope: str, asked: RuledRequest, blocks: ContentBlocks, prompt: int) -> PromptLayout:
@@ -179,7 +182,8 @@ class ProviderCache:
         if usage is not None:
             self.ratios.add(alike, usage.prompt, len(job.ids))
         scale = self.ratios.scale(alike)
-        blocks = find_blocks(job, rules) if rules.keeps == "breakpoints" or rules.fork_system else None
+        named = rules.named_caches and self.layouts is not None and call.usage is not None
+        blocks = find_blocks(job, rules) if rules.keeps == "breakpoints" or rules.fork_system or named else None
         if blocks is not None and rules.needs_mark and len(blocks.asked) > rules.most:
             count = len(blocks.asked)
             self.too_many_marks[count] = self.too_many_marks.get(count, 0) + 1

@@ -46,6 +46,8 @@ class Provider:
     """Times that a request may choose by name, in seconds."""
     usual: float | None = None
     """Seconds after which a prefix is usually dropped, if `ttl` is only the allowed time."""
+    named_caches: bool = False
+    """True if requests can name a cache that was made before, beside what the provider caches itself."""
     fork_system: tuple[str, ...] = ()
     """Settings of a request (`CallSettings`) that change the cache of everything after the tools."""
     fork_messages: tuple[str, ...] = ()
@@ -99,6 +101,7 @@ def _gemini(name: str, models: str, minimum: int) -> Provider:
         as_of="2026-10-13",
         source=_GEMINI,
         note="implicit caching without guarantees: the time to live is not documented",
+        named_caches=True,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from kvtool.accounting.prices.bill import shown_money
 from kvtool.results.misses import CacheMisses, MissCause, TtlCosts
 
 WORTH = Decimal("0.01")
@@ -59,6 +58,8 @@ def cheaper_life(misses: CacheMisses, currency: str = "USD", *, least: Decimal =
     found = None if misses.ttl is None else cheaper_ttl(misses.ttl)
     if misses.ttl is None or found is None or found[1] < least * Decimal(misses.ttl.paid):
         return ""
+    from kvtool.accounting.prices.bill import shown_money
+
     name, saved = found
     field = '"ttl": "1h"' if name == "1 hour" else "no ttl"
     return f"Cache for {name} (Anthropic: {field} in cache_control): saves {shown_money(saved, currency)} with the same gaps"
@@ -72,6 +73,8 @@ def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool =
             if found := cheaper_life(misses, currency, least=Decimal(0)):
                 return found
             if misses.ttl is not None:
+                from kvtool.accounting.prices.bill import shown_money
+
                 hour, paid = (shown_money(Decimal(each), currency) for each in (misses.ttl.one_hour, misses.ttl.paid))
                 return (
                     f"Send the next request before its prefix expires: 1-hour caching costs more ({hour}, paid {paid})"

@@ -24,6 +24,8 @@ _MOST_REPLAYED = 400
 """Requests of a scope by which marks are chosen: its first ones."""
 _FEW = 60
 """Requests for which every step is tried."""
+_FEW_OPTIONS = 14
+"""Marks of which all sets of three are tried, of few requests."""
 _TRIED = 3
 """Marks that are tried in place of each mark, of more requests."""
 _WORTH = Decimal("0.001")
@@ -96,8 +98,8 @@ class MarkCosts:
 
         None of them comes before one for a longer time in any of the requests, which the provider would refuse.
 
-        For few requests every step is tried, and each pair of marks first. For many a mark is not tried again where it saved less
-        before than another one saves now, and `start` is where the search begins.
+        For few requests every step is tried, and each pair of marks first, of few options each three. For many a mark is not tried
+        again where it saved less before than another one saves now, and `start` is where the search begins.
         """
         layouts = [self._layouts[at] for at in chosen]
         most, few = max(layout.rules.most for layout in layouts), len(chosen) <= _FEW
@@ -116,8 +118,10 @@ class MarkCosts:
 
         best: MarkSet = start
         if few and most > 1:
-            pairs = [sent(pair) for pair in combinations(options, 2) if pair[0].place != pair[1].place]
-            best = min(((), start, *pairs), key=cost)
+            sizes = range(2, 4 if most > 2 and len(options) <= _FEW_OPTIONS else 3)
+            sets = (chosen for size in sizes for chosen in combinations(options, size))
+            first = [sent(chosen) for chosen in sets if len({mark.place for mark in chosen}) == len(chosen)]
+            best = min(((), start, *first), key=cost)
         saved = dict.fromkeys(options, cost(()))  # by an option when it was tried last, at most
         while True:
             others = [each for each in options if all(each.place != mark.place for mark in best)]

@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.hosted_models import hosted_model
 from kvtool.text.cache_marks import MOST_MARKS
 
-_CLAUDE_MARK, _OPENAI_MARK = "cache_control", "prompt_cache_breakpoint"
+_CLAUDE_MARK, _OPENAI_MARK, _OPENAI_OPTIONS = "cache_control", "prompt_cache_breakpoint", "prompt_cache_options"
 _TTLS = {"5m": 1, "1h": 2}
 """Times to live of Anthropic, a longer one with a larger number."""
 _THINKING = ("thinking", "redacted_thinking")
@@ -35,13 +36,13 @@ def refusals(body: Any, before: Any = None) -> list[str]:
       (platform.claude.com/docs/en/build-with-claude/prompt-caching; the refusals word for word: anthropics/claude-code#50082,
       UKGovernmentBEIS/inspect_ai#3967, continuedev/continue#6937). Blocks with thinking come back as they were
       (platform.claude.com/docs/en/build-with-claude/extended-thinking; anomalyco/opencode#23574).
-    - OpenAI, GPT-5.6 and later: at most 4 `prompt_cache_breakpoint`, none on an answer of the model
-      (docs.rs/async-openai/0.42.0, PromptCacheOptionsParam; docs.langchain4j.dev, OpenAiOfficialPromptCacheBreakpoint);
-      instructions are a text (developers.openai.com/api/reference/responses).
+    - OpenAI, only GPT-5.6 and later (openai-python 3.57, PromptCacheOptions): at most 4 `prompt_cache_breakpoint`, none on an
+      answer of the model (docs.rs/async-openai/0.42.0, PromptCacheOptionsParam; docs.langchain4j.dev,
+      OpenAiOfficialPromptCacheBreakpoint); instructions are a text (developers.openai.com/api/reference/responses).
     - Gemini: a request with `cachedContent` has no system instruction and no tools beside it; signed parts come back as they were
       (ai.google.dev/gemini-api/docs/caching; ai.google.dev/gemini-api/docs/thought-signatures).
     """
-    found = [*_marks_refused(body), *_cache_refused(body)]
+    found = [*_marks_refused(body), *_generation_refused(body), *_cache_refused(body)]
     if before is not None:
         found += _changes_refused(before, body)
     return found
@@ -99,6 +100,16 @@ def _marks_refused(body: dict[str, Any]) -> Iterator[str]:
             yield f"{place}: an answer of the model takes no mark"
 
 
+def _generation_refused(body: dict[str, Any]) -> Iterator[str]:
+    """Yield what OpenAI's models take only since GPT-5.6."""
+    model = body.get("model")
+    row = find_rule(model, None, None) if isinstance(model, str) else None
+    if row is None or row.provider != "openai" or row.rules.implicit:
+        return
+    if body.get(_OPENAI_OPTIONS) or any(_marked(body, _OPENAI_MARK)):
+        yield f"{model} takes no cache marks: only GPT-5.6 and later do"
+
+
 def _cache_refused(body: dict[str, Any]) -> Iterator[str]:
     holder = {**body, **(body["config"] if isinstance(body.get("config"), dict) else {})}
     if any(holder.get(name) for name in _CACHED):
@@ -113,8 +124,18 @@ def _changes_refused(before: dict[str, Any], body: dict[str, Any]) -> Iterator[s
     inside = [each.place for each in _marked(body, _CLAUDE_MARK) if each.inside]
     if inside and len(inside) > sum(each.inside for each in _marked(before, _CLAUDE_MARK)):
         yield f"{inside[-1]}: a mark belongs on the result of a tool, not inside it"
+    if len(list(_empty(body))) > len(list(_empty(before))):
+        yield f"{next(_empty(body))}: an empty block"
     if any(before.get(name) != body.get(name) for name in _CACHED):
         yield "the name of the cached content changed"
+
+
+def _empty(body: dict[str, Any]) -> Iterator[str]:
+    """Yield the places of blocks of text without text."""
+    for place, message in _messages(body):
+        for where, block in _blocks(place, message):
+            if "text" in block and not str(block["text"] or "").strip():
+                yield where
 
 
 def _signed(body: dict[str, Any]) -> list[tuple[int, int, str]]:

@@ -10,7 +10,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial
-from kvtool.profiler.reported.request_settings import cheaper_settings
+from kvtool.profiler.reported.cheapest_settings import cheaper_settings
 from kvtool.profiler.run.run_result import money_of
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.text.terminal.progress import Progress

@@ -26,6 +26,7 @@ from kvtool.results.documents.optimize import (
     DoneStep,
     EditedLog,
     GroupRates,
+    NamedCache,
     OptimizeDocument,
     ReportedDifference,
     RequestOrder,
@@ -100,6 +101,7 @@ def optimized(
         files=[changed.path for changed in found.files],
         edited_log=None if log is None else _edited_log(log, found.before, sdk, allowed=allowed),
         settings=[RequestSetting(what=each.what, warnings=list(each.warnings)) for each in edited.settings],
+        named_caches=_named_caches(opened, found.before),
         marks=[] if log is None or marks is None else marks.marks,
         undo=None,
         output=None,
@@ -207,6 +209,14 @@ def _fixes(steps: Iterable[KeptFix]) -> list[Fix]:
     for step in steps:
         by_group.setdefault(step.cause.group, []).append(step.fix)
     return [fix for fixes in by_group.values() for fix in steady_first(fixes)]
+
+
+def _named_caches(opened: Opened, before: RunResult) -> list[NamedCache]:
+    if not isinstance(opened.source, LogSource) or not opened.planned.plan.hosted:
+        return []
+    from kvtool.profiler.reported.named_caches import named_caches
+
+    return named_caches(before)
 
 
 def _sdk(opened: Opened, log: OptimizedLog | None) -> Sdk | None:

@@ -90,6 +90,28 @@ def snippet(edit: RequestEdit, sdk: Sdk) -> str:
     )
 
 
+def named_cache_snippet(end: str, ttl: float) -> str:
+    """Return the code of Google's client that makes a cache, names it in a request, and renews it."""
+    kept = {"tools": "tools=tools", "system_instruction": "system_instruction=instructions, tools=tools"}
+    content = kept.get(end, "system_instruction=instructions, tools=tools, contents=contents[:n]")
+    sent = "contents[n:]" if end not in kept else "contents"
+    count = 0 if end in kept else int(end.partition("[")[2].rstrip("]")) + 1
+    head = [f"n = {count}  # contents that the cache holds"] if count else []
+    return "\n".join([
+        *head,
+        "cache = client.caches.create(",
+        "    model=model,",
+        f'    config=types.CreateCachedContentConfig({content}, ttl="{ttl:.0f}s"),',
+        ")",
+        "client.models.generate_content(",
+        "    model=model,",
+        f"    contents={sent},",
+        "    config=types.GenerateContentConfig(cached_content=cache.name),",
+        ")",
+        f'client.caches.update(name=cache.name, config=types.UpdateCachedContentConfig(ttl="{ttl:.0f}s"))',
+    ])  # fmt: skip
+
+
 def _order(edit: RequestEdit) -> str:
     """Say that tools are sent in one order, where the edit changes theirs."""
     return "  # in the same order in all requests" if edit.turn.tools != edit.edited.tools else ""

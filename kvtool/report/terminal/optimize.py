@@ -69,6 +69,7 @@ def print_optimize(
         put_sentence(
             console, f"Cache marks [{tier_of_marks(document.marks)}]: {sanitize(told, ascii_only=plain)}.", "bold"
         )
+    _named_caches(console, document, plain)
     if document.breakpoints is not None:
         print_breakpoints(console, document.breakpoints, plain=plain)
     patch = unified_patch(outcome.files)
@@ -82,6 +83,35 @@ def print_optimize(
     if next_command:
         put(console)
         put_next(console, _todo(document), next_command)
+
+
+def _named_caches(console: Console, document: OptimizeDocument, plain: bool) -> None:
+    """Print which prefixes cost less in an explicit cache, and the code that makes it."""
+    if not document.named_caches:
+        return
+    from kvtool.accounting.prices.bill import shown_money
+    from kvtool.accounting.prices.explicit_caches import shown_ttl
+    from kvtool.profiler.optimize.sdk_snippet import named_cache_snippet
+
+    for each in document.named_caches:
+        put(console)
+        paid, cost, storage = (
+            shown_money(Decimal(amount), each.currency) for amount in (each.paid, each.cost, each.storage)
+        )
+        end, model = (sanitize(text, ascii_only=plain) for text in (each.end, each.model))
+        caches = "a cache" if each.kept == 1 else f"{each.kept} caches, one for each different prefix,"
+        what = f"keep {model}'s prompts up to {end} ({each.tokens:,} tokens) in {caches} with a ttl of {shown_ttl(each.ttl)}"
+        put_sentence(console, f"Explicit cache [P0]: {what}. Renew it with each use.", "bold")
+        costs = f"{paid} paid, {cost} with it ({storage} for storage)"
+        basis = "Estimate by the published prices, not run again."
+        put_sentence(console, f"   {plural(each.requests, 'prompt')}: {costs}. {basis}")
+        often = f"It pays from {each.uses_per_hour:,.1f} requests an hour, compared with no cache at all."
+        put_sentence(console, f"   {often}")
+    first = document.named_caches[0]
+    put(console)
+    put(console, "  Make it like this (google-genai):", "bold")
+    for line in named_cache_snippet(first.end, first.ttl).split("\n"):
+        put(console, f"  {line}")
 
 
 def _request(console: Console, outcome: OptimizeOutcome, plain: bool, show_text: ShowText) -> None:

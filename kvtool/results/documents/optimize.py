@@ -51,6 +51,30 @@ class RequestSetting(Model):
     warnings: list[str]
 
 
+class NamedCache(Model):
+    """An explicit cache of Gemini that costs less than what was paid: by the published prices, not run."""
+
+    model: str
+    end: str
+    """The part of the body with which it ends: it holds all before, too."""
+    kept: Count
+    """Different prefixes, each with a cache of its own."""
+    tokens: Count
+    ttl: float
+    """Seconds, which each request that names it renews."""
+    made: Count
+    """How often the requests of the log would make it."""
+    requests: Count
+    paid: Amount
+    """What the prompts of these requests cost as they were sent."""
+    cost: Amount
+    """What they cost with the cache, storage included."""
+    storage: Amount
+    uses_per_hour: float
+    """Requests in an hour from which it costs less than sending its tokens uncached."""
+    currency: str
+
+
 class RequestOrder(Model):
     """The order of requests that wins."""
 
@@ -158,6 +182,8 @@ class OptimizeDocument(Document):
     """Of logs, whose files are never changed: what the edited requests reach."""
     settings: list[RequestSetting]
     """The cheapest cache keys and times to live, where the edited log has them."""
+    named_caches: list[NamedCache]
+    """Explicit caches of Gemini that cost less than what was paid."""
     marks: list[MarkAdvice]
     """The cheapest cache marks, where the edited log has them."""
     undo: str | None

@@ -41,6 +41,59 @@ def test_a_log_gets_its_cheapest_marks(in_folder: Command, provider: str) -> Non
         assert refusals(record.get("request", record)) == []
 
 
+def setting_log(provider: str, seconds: float, keys: int) -> list[dict[str, Any]]:
+    """Single questions so many seconds apart, of so many users, each with a cache key of its own."""
+    bodies = HostedLog(provider, 5, (), {}, sessions=24, gap=int(seconds)).bodies()
+    return [body | ({"prompt_cache_key": f"user {at % keys}"} if keys else {}) for at, body in enumerate(bodies)]
+
+
+@pytest.mark.parametrize(
+    ("records", "what", "kept"),
+    [
+        (setting_log("openai", 900, 0), 'set "prompt_cache_retention": "24h"', {("prompt_cache_retention", "24h")}),
+        (setting_log("openai-5.6", 60, 24), "use one cache key (prompt_cache_key)", {("prompt_cache_key", "shared")}),
+        (
+            setting_log("openai-5.6", 1, 24),
+            "use 2 cache keys (prompt_cache_key)",
+            {("prompt_cache_key", f"shared-{number}") for number in (1, 2)},
+        ),
+    ],
+    ids=["a longer time to live", "one key", "as many keys as the limit of requests a minute allows"],
+)  # fmt: skip
+def test_request_settings_cost_what_the_written_log_costs(
+    in_folder: Command, records: list[dict[str, Any]], what: str, kept: set[tuple[str, str]]
+) -> None:
+    found, after = optimized(in_folder, records)
+    assert [each["what"].startswith(what) for each in found["settings"]] == [True]
+    edited = found["edited_log"]
+    assert Decimal(edited["cost"]["after"]) == cost(in_folder, "better.jsonl")
+    assert Decimal(edited["cost"]["after"]) < Decimal(edited["cost"]["before"]) * 2 / 3
+    name = next(iter(kept))[0]
+    assert {(name, body[name]) for body in after} == kept
+    profiled = json.loads(in_folder("profile", "log.jsonl", "--json")[1])["money"]
+    assert profiled["settings"] == [each["what"] for each in found["settings"]]
+    best = profiled["with_marks"] if found["marks"] else profiled["with_fixes"]
+    assert Decimal(best) == Decimal(edited["cost"]["after"])
+    again = json.loads(in_folder("optimize", "better.jsonl", "--json")[1])
+    assert not again["settings"]
+
+
+def test_instructions_of_the_responses_api_get_no_mark(in_folder: Command) -> None:
+    bodies = HostedLog("openai-5.6", 3, (), {}, sessions=8, gap=60).bodies()
+    records = []
+    for body in bodies:
+        system, question = (message["content"] for message in body["messages"])
+        part = {"type": "input_text", "text": "Answer from the handbook. " * 20}
+        items = [{"role": "user", "content": [part, {"type": "input_text", "text": question}]}]
+        asked = {"model": body["model"], "instructions": system, "input": items}
+        records.append({"timestamp": body["timestamp"], "request": asked})
+    found, written = optimized(in_folder, records)
+    assert not found["edited_log"]["left_as_they_are"]
+    for record in written:
+        assert refusals(record["request"]) == []
+        assert record["request"]["input"][0]["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit"}
+
+
 def test_five_marks_become_what_the_provider_takes(in_folder: Command) -> None:
     records = HostedLog("anthropic", 4, (), {}, sessions=6, gap=60).bodies()
     for record in records:

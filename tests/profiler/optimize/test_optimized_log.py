@@ -71,7 +71,7 @@ def test_no_other_place_is_much_cheaper(in_folder: Command, seed: int) -> None:
         assert (edited["hit_rate"]["after"], Decimal(edited["cost"]["after"])) == (pytest.approx(rate), cost)
 
 
-@pytest.mark.parametrize("seed", [905, 907, 914])
+@pytest.mark.parametrize("seed", [904, 905, 916, 7013])
 def test_no_other_place_of_a_block_in_a_conversation_is_much_cheaper(in_folder: Command, seed: int) -> None:
     """Passages and personas in questions and instructions of several turns: each place that a person would try, with its marks."""
 

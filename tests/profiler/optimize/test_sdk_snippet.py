@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+from dataclasses import replace
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.profiler.optimize.sdk_snippet import _blocks
+from kvtool.profiler.optimize.request_diff import RequestEdit
+from kvtool.profiler.optimize.sdk_snippet import Sdk, _blocks, named_cache_snippet, snippet
+from kvtool.workload.call import CacheScope, Call, CallSettings
+from kvtool.workload.turn import Turn
 
 LINES = st.lists(
     st.text("abcdef ", min_size=4, max_size=30).filter(lambda text: len(text.split()) > 1),
@@ -30,6 +37,49 @@ def test_other_instructions_in_the_same_place_contain_no_moved_text(lines: list[
     parent = [f"{line} parent" for line in others] * 3
     (block,) = _blocks(_system([*lines, "only the fork"]), _system(parent), "instructions")
     assert block.names == ("instructions",)
+
+
+def _edit(*, responses: bool) -> RequestEdit:
+    """A clock that moves after the question, and other settings."""
+    before = Turn(id="0", group="g", call=Call(model="gpt-5.6", responses=responses, scope=CacheScope(key="mine")))
+    before.messages = [{"role": "system", "content": "rules\nclock 1"}, {"role": "user", "content": "q"}]
+    settings = CallSettings(retention="24h", cache_mode="explicit")
+    after = replace(before, call=replace(before.call, scope=CacheScope(key="shared"), settings=settings))
+    mark = {"prompt_cache_breakpoint": {"mode": "explicit"}}
+    parts = [{"type": "text", "text": "q", **mark}, {"type": "text", "text": "clock 1"}]
+    after.messages = [{"role": "system", "content": "rules"}, {"role": "user", "content": parts}]
+    after.tools = [{"name": "look"}]
+    return RequestEdit("log.jsonl", 1, {}, {}, before, after)
+
+
+@pytest.mark.parametrize(
+    ("sdk", "responses", "parts"),
+    [
+        ("OpenAI", False, ("chat.completions.create(", 'prompt_cache_key="shared"', '"type": "text"')),
+        ("OpenAI", True, ("responses.create(", 'prompt_cache_options={"mode": "explicit"}', '"type": "input_text"')),
+        ("LiteLLM", False, ("litellm.completion(", 'prompt_cache_retention="24h"')),
+        ("LangChain", False, ("llm.invoke([", 'prompt_cache_key="shared"')),
+        ("google-genai", False, ("models.generate_content(", "system_instruction=instructions")),
+    ],
+)
+def test_the_code_is_python_and_has_the_settings(sdk: Sdk, responses: bool, parts: tuple[str, ...]) -> None:
+    code = snippet(_edit(responses=responses), sdk)
+    ast.parse(code)
+    assert all(part in code for part in parts)
+
+
+@pytest.mark.parametrize("end", ["tools", "system_instruction", "contents[3]"])
+def test_the_code_of_a_named_cache_is_python(end: str) -> None:
+    code = named_cache_snippet(end, 300)
+    ast.parse(code)
+    assert ("contents=contents[n:]" in code) == (end == "contents[3]")
+    assert 'ttl="300s"' in code
+
+
+def test_settings_are_options_of_the_ai_sdk() -> None:
+    code = snippet(_edit(responses=False), "AI SDK")
+    assert 'openai: { promptCacheKey: "shared", promptCacheRetention: "24h"' in code
+    assert 'openai: { promptCacheBreakpoint: { mode: "explicit" } }' in code
 
 
 def _system(lines: list[str]) -> dict[str, str]:
