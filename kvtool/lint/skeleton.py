@@ -257,9 +257,16 @@ _PHRASE = re.compile(r"(?<![{$\\\w])\{[A-Za-z]\w{0,40}[ -]\w[^{}\n\"=;()<>\[\]]{
 """Words in braces that no call of `format` can fill, as they are no name: `{why it matters}`, `{plan-name}`."""
 
 
+_TEX = re.compile(r"\\[A-Za-z]{2,30}\*?(?:\[[^\]\n]{0,200}\]|\{[^{}\n]{0,200}\}){0,4}\{[^{}\n]{1,200}\}(?!\})")
+"""A command of TeX with an argument: `\\begin{document}`."""
+
+
 def is_for_format(text: str) -> bool:
-    """Return whether `format` can fill a text: with words in braces it fails, so the braces show a model what to write there."""
-    return _PHRASE.search(text) is None
+    """Return whether `format` can fill a text: with words in braces it fails, so the braces show a model what to write there.
+
+    Nor is a text with commands of TeX, whose arguments would be filled, too.
+    """
+    return _PHRASE.search(text) is None and _TEX.search(text) is None
 
 
 def style_of(text: str) -> str:

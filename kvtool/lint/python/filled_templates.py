@@ -12,6 +12,7 @@ from kvtool.errors import KvtoolError
 from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.evidence.value_precision import dated, sure_kind
+from kvtool.lint.formats.jinja_prompts import jinja_template
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.python.changed_values import changed, placed, places_found
 from kvtool.lint.python.syntax import percents
@@ -31,7 +32,6 @@ from kvtool.lint.python.text_values import (
 )
 from kvtool.lint.python.work_budget import spend
 from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, is_for_format, placeholders
-from kvtool.lint.template_files import jinja_template
 from kvtool.text.traced import Origin, Traced
 
 _MOST_NODES = 5_000

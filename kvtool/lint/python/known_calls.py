@@ -19,7 +19,7 @@ from kvtool.lint.evidence.volatile_calls import (
     shuffled,
     unordered,
 )
-from kvtool.lint.python.changed_values import dedented, holes_of, in_order, placed
+from kvtool.lint.python.changed_values import dedented, holes_of, in_order, made_up, placed
 from kvtool.lint.python.filled_templates import with_replaced
 from kvtool.lint.python.objects import Objects
 from kvtool.lint.python.syntax import as_written, dotted
@@ -111,10 +111,10 @@ class KnownCalls(Objects):
 
     @staticmethod
     def _path(*values: Value) -> Value:
-        """A path of several parts, with what varies in it."""
+        """A path of several parts, with what varies in it: a folder that is named for a clock stays for all that is done there."""
         parts = [piece for value in values for piece in value]
         given = all(isinstance(piece, Param) or (isinstance(piece, FilePath) and piece.given) for piece in parts)
-        return (FilePath(given and bool(parts)), *(hole for value in values for hole in holes_of(value)))
+        return (FilePath(given and bool(parts)), *(hole for value in values for hole in made_up(holes_of(value))))
 
     def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:
         """Return the hole of a loop over a collection without a fixed order."""
