@@ -22,7 +22,7 @@ from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignore_comments import Ignore
 from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
 from kvtool.lint.findings.lint_result import LintResult, in_order
-from kvtool.lint.findings.selected_codes import selection
+from kvtool.lint.findings.selected_codes import selection as selection  # the command asks here
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.unused_texts import without_unused
 from kvtool.lint.judge_files import judge_all

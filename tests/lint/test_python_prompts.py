@@ -207,7 +207,10 @@ def test_values_that_are_seldom_new(value: str, severity: str) -> None:
 
 @pytest.mark.parametrize(("kept", "severity"), [("question", "warning"), ("self.question", "info")])
 def test_what_an_object_was_made_with_stays_for_its_requests(kept: str, severity: str) -> None:
-    code = f"class Bot:\n    def __init__(self, question):\n        self.question = question\n    def build_prompt(self, question):\n        return f'For {{{kept}}}: ' + RULES\n"
+    code = (
+        "class Bot:\n    def __init__(self, question):\n        self.question = question\n"
+        f"    def build_prompt(self, question):\n        return f'For {{{kept}}}: ' + RULES\n"
+    )
     assert [one.severity for one in found(HEAD + code)] == [severity]
 
 

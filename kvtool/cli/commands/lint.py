@@ -197,7 +197,7 @@ class LintCommand(Command):
     def _fixes(self, options: RunOptions, selecting: Selecting, templates: Sequence[TextInput]) -> Fixes:
         """Return the edits of --fix: in workloads by running them again, then in templates that none of them reads."""
         from kvtool.lint.findings.file_fixes import fix_templates, fix_workloads
-        from kvtool.lint.findings.selected_codes import selection
+        from kvtool.lint.linting import selection
         from kvtool.text.tokens.tokenizer import Tokenizers
 
         wanted, load = selection(selecting), Tokenizers(offline=self.showing.offline)

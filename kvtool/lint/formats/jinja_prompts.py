@@ -17,7 +17,7 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.lint.evidence.placeholders import doubt_of, placeholder, section, unnamed, words_of
 from kvtool.lint.evidence.volatile_calls import TEMPLATE_CLOCK, called, named
 from kvtool.lint.formats.included_texts import constant_nodes
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, TemplatePlaces
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, TemplatePlaces, leaves
 from kvtool.text.line_index import LineIndex
 from kvtool.text.templates.code_generator import ParsedEnvironment
 from kvtool.text.traced import Origin, Traced
@@ -89,12 +89,29 @@ _BASE = "\0"
 """The beginning of the path of a template that is read as the base of another one."""
 
 
-def _included_nodes(name: str, included: Mapping[str, str]) -> list[Node]:
-    """Return the constant text of an included file; nothing of one that is not there, or that is no template."""
+_REPORTED_THERE = 160
+"""Characters of constant text after a value in an included file, with which that file reports it."""
+
+
+def _included_nodes(name: str, included: Mapping[str, str], known: Collection[str], spot: TemplatePlace) -> list[Node]:
+    """Return the constant text of an included file; nothing of one that is not there, or that is no template.
+
+    What surely varies near its end is a hole at `spot`: what it costs is in the file that includes it.
+    """
     text = included.get(name, "")
-    with suppress(KvtoolError):
-        return list(constant_nodes(jinja_template(Traced.of(text, Origin(name, text=text))))) if text else []
-    return []
+    try:
+        given = jinja_template(Traced.of(text, Origin(name, text=text)), known) if text else []
+    except KvtoolError:
+        return []
+    result: list[Node] = []
+    after = 0
+    for node in reversed(given):
+        if not isinstance(node, Hole):
+            result += reversed(list(constant_nodes([node])))
+            after += sum(len(leaf) for leaf in leaves([node]) if isinstance(leaf, str))
+        elif after < _REPORTED_THERE and (node.certain or node.what.strip("`").partition(".")[0] in known):
+            result.append(node.at(spot))
+    return result[::-1]
 
 
 def is_chat_template(text: str) -> bool:
@@ -185,7 +202,8 @@ class _Reader:
             self._macros[statement.name] = statement
         elif isinstance(statement, nodes.Include):
             if isinstance(statement.template, nodes.Const) and isinstance(statement.template.value, str):
-                yield from _included_nodes(statement.template.value, self._included)
+                spot = self._tags.spot(statement.lineno, "include")
+                yield from _included_nodes(statement.template.value, self._included, self._known, spot)
         elif isinstance(statement, nodes.Block) and statement.name in self._blocks:
             yield from self._blocks[statement.name]
         elif isinstance(statement, nodes.Import):

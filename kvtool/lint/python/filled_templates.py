@@ -40,6 +40,7 @@ _MUSTACHE = re.compile(r"\{\{\s{0,8}[$#/^][A-Za-z_]")
 _OTHER_MARKS = re.compile(r"<<[A-Z][A-Z0-9_]{2,40}>>|\[\[ ## \w{1,40} ## \]\]")
 """Placeholders that code fills by itself: where a text has them, braces in it are what they show."""
 _LEAST_MARKS = 2
+_LEADS = ("system", "developer")
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n\"=]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
 
 
@@ -307,12 +308,20 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list
             texts = [one for key in MESSAGE_KEYS if (one := piece.get(key)) is not None]
             result += [node for one in texts for node in nodes_of(one, unfilled=unfilled, most=most)]
         elif isinstance(piece, Message):
-            result += nodes_of(piece.content, unfilled=unfilled, most=most)
+            content = nodes_of(piece.content, unfilled=unfilled, most=most)
+            result += _without_base(content) if piece.role in _LEADS else content
         elif isinstance(piece, Either):
             result.append(Choice(tuple(tuple(nodes_of(one, unfilled=unfilled, most=most)) for one in piece.branches)))
         elif isinstance(piece, Many):
             result.append(Repeat(tuple(nodes_of(piece.body, unfilled=unfilled, most=most))))
     return result
+
+
+def _without_base(nodes: list[Node]) -> list[Node]:
+    """The text of a system message, where a value that it begins with is the prompt that more is added to."""
+    first = nodes[0] if nodes else ""
+    is_base = isinstance(first, Hole) and first.doubt == "use"
+    return [replace(first, hidden=True), *nodes[1:]] if is_base and isinstance(first, Hole) else nodes
 
 
 def _unfilled(literal: Literal) -> list[Node]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
+from itertools import takewhile
 
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.lint.evidence.value_precision import keeps, refined
@@ -71,6 +72,11 @@ _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 """What means more than itself in a pattern."""
 
 
+def _path_name(piece: Piece) -> str:
+    """Return a part of a path that is written in the code; empty for any other."""
+    return piece.name if isinstance(piece, FilePath) else text_of(piece) if isinstance(piece, str | Literal) else ""
+
+
 class KnownCalls(Objects):
     """Tells what is known of calls by their names, whatever program they are in."""
 
@@ -114,7 +120,10 @@ class KnownCalls(Objects):
         """A path of several parts, with what varies in it: a folder that is named for a clock stays for all that is done there."""
         parts = [piece for value in values for piece in value]
         given = all(isinstance(piece, Param) or (isinstance(piece, FilePath) and piece.given) for piece in parts)
-        return (FilePath(given and bool(parts)), *(hole for value in values for hole in made_up(holes_of(value))))
+        written = list(takewhile(bool, map(_path_name, reversed(parts))))  # what is before them may be any folder
+        name = "/".join(reversed(written))
+        holes = (hole for value in values for hole in made_up(holes_of(value)))
+        return (FilePath(given and bool(parts), name), *holes)
 
     def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:
         """Return the hole of a loop over a collection without a fixed order."""
