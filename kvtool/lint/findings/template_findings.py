@@ -157,9 +157,7 @@ def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[
     )
     if first is None or any(often(found.hole) for found in founds[:first]):
         return founds
-    between = founds[first].behind.tokens - founds[last].behind.tokens
-    answered = is_answered(founds[first].hole.what, founds[last].hole.what)
-    if between >= THRESHOLDS.between and enough(founds[last]) and not answered:
+    if enough(founds[last]) and not is_answered(founds[first].hole.what, founds[last].hole.what):
         return founds
     told = replace(founds[first], hole=replace(founds[first].hole, doubt="use"), others=(founds[last],))
     return [*founds[:first], told, *founds[last + 1 :]]
