@@ -63,8 +63,8 @@ EXCEPTIONS: dict[str, str] = {
     KV107.code: f"{_BY_COST} In a template it is information, unless its name is the name of a flag.",
     KV201.code: (
         f"{_BY_COST} In a file that is only read, without a run, it is at most a {UNSURE_MOST}. There it is information if "
-        f"nothing shows that the placeholder changes, if an object was made with it, or if fewer than {UNSURE_BLOCKS} blocks of "
-        "text follow for certain."
+        f"nothing shows that the placeholder changes, or if fewer than {UNSURE_BLOCKS} blocks of text follow for certain. So is "
+        "what an object was made with."
     ),
     KV302.code: "Information, whatever it costs: do not trade security for speed.",
     KV306.code: "A warning for keys, cards and account numbers, else information. It costs no tokens.",
