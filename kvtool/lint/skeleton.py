@@ -68,16 +68,18 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several texts: which one is not known."""
+    """One of several texts: which one is not known. `order`: they are orders of one list, of which a random number picks one."""
 
     branches: tuple[tuple[Node, ...], ...]
+    order: Hole | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A text that is there any number of times."""
+    """A text that is there any number of times, with another one between them, which counts as nothing."""
 
     body: tuple[Node, ...]
+    between: str = ""
 
 
 Node = str | Hole | Choice | Repeat
@@ -106,10 +108,17 @@ def with_holes(nodes: Iterable[Node], change: Callable[[Hole], Hole]) -> list[No
         elif isinstance(node, Choice):
             result.append(Choice(tuple(tuple(with_holes(branch, change)) for branch in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(with_holes(node.body, change))))
+            result.append(replace(node, body=tuple(with_holes(node.body, change))))
         else:
             result.append(node)
     return result
+
+
+def without_base(nodes: list[Node]) -> list[Node]:
+    """The text of a system message, where a value that it begins with is the prompt that more is added to."""
+    first = nodes[0] if nodes else ""
+    is_base = isinstance(first, Hole) and first.doubt == "use"
+    return [replace(first, hidden=True), *nodes[1:]] if is_base and isinstance(first, Hole) else nodes
 
 
 def before_values(nodes: Iterable[Node]) -> int:

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from kvtool.errors import KvtoolError
@@ -80,6 +81,6 @@ def constant_nodes(nodes: Iterable[Node], path: str = "") -> Iterator[Node]:
         if isinstance(node, Choice):
             yield Choice(tuple(tuple(constant_nodes(branch, path)) for branch in node.branches))
         elif isinstance(node, Repeat):
-            yield Repeat(tuple(constant_nodes(node.body, path)))
+            yield replace(node, body=tuple(constant_nodes(node.body, path)))
         elif not isinstance(node, Hole) or not node.spot.path.startswith(path):
             yield node

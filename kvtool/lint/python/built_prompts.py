@@ -13,7 +13,7 @@ from typing import NamedTuple
 from kvtool.engine.no_garbage_collection import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.passed_values import RenderedFile
-from kvtool.lint.python.chats import ChatMessage
+from kvtool.lint.python.chats import Chat
 from kvtool.lint.python.imported_texts import ImportedTexts
 from kvtool.lint.python.module import Module
 from kvtool.lint.python.program import Program
@@ -26,14 +26,15 @@ class PythonPrompts(NamedTuple):
     """Texts of a file that may be prompts, as nodes; functions that were too much work to be read; templates that it renders.
 
     `imported`: the files that decide what it imports, those that do not exist too. `chats`: the messages
-    that it sends together, of all or of some of the prompts.
+    that it sends together, of all or of some of the prompts. `names`: what the code calls each prompt.
     """
 
     prompts: list[list[Node]]
     unread: tuple[str, ...]
     rendered: tuple[RenderedFile, ...]
     imported: tuple[str, ...]
-    chats: list[list[ChatMessage]]
+    chats: list[Chat]
+    names: tuple[str, ...]
 
 
 def python_prompts(path: str, text: str) -> PythonPrompts:
@@ -63,7 +64,12 @@ def built_prompts(path: str, text: str, parse: Callable[[str, str], PythonSource
                 for one in program.rendered
             ]
             return PythonPrompts(
-                prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at), program.chats.all()
+                prompts,
+                tuple(unread),
+                tuple(rendered),
+                tuple(imports.budget.looked_at),
+                program.chats.all(),
+                program.names(),
             )
     except RecursionError as error:
         raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error

@@ -63,11 +63,11 @@ class ModulePrompts:
         self.chats = Chats(module.path)
         self.roles: set[tuple[str, str]] = set()
         """Files whose text is in messages, by name, and the roles of these."""
-        self._found: dict[tuple[object, ...], tuple[Evidence, list[Node]]] = {}
+        self._found: dict[tuple[object, ...], tuple[Evidence, list[Node], str]] = {}
 
     def all(self) -> list[list[Node]]:
         """Return the prompts in the order in which they were found."""
-        return [nodes for _, nodes in self._found.values()]
+        return [nodes for _, nodes, _ in self._found.values()]
 
     def done(self, scope: Names, value: Value, evidence: Evidence) -> None:
         """A finished text: a prompt, or for each element where it is a collection of others."""
@@ -83,7 +83,7 @@ class ModulePrompts:
             evidence = Evidence.ASKED
             self._leading(value, roles)
             if not written:
-                self.chats.add(messages_in(value))
+                self.chats.add(messages_in(value), scope.label)
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):
@@ -100,7 +100,7 @@ class ModulePrompts:
             left = [_MOST_NODES]
             nodes = nodes_of(value, unfilled=unfilled, most=left)
             spend(_EACH_NODE * (_MOST_NODES - left[0]))
-            self.add(nodes, evidence)
+            self.add(nodes, evidence, scope.label)
 
     def _leading(self, value: Value, roles: list[str]) -> None:
         """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""
@@ -113,7 +113,11 @@ class ModulePrompts:
         if written_length(value) >= _LEAST_LEADING and not any(isinstance(piece, Items | Mapped) for piece in value):
             self._leading(value, [])
 
-    def add(self, nodes: list[Node], evidence: Evidence) -> None:
+    def names(self) -> tuple[str, ...]:
+        """Return what the code calls each of them, or what makes it."""
+        return tuple(name for _, _, name in self._found.values())
+
+    def add(self, nodes: list[Node], evidence: Evidence, name: str) -> None:
         """Add a text that may be a prompt: it is one where the code and how it reads say so."""
         key = tuple(key_of(node) for node in nodes)
         if (key in self._found and self._found[key][0] >= evidence) or not any(
@@ -135,7 +139,7 @@ class ModulePrompts:
         late = evidence is not Evidence.FILE and reads_as_reply(text, before_values(nodes))
         settled = without_profiles(with_data(with_clocks(nodes)), self._module.source.text)
         settled = with_holes(settled, lambda hole: replace(hole, hidden=hole.hidden or self._is_foreign(hole)))
-        self._found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late)
+        self._found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late), name
 
     def _is_foreign(self, hole: Hole) -> bool:
         """Return whether a value is in another file, which reports it."""
@@ -149,7 +153,7 @@ class ModulePrompts:
     def add_holes(self, holes: Iterable[Hole]) -> None:
         """Add holes that are reported wherever their text is."""
         for hole in holes:
-            self._found[hole.spot, hole.kind.key] = Evidence.ASKED, [hole]
+            self._found[hole.spot, hole.kind.key] = Evidence.ASKED, [hole], ""
 
 
 def apart(scope: Names, value: Value, evidence: Evidence) -> Value:

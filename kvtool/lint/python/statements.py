@@ -16,7 +16,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     is_system_name,
     is_template_name,
 )
-from kvtool.lint.evidence.volatile_calls import of_unknown, shuffled, unordered
+from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
 from kvtool.lint.python.changed_values import backwards, changed
 from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
@@ -239,12 +239,12 @@ class Statements(Flow):
             return
         if isinstance(node, ast.Await):
             node = node.value
-        if isinstance(node, ast.Call) and self._grows(node):
+        if isinstance(node, ast.Call) and (self._reorders(node) or self._grows(node)):
             return
         self.told(self.value_of(node), Evidence.NOTHING)
 
     def _grows(self, node: ast.Call) -> bool:
-        """Return whether a call makes a list grow, or puts it into another order."""
+        """Return whether a call makes a list grow."""
         if not isinstance(node.func, ast.Attribute):
             return False
         method = node.func.attr
@@ -252,14 +252,6 @@ class Statements(Flow):
             return self._updates(node, dotted(node.func.value))
         if not node.args:
             return False
-        if method == "shuffle":
-            name = dotted(node.args[0])
-            if name:
-                values = next(
-                    (piece.values for piece in self.variable(node.args[0], name) if isinstance(piece, Items)), ()
-                )
-                self.values[name] = (Items(values, shuffled(name, self.source.spot_of(node))),)
-            return True
         name = dotted(node.func.value)
         if method not in ("append", "extend", "write", "add", "insert", "update", "appendleft") or not name:
             return False
@@ -288,6 +280,23 @@ class Statements(Flow):
         self._set(name, self.added([value, known] if first else [known, value]))
         return True
 
+    def _reorders(self, node: ast.Call) -> bool:
+        """Return whether a call puts a list into another order: `items.sort()`, `random.shuffle(items)`."""
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if method == "shuffle" and node.args:
+            over = node.args[0]
+        elif method == "sort" and isinstance(node.func, ast.Attribute):
+            over = node.func.value
+        else:
+            return False
+        name, spot = dotted(over), self.source.spot_of(node)
+        value = self.variable(over, name) if name else ()
+        if method == "shuffle" and name:
+            self.values[name] = self.mixed(value, over, spot, "random.shuffle")
+        elif any(isinstance(piece, Items) for piece in value):
+            self.values[name] = self.in_new_order(node, over, spot)
+        return True
+
     def _updates(self, node: ast.Call, name: str) -> bool:
         """`values.update(now=…)`."""
         known, rest = self._base(name) if name else (None, "")
@@ -312,6 +321,8 @@ class Statements(Flow):
                 self.assign(one, known[number] if known is not None else (), node)
             return
         name = dotted(target)
+        if isinstance(target, ast.Subscript):
+            self.swap(target)
         if isinstance(target, ast.Subscript) and name:
             base = dotted(target.value)
             before = self.values.get(base)
