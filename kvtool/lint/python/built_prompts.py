@@ -18,7 +18,7 @@ from kvtool.lint.python.imported_texts import ImportedTexts
 from kvtool.lint.python.module import Module
 from kvtool.lint.python.program import Program
 from kvtool.lint.python.python_source import PythonSource
-from kvtool.lint.python.statements import Statements
+from kvtool.lint.python.python_statements import PythonStatements
 from kvtool.lint.skeleton import Node
 
 
@@ -49,7 +49,7 @@ def built_prompts(path: str, text: str, parse: Callable[[str, str], PythonSource
     """Return the prompts that code builds; `parse` reads a file and those that it imports, in whatever language."""
 
     def read(path: str, text: str, inside: ImportedTexts) -> Program:
-        return Program(Module(path, parse(path, text)), Statements, inside)
+        return Program(Module(path, parse(path, text)), PythonStatements, inside)
 
     try:
         with (

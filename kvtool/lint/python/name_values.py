@@ -61,7 +61,7 @@ class Summary:
     """Names of template files that it fills with all keywords that it is given."""
 
 
-class FoundPrompts(Protocol):
+class PromptCollector(Protocol):
     """Where finished texts go (`program_prompts.ModulePrompts`)."""
 
     def done(self, scope: Names, value: Value, evidence: Evidence) -> None: ...
@@ -78,7 +78,7 @@ class ProgramReader(Protocol):
     chats: Chats
 
     @property
-    def found(self) -> FoundPrompts: ...
+    def found(self) -> PromptCollector: ...
 
     def value_in_module(self, name: str) -> Value | None: ...
     def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value: ...

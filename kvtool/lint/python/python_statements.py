@@ -1,4 +1,4 @@
-"""Statements of a function, class body or module, in the order of the file, and the values that they give to names."""
+"""PythonStatements of a function, class body or module, in the order of the file, and the values that they give to names."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _holds_texts(value: Value) -> bool:
     )
 
 
-class Statements(Flow):
+class PythonStatements(Flow):
     """The statements of one function, class body or module, in the order of the file."""
 
     def read_function(self, function: FunctionCode) -> Summary:
