@@ -18,6 +18,7 @@ from kvtool.diagnose.codes.structure.kv132 import KV132
 from kvtool.diagnose.codes.structure.kv133 import KV133
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.codes.values.kv105 import KV105
+from kvtool.diagnose.codes.values.kv106 import KV106
 from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.results.choices import Severity
@@ -58,10 +59,12 @@ EXCEPTIONS: dict[str, str] = {
     KV131.code: f"{_BY_COST} Without a run it is a warning: the template may write only the date.",
     KV132.code: _CHAT,
     KV133.code: _CHAT,
+    KV106.code: f"{_BY_COST} In a file that is only read it is information: a process has it in all of its requests.",
     KV107.code: f"{_BY_COST} In a template it is information, unless its name is the name of a flag.",
     KV201.code: (
         f"{_BY_COST} In a file that is only read, without a run, it is at most a {UNSURE_MOST}. There it is information if "
-        f"nothing shows that the placeholder changes, or if fewer than {UNSURE_BLOCKS} blocks of text follow for certain."
+        f"nothing shows that the placeholder changes, or if fewer than {UNSURE_BLOCKS} blocks of text follow for certain. So is "
+        "what an object was made with."
     ),
     KV302.code: "Information, whatever it costs: do not trade security for speed.",
     KV306.code: "A warning for keys, cards and account numbers, else information. It costs no tokens.",

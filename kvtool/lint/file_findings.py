@@ -18,21 +18,16 @@ from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignored_findings import read_ignores
 from kvtool.lint.findings.line_moves import movable
 from kvtool.lint.findings.template_findings import find_losses
+from kvtool.lint.formats.jinja_prompts import is_chat_template, jinja_template
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.prompt_formats import prompt_nodes, read_prompts
+from kvtool.lint.formats.text_placeholders import marked_template, placeholder_count, traced_template
 from kvtool.lint.front_matter import body_start
 from kvtool.lint.lint_inputs import DATA, TextInput
 from kvtool.lint.lint_thresholds import THRESHOLDS
 from kvtool.lint.passed_values import RenderedFile, with_passed
 from kvtool.lint.python.varying_texts import judged
 from kvtool.lint.skeleton import Node, leaves
-from kvtool.lint.template_files import (
-    is_chat_template,
-    jinja_template,
-    marked_template,
-    placeholder_count,
-    traced_template,
-)
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -134,11 +129,7 @@ class Finder:
             if not any(part.style for prompt in read.prompts for part in prompt):
                 note = f"{read.format}: nothing to report, no prompt has placeholders"
         elif one.style == "jinja":
-            prompts = [
-                with_passed(
-                    jinja_template(_sent(one), {each.variable for each in one.passed}, dict(one.included)), one.passed
-                )
-            ]
+            prompts = _of_jinja(one)
         elif one.style == "mustache":
             prompts = [mustache_nodes(_sent(one))]
         elif one.marks:
@@ -169,6 +160,14 @@ def _least_blocks(one: TextInput) -> tuple[int, int, int]:
     if one.is_code:
         return THRESHOLDS.code_seen, THRESHOLDS.code_used, THRESHOLDS.code_named
     return 1, THRESHOLDS.file_used, THRESHOLDS.file_named
+
+
+def _of_jinja(one: TextInput) -> list[list[Node]]:
+    """Return the prompts of a Jinja template: it alone, or with the blocks of each template that extends it."""
+    known, included = {each.variable for each in one.passed}, dict(one.included)
+    return [
+        with_passed(jinja_template(_sent(one), known, included, child), one.passed) for child in one.children or ("",)
+    ]
 
 
 def _sent(one: TextInput) -> Traced:

@@ -71,7 +71,8 @@ class TextInput:
     """A file that was read: a template, or code. `style` is how its placeholders are written, or DATA.
 
     `found`: nobody named it, it lay in a folder that was named. `marks`: what in it code replaces by itself. `passed`: the
-    values that code passes to it and that surely differ from call to call. `included`: the texts of files that it includes.
+    values that code passes to it and that surely differ from call to call. `included`: the texts of files that it includes,
+    by their names; `children`: those of files that extend it.
     """
 
     path: str
@@ -82,6 +83,7 @@ class TextInput:
     marks: tuple[str, ...] = ()
     passed: tuple[PassedValue, ...] = ()
     included: tuple[tuple[str, str], ...] = ()
+    children: tuple[str, ...] = ()
 
     @property
     def is_code(self) -> bool:
@@ -193,7 +195,7 @@ def _is_jinja(path: str) -> bool:
         return True
     if one.style != "jinja":
         return False
-    from kvtool.lint.template_files import jinja_file
+    from kvtool.lint.formats.jinja_prompts import jinja_file
 
     try:
         jinja_file(path, one.text)

@@ -35,8 +35,6 @@ class LintThresholds:
     """Tokens before a value, up to which a prompt begins with another prompt."""
     known: int = 64
     """Tokens that could be before a sure value, from which on nothing is reported of doubtful ones."""
-    between: int = 24
-    """Tokens between two values, from which on they are not given side by side."""
     evident_halves: int = 7
     """Half blocks that must always be after a value that differs per request; 5 of 8 parts of them must be movable."""
     text: int = 24

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from os.path import realpath
 from pathlib import Path
-from typing import BinaryIO
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.option import check_values
 from kvtool.config.options.lint_options import Probing, Selecting
 from kvtool.config.options.shown_options import Showing
-from kvtool.diagnose.codes import codes, entry_of, similar_code
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine_error import EngineError
 from kvtool.errors import EXIT_USAGE, KvtoolError, ProblemsError, as_error
@@ -25,29 +21,23 @@ from kvtool.lint.file_findings import Finder, requested_engine
 from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignore_comments import Ignore
 from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
-from kvtool.lint.findings.lint_result import LintResult
+from kvtool.lint.findings.lint_result import LintResult, in_order
+from kvtool.lint.findings.selected_codes import selection as selection  # the command asks here
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
 from kvtool.lint.folders.unused_texts import without_unused
-from kvtool.lint.formats.included_texts import included_texts
-from kvtool.lint.lint_inputs import DATA, WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
-from kvtool.lint.passed_values import PassedValue
+from kvtool.lint.judge_files import judge_all
+from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
-from kvtool.lint.python.rendered_files import template_paths
+from kvtool.lint.template_links import TemplateLinks, with_marks
 from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
 from kvtool.results.finding import Finding
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
-from kvtool.workload.ahead.child import Child, second_process
 from kvtool.workload.yaml.named_files import named_files
 
 FOREIGN = "not read: no workload (no `groups:`), and no known prompt format"
-_REPLACED = re.compile(r"\.replace\(\s{0,200}([\"'])([^\"'\\\n]{3,60})\1\s{0,80},\s{0,200}+(?![fFrR]?[\"'])")
-_MARK = re.compile(
-    r"[\[<{(%$#@_*|!~]{1,4}\s?[A-Za-z][\w .-]{1,40}?\s?[\]>})%$#@_*|!~]{1,4}|[A-Z][A-Z0-9]{1,30}(?:_[A-Z0-9]{1,30}){1,6}"
-)
-"""A name between signs, or in capitals with `_` in it."""
 
 
 def lint(
@@ -92,9 +82,7 @@ def lint(
     if result.partial:
         unused = []  # what was not reached cannot be called absent
     kept += [finding for finding in ignore_findings(ignores, unused) if wanted(finding.code)]
-    result.findings = sorted(
-        kept, key=lambda one: (one.path, one.line, one.column, one.code, one.group, -one.tokens_lost)
-    )
+    result.findings = in_order(kept)
     return result
 
 
@@ -109,34 +97,6 @@ def _new_problems(told: Sequence[KvtoolError], problems: Iterable[KvtoolError]) 
     """Return the problems in lines of which nothing was told."""
     lines = {(each.place.path, each.place.line) for each in told if each.place is not None}
     return [each for each in problems if each.place is None or (each.place.path, each.place.line) not in lines]
-
-
-def selection(selecting: Selecting) -> Callable[[str], bool]:
-    """Return a check for the wanted codes; KvtoolError for a code that does not exist."""
-    select, ignore = _codes(selecting.select, "--select"), _codes(selecting.ignore, "--ignore")
-
-    def wanted(code: str) -> bool:
-        return (not select or code.startswith(select)) and not (ignore and code.startswith(ignore))
-
-    return wanted
-
-
-def _codes(given: Iterable[str], flag: str) -> tuple[str, ...]:
-    """Codes, or beginnings of codes (`KV1`), from a flag that may be repeated and may hold several with commas."""
-    result: list[str] = []
-    for word in (word.strip() for text in given for word in text.split(",")):
-        if not word:
-            continue
-        code = word.upper()
-        entry = entry_of(word)
-        if not any(known.startswith(code) for known in codes()):
-            if entry is None:
-                close = similar_code(word)
-                hint = f"did you mean {close}?" if close else "list all codes with kvtool explain --list"
-                raise KvtoolError(f"{flag}: unknown code `{word}`", hint=hint)
-            code = code if code.startswith("KV") else f"KV{code}"
-        result.append(code)
-    return tuple(result)
 
 
 def _read_texts(
@@ -154,10 +114,15 @@ def _read_texts(
     cache = _cache(options) if cached and options.alone else LintCache(None, ())
     finder = Finder(options, load)
     passed: dict[str, TextInput] = {}
-    given: dict[str, tuple[PassedValue, ...]] = {}
+    links = TemplateLinks()
     while texts:
-        texts = _with_marks(texts)
-        judged = _judged_for_templates(texts, finder, options, cache, given)
+        marked = with_marks(texts)
+        code = [one for one in marked if one.is_code]
+        of_code = _judged(code, finder, options, cache)  # first, as code may pass values to templates
+        templates = links.add(zip(code, of_code, strict=True), [one for one in marked if not one.is_code])
+        result.templates += templates
+        read_code, read_templates = iter(of_code), iter(_judged(templates, finder, options, cache))
+        judged = [next(read_code if one.is_code else read_templates) for one in texts]
         more: list[str] = []
         for one, found in zip(texts, judged, strict=True):
             _tell(one, found, inputs, options, result)
@@ -165,7 +130,7 @@ def _read_texts(
             if one.found and not found.known:
                 passed[realpath(one.path)] = replace(one, found=False)
             more += [path for name in found.files if (path := _named_beside(one.path, name)) is not None]
-        filled = [path for path in given if realpath(path) not in run]
+        filled = [path for real, path in links.filled.items() if real not in run]
         new = [path for path in dict.fromkeys([*more, *filled]) if realpath(path) not in read]
         read.update(map(realpath, new))
         texts = [replace(one, found=one.path not in more) for one in sort_inputs(new, new).texts]
@@ -173,34 +138,6 @@ def _read_texts(
         result.passed_over -= len(named)  # a file that another one names as a prompt is one, however it reads
         texts += named
     cache.close()
-
-
-def _judged_for_templates(
-    texts: Sequence[TextInput],
-    finder: Finder,
-    options: RunOptions,
-    cache: LintCache,
-    given: dict[str, tuple[PassedValue, ...]],
-) -> list[JudgedText]:
-    """Judge each file, in their order: code first, as it may pass values to templates. These are added to `given`, by file."""
-    code = [one for one in texts if one.is_code]
-    of_code = _judged(code, finder, options, cache)
-    for one, found in zip(code, of_code, strict=True):
-        for file in found.rendered:
-            for path in template_paths(one.path, file.name):
-                given[path] = (*given.get(path, ()), *file.values)
-    passed = {realpath(path): values for path, values in given.items()}
-    others = [
-        replace(
-            one,
-            passed=passed.get(realpath(one.path), ()),
-            included=included_texts(one.path, one.text) if one.style == "jinja" else (),
-        )
-        for one in texts
-        if not one.is_code
-    ]
-    read, made = iter(of_code), iter(_judged(others, finder, options, cache))
-    return [next(read if one.is_code else made) for one in texts]
 
 
 def _judged(texts: Sequence[TextInput], finder: Finder, options: RunOptions, cache: LintCache) -> list[JudgedText]:
@@ -323,82 +260,3 @@ def _probed(spec: str, timeout: float, options: RunOptions, progress: Progress, 
         on_run=lambda name: progress.stage(f"probe: {name}"),
     )
     return run_probe(spec, probe_options)
-
-
-def _with_marks(texts: Sequence[TextInput]) -> list[TextInput]:
-    """The texts, where those without placeholders of another form know which marks in them the code among them replaces."""
-    marks = {
-        found[2]
-        for one in texts
-        if one.is_code and ".replace(" in one.text
-        for found in _REPLACED.finditer(one.text)
-        if _MARK.fullmatch(found[2])
-    }
-    return [_marked(one, marks) for one in texts] if marks else list(texts)
-
-
-def _marked(one: TextInput, marks: set[str]) -> TextInput:
-    if one.is_code or one.style in (DATA, "jinja", "format", "mustache"):
-        return one
-    held = tuple(sorted(mark for mark in marks if mark in one.text))
-    return replace(one, style="marks", marks=held) if held else one
-
-
-WORTH_IT = 400_000
-"""Characters from which on a second process pays."""
-_MOST_JOBS = 64
-_USUAL_JOBS = 2
-
-Judge = Callable[[TextInput], JudgedText]
-
-
-def judge_all(texts: Sequence[TextInput], judge: Judge, jobs: int | None) -> list[JudgedText]:
-    """Judge files by up to `jobs` processes; None: by two where that pays and there are two cores."""
-    sizes = [len(one.text) for one in texts]
-    if not second_process(jobs, pays=sum(sizes) >= WORTH_IT) or len(texts) < 2:
-        return [judge(one) for one in texts]
-    count = min(jobs or _USUAL_JOBS, len(texts), _MOST_JOBS)
-    shares = list(_shares(sizes, count))
-    with ExitStack() as stack:
-        children: list[tuple[range, Child | None]] = []
-        for share in shares[1:]:
-            child = _begun([texts[number] for number in share], judge)
-            if child is not None:
-                stack.callback(child.close)
-            children.append((share, child))
-        results = [judge(texts[number]) for number in shares[0]]
-        for share, child in children:
-            found = [] if child is None else _received(child)
-            # What a process did not get to, because it was killed, is done here.
-            results += found[: len(share)]
-            results += [judge(texts[number]) for number in share[len(found) :]]
-    return results
-
-
-def _shares(sizes: Sequence[int], count: int) -> Iterator[range]:
-    """The files cut into `count` runs of about the same size: files of one folder stay together."""
-    total, start, passed = sum(sizes), 0, 0
-    for number, size in enumerate(sizes):
-        passed += size
-        left = count - 1
-        if count > 1 and number + 1 < len(sizes) and passed * count >= total:
-            yield range(start, number + 1)
-            total, start, passed, count = total - passed, number + 1, 0, left
-    yield range(start, len(sizes))
-
-
-def _begun(texts: Sequence[TextInput], judge: Judge) -> Child | None:
-    def work(stream: BinaryIO) -> None:
-        packed = [judge(one).packed().encode() for one in texts]
-        stream.writelines(line + b"\n" for line in packed)
-
-    try:
-        return Child(work)
-    except OSError:  # there is no room for another process
-        return None
-
-
-def _received(child: Child) -> list[JudgedText]:
-    """The results of a process that came whole."""
-    lines = child.stream.read().split(b"\n")
-    return [JudgedText.unpacked(line.decode()) for line in lines[:-1]]

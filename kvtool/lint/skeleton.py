@@ -115,6 +115,13 @@ def with_holes(nodes: Iterable[Node], change: Callable[[Hole], Hole]) -> list[No
     return result
 
 
+def without_base(nodes: list[Node]) -> list[Node]:
+    """The text of a system message, where a value that it begins with is the prompt that more is added to."""
+    first = nodes[0] if nodes else ""
+    is_base = isinstance(first, Hole) and first.doubt == "use"
+    return [replace(first, hidden=True), *nodes[1:]] if is_base and isinstance(first, Hole) else nodes
+
+
 def before_values(nodes: Iterable[Node]) -> int:
     """Characters of constant text before the first value."""
     before = 0
@@ -260,9 +267,16 @@ _PHRASE = re.compile(r"(?<![{$\\\w])\{[A-Za-z]\w{0,40}[ -]\w[^{}\n\"=;()<>\[\]]{
 """Words in braces that no call of `format` can fill, as they are no name: `{why it matters}`, `{plan-name}`."""
 
 
+_TEX = re.compile(r"\\[A-Za-z]{2,30}\*?(?:\[[^\]\n]{0,200}\]|\{[^{}\n]{0,200}\}){0,4}\{[^{}\n]{1,200}\}(?!\})")
+"""A command of TeX with an argument: `\\begin{document}`."""
+
+
 def is_for_format(text: str) -> bool:
-    """Return whether `format` can fill a text: with words in braces it fails, so the braces show a model what to write there."""
-    return _PHRASE.search(text) is None
+    """Return whether `format` can fill a text: with words in braces it fails, so the braces show a model what to write there.
+
+    Nor is a text with commands of TeX, whose arguments would be filled, too.
+    """
+    return _PHRASE.search(text) is None and _TEX.search(text) is None
 
 
 def style_of(text: str) -> str:

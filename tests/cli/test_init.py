@@ -284,7 +284,7 @@ def test_prompts_in_python_are_named_with_their_places(init: Command) -> None:
     assert "app/agent.py:1:10 (ChatPromptTemplate.from_messages)" in said
     assert "app/agent.py:3:12 (chat.completions.create with an f-string)" in said
     assert "kvtool lint app/agent.py" in said
-    assert "kvtool lint --probe" in said
+    assert "kvtool probe" in said
     write("prompts/x.md", SUPPORT)
     code, out, _ = init()
     assert code == 0

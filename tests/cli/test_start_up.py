@@ -49,7 +49,7 @@ _OF_WORKLOADS = (
     "kvtool.workload.yaml.groups",
     "kvtool.text.files.yaml_composer",
     "kvtool.lint.formats",
-    "kvtool.lint.template_files",
+    "kvtool.lint.formats.jinja_prompts",
 )
 """With PyYAML, and what finds prompts in files of frameworks."""
 _WORKLOAD = """\

@@ -8,9 +8,9 @@ from functools import cache
 from kvtool.config.asked_run import RunOptions
 from kvtool.lint.file_findings import Finder
 from kvtool.lint.findings.template_findings import find_losses
+from kvtool.lint.formats.text_placeholders import traced_template
 from kvtool.lint.lint_inputs import InputKind, TextInput
 from kvtool.lint.skeleton import Node
-from kvtool.lint.template_files import traced_template
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced

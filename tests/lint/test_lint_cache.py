@@ -19,8 +19,8 @@ from kvtool.lint.findings.file_result import JudgedText
 from kvtool.lint.findings.ignore_comments import Ignore
 from kvtool.lint.folders import lint_cache
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder
+from kvtool.lint.judge_files import _shares, judge_all
 from kvtool.lint.lint_inputs import TextInput
-from kvtool.lint.linting import _shares, judge_all
 from kvtool.results.finding import Finding, Snippet
 from kvtool.text.files import result_cache
 from tests.files import write
@@ -180,7 +180,7 @@ def test_shares_are_all_files_in_their_order(sizes: list[int], count: int) -> No
 
 def test_what_a_process_that_was_killed_did_not_do_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     here = os.getpid()
-    monkeypatch.setattr("kvtool.lint.linting.second_process", lambda *_, **__: True)
+    monkeypatch.setattr("kvtool.lint.judge_files.second_process", lambda *_, **__: True)
 
     def judge(one: TextInput) -> JudgedText:
         if os.getpid() != here:

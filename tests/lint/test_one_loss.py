@@ -6,11 +6,11 @@ import pytest
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.lint.file_findings import Finder
+from kvtool.lint.formats.jinja_prompts import jinja_file
 from kvtool.lint.formats.prompt_formats import read_prompts
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.python import program as python_program
 from kvtool.lint.python.built_prompts import python_prompts
-from kvtool.lint.template_files import jinja_file
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
 from kvtool.text.tokens.tokenizer import Tokenizers, load_tokenizer
@@ -256,12 +256,10 @@ def test_what_is_overwritten_before_anybody_reads_it_is_no_prompt(between: str, 
 # Which of two values a loss is told at
 
 
-def test_a_value_that_nothing_is_known_of_yields_to_what_is_asked_behind_a_text() -> None:
-    apart = (
-        "Written by {writer}. Take the table of the harbour below as it is, and leave out no line of it.\n{question}\n"
-    )
-    (found,) = python(f'SHIP_PROMPT = """{apart}{RULES}"""\n')
-    assert found.line == 2 and "`question`" in found.message  # noqa: PT018 - one place
-    beside = "For {writer}:\n{question}\n"
-    (found,) = python(f'SHIP_PROMPT = """{beside}{RULES}"""\n')
-    assert found.line == 1 and "`writer`" in found.message  # noqa: PT018 - one place
+def test_a_value_that_nothing_is_known_of_yields_to_what_is_asked_after_it() -> None:
+    for head in (
+        "Written by {writer}. Take the table of the harbour below as it is, with all lines of it.",
+        "For {writer}:",
+    ):
+        (found,) = python(f'SHIP_PROMPT = """{head}\n{{question}}\n{RULES}"""\n')
+        assert (found.line, "`question`" in found.message, "`writer` before it" in found.message) == (2, True, True)

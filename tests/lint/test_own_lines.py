@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.lint.template_files import jinja_file
+from kvtool.lint.formats.jinja_prompts import jinja_file
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings, text_template
 

@@ -22,6 +22,7 @@ from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings,
 from kvtool.report.terminal.probe import print_probe
 from kvtool.text.terminal.console import cell_width, make_console
 from kvtool.text.tokens.tokenizer import load_tokenizer
+from tests.files import write
 
 PYTHON = shlex.quote(sys.executable)
 NOON = 1_763_726_400.25  # 2025-11-21T12:00:00.250Z
@@ -194,6 +195,17 @@ def test_a_chat_body_and_the_order_of_its_tools(command, folder, only):
 
 def test_a_coroutine_is_waited_for_and_what_it_prints_does_not_count(folder):
     assert json.loads(output("build:later")) == "said later"
+
+
+def test_the_flag_of_lint_and_the_command_are_one(in_folder) -> None:
+    write("build.py", "import os\nprint('In', os.getcwd(), 'be kind. ' * 40)\n")
+    spec = f"{PYTHON} build.py"
+    shown = [in_folder(*words) for words in (("probe", spec), ("lint", "--probe", spec))]
+    assert shown[0] == shown[1]
+    assert shown[0][1].startswith("kvtool probe ")
+    assert "working directory" in shown[0][1]
+    code, _, err = in_folder("probe", spec, "--fast")
+    assert (code, "cannot both be probed" in err) == (2, True)
 
 
 def test_a_random_order_is_no_random_value(folder, only):

@@ -182,11 +182,41 @@ def test_parameters_of_which_only_the_name_is_known(name: str, severity: str | N
     assert [one.severity for one in result] == ([severity] if severity else [])
 
 
-def test_the_environment_of_a_machine_is_no_error() -> None:
-    (one,) = found(HEAD + "PROMPT = f'In {os.getcwd()}: ' + RULES\n")
-    assert one.severity == "warning"
-    (one,) = found(HEAD + "PROMPT = f'On {platform.system()}: ' + RULES\n")
-    assert one.severity == "info"
+def test_the_environment_of_a_process_is_information() -> None:
+    for call in ("os.getcwd()", "platform.system()"):
+        (one,) = found(HEAD + f"PROMPT = f'In {{{call}}}: ' + RULES\n")
+        assert one.severity == "info"
+
+
+@pytest.mark.parametrize(
+    ("value", "severity"),
+    [
+        ("str(uuid.uuid4())", "error"),
+        ("answer or str(uuid.uuid4())", "info"),  # rare: the model gave a title
+        ("session_id or str(uuid.uuid4())", "error"),  # an id in either case
+        ("Path('out') / f'{datetime.now():%H%M%S}'", "info"),  # the folder stays for what is done in it
+    ],
+)
+def test_values_that_are_seldom_new(value: str, severity: str) -> None:
+    code = f"def build_prompt(session_id):\n    answer = ask()\n    title = {value}\n    return f'For {{title}}: ' + RULES\n"
+    assert [one.severity for one in found(HEAD + "import uuid\nfrom pathlib import Path\n" + code)] == [severity]
+    if value.startswith("answer or"):
+        code = code.replace("title = answer or", "title = answer\n    if not title:\n        title =")
+        assert [one.severity for one in found(HEAD + "import uuid\n" + code)] == [severity]
+
+
+@pytest.mark.parametrize(("kept", "severity"), [("question", "warning"), ("self.question", "info")])
+def test_what_an_object_was_made_with_stays_for_its_requests(kept: str, severity: str) -> None:
+    code = (
+        "class Bot:\n    def __init__(self, question):\n        self.question = question\n"
+        f"    def build_prompt(self, question):\n        return f'For {{{kept}}}: ' + RULES\n"
+    )
+    assert [one.severity for one in found(HEAD + code)] == [severity]
+
+
+def test_a_text_with_commands_of_tex_is_not_filled() -> None:
+    code = "def build_prompt(paper):\n    return 'Use \\\\begin{document} and \\\\end{document}.' + RULES\n"
+    assert found(HEAD + code) == []
 
 
 def test_weak_evidence_is_information() -> None:

@@ -86,3 +86,46 @@ def test_the_name_of_a_folder_hides_no_clock(in_folder: Command, folder: str) ->
     text = "Run {{ request_id }} at {{ timestamp }}.\nClassify the ticket below into one of: billing, shipping.\n"
     write(f"{folder}/sort.j2", f"{text}{{% for e in examples %}}\n- {{{{ e.text }}}}\n{{% endfor %}}\n{RULES}")
     assert {code for _, _, code in found(in_folder, folder)} == {"KV101", "KV102"}
+
+
+# Templates that are linked with others, and templates apart from the code
+
+
+LINKED = {
+    "base.j2": "You write replies. {{ stage }}\n{% block rules %}{% endblock %}\n",
+    "reply.j2": '{% extends "base.j2" %}\n{% block rules %}RULES{% endblock %}\n',
+}
+INCLUDED = {"reply.j2": 'You write replies.\n{% include "head.j2" %}\nRULES\n', "head.j2": "It is {{ stage }}.\n"}
+WHOLE = {"reply.j2": "You write replies. {{ stage }}\nRULES\n"}
+GIVEN = 'text = env.get_template("reply.j2").render(stage=datetime.datetime.now())'
+READ = "text = jinja2.Template(Path('mail/prompts/reply.j2').read_text()).render(stage=datetime.datetime.now())"
+
+
+@pytest.mark.parametrize(
+    ("files", "call", "code", "place"),
+    [
+        (LINKED, GIVEN, "mail/write.py", ("mail/prompts/base.j2", 1, "KV101")),
+        (INCLUDED, GIVEN, "mail/write.py", ("mail/prompts/reply.j2", 2, "KV101")),
+        (WHOLE, GIVEN, "mail/agents/write.py", ("mail/prompts/reply.j2", 1, "KV101")),
+        (WHOLE, READ, "mail/agents/write.py", ("mail/prompts/reply.j2", 1, "KV101")),
+    ],
+)
+def test_a_value_is_handed_on_to_bases_and_included_files(
+    files: dict[str, str], call: str, code: str, place: tuple[str, int, str], in_folder: Command
+) -> None:
+    for name, text in files.items():
+        write(f"mail/prompts/{name}", text.replace("RULES", RULES))
+    write(code, "import jinja2\nfrom pathlib import Path\n" + CODE.format(call=call))
+    assert found(in_folder, "mail") == [place]
+    assert found(in_folder, "mail") == [place]  # from the cache
+
+
+def test_the_edit_of_the_next_command_knows_what_code_passes(in_folder: Command) -> None:
+    for name, text in WHOLE.items():
+        write(f"mail/prompts/{name}", text.replace(". {{ stage }}", ".\nIt is {{ stage }}.").replace("RULES", RULES))
+    write("mail/write.py", CODE.format(call=GIVEN))
+    out = in_folder("lint", "mail")[1]
+    assert "Next: preview the edits:" in out
+    code, patch, _ = in_folder("lint", "mail", "--diff", "--unsafe-fixes")
+    assert code == 1
+    assert "+++ mail/prompts/reply.j2" in patch

@@ -90,10 +90,10 @@ def test_a_label_is_nothing_that_could_stand_before() -> None:
     assert lint("{task}\nNotes of what they wrote:\n{notes}\nDraft of the answer so far:\n{draft}\nAnswer:") == []
 
 
-def test_a_value_beside_one_that_is_asked_is_told_for_both() -> None:
+def test_a_value_beside_one_that_is_asked_is_named_with_it() -> None:
     (found,) = lint(f"About {{widget}}:\nQuestion: {{question}}\n{RULES}")
-    assert (found.line, found.column, found.code) == (1, 7, "KV201")
-    assert found.message.endswith("; `question` after it changes too")
+    assert (found.line, found.column, found.code) == (2, 11, "KV201")
+    assert found.message.endswith("; `widget` before it may change too")
     (found,) = lint(f"By {{agent_name}}:\nQuestion: {{question}}\n{RULES}")
     assert found.line == 2
 

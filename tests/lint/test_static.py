@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.evidence.volatile_calls import RANDOM
+from kvtool.lint.formats.jinja_prompts import jinja_file
 from kvtool.lint.lint_inputs import sort_inputs
 from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, holes, placeholders, style_of
-from kvtool.lint.template_files import jinja_file
 from kvtool.results.finding import Finding
 from tests.lint.found import static_findings, text_template
 
@@ -111,9 +111,14 @@ def test_what_an_expression_says(expression: str, code: str | None) -> None:
 
 
 def test_what_it_costs_is_the_severity_and_how_it_is_known_the_confidence() -> None:
-    for expression, confidence in (("now()", 1.0), ("now", 0.5), ("getcwd()", 1.0), ("user_id", 0.5)):
+    for expression, severity, confidence in (
+        ("now()", "error", 1.0),
+        ("now", "error", 0.5),
+        ("getcwd()", "info", 1.0),  # the same for all requests of a process
+        ("user_id", "error", 0.5),
+    ):
         (found,) = jinja("{{ " + expression + " }}" + HUGE)
-        assert (found.severity, found.confidence) == ("error", confidence)
+        assert (found.severity, found.confidence) == (severity, confidence)
 
 
 def test_names_that_are_set_count_for_what_they_are_set_to() -> None:

@@ -9,9 +9,9 @@ import pytest
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
 from kvtool.lint.file_findings import Finder
+from kvtool.lint.formats.jinja_prompts import jinja_file
 from kvtool.lint.lint_inputs import sort_inputs
 from kvtool.lint.skeleton import Hole, leaves
-from kvtool.lint.template_files import jinja_file
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tokenizer import Tokenizers
 

@@ -35,7 +35,7 @@ def prompts() -> Iterator[str]:
         yield f"You know this town.\n{{{name}}}\n{written(words)}"
     for words in range(60, 480, 30):
         yield f"You know this town.\n{{harbour}}\n{written(words)}"
-    for between, after in product((4, 14, 20, 30, 44), (30, 50, 70, 90, 240)):
+    for between, after in product((4, 30, 300), (30, 50, 70, 90, 240)):
         yield f"You know this town.\n{{harbour}}\n{written(between)}\n{{question}}\n{written(after)}"
     for before, after in product(range(0, 16, 2), (100, 240)):
         yield f"{written(before)}\n{{prompt}}\n{written(after)}"

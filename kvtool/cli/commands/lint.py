@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kvtool.lint.findings.file_fixes import Fixes
     from kvtool.lint.findings.lint_result import LintResult
     from kvtool.lint.folders.folder_files import Project
+    from kvtool.lint.lint_inputs import TextInput
     from kvtool.report.outputs import OutputFile
 
 
@@ -102,7 +103,7 @@ class LintCommand(Command):
             raise join_errors(result.problems)  # what is edited is decided by all of the inputs
         if (self.fix or self.diff) and not result.partial:
             try:
-                fixes = self._fixes(options, selecting)
+                fixes = self._fixes(options, selecting, result.templates)
             except (TrialInterruptedError, KeyboardInterrupt):
                 print("kvtool: interrupted; no file was changed", file=sys.stderr)
                 return 130
@@ -193,7 +194,7 @@ class LintCommand(Command):
                 raise KvtoolError("--undo works only with --fix", hint="add --fix, and leave out --diff")
             check_undo(self.undo, inputs)
 
-    def _fixes(self, options: RunOptions, selecting: Selecting) -> Fixes:
+    def _fixes(self, options: RunOptions, selecting: Selecting, templates: Sequence[TextInput]) -> Fixes:
         """Return the edits of --fix: in workloads by running them again, then in templates that none of them reads."""
         from kvtool.lint.findings.file_fixes import fix_templates, fix_workloads
         from kvtool.lint.linting import selection
@@ -203,7 +204,7 @@ class LintCommand(Command):
         tiers = parse_tiers((), unsafe=self.unsafe_fixes)
         with self.showing.progress() as progress:
             fixes = fix_workloads(options, load, tiers, wanted, progress)
-        fix_templates(options, load, tiers, wanted, fixes)
+        fix_templates(templates, options, load, tiers, wanted, fixes)
         return fixes
 
     def _show_diff(self, fixes: Fixes) -> int:
@@ -295,6 +296,7 @@ class LintCommand(Command):
         write_outputs(check, outputs, render_options, ready=ready, quiet=self.showing.quiet)
 
     def _print(self, result: LintResult) -> None:
+        from kvtool.config.command_line import CommandLine
         from kvtool.report.terminal.lint import print_lint
 
         if self.showing.json:
@@ -307,7 +309,13 @@ class LintCommand(Command):
 
             print_probe(console, result.probe, show_text=self.writing.in_terminal != "none")
             put(console)
-        print_lint(console, result, show_text=self.writing.in_terminal, quiet=self.showing.quiet)
+        print_lint(
+            console,
+            result,
+            show_text=self.writing.in_terminal,
+            quiet=self.showing.quiet,
+            command=CommandLine(self.showing.command_line or ("lint", *self.inputs)).without_output(),
+        )
 
 
 def _is_folder(path: str) -> bool:

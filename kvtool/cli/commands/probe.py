@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
 from kvtool.config.command_line import flag
-from kvtool.config.option import only
+from kvtool.config.option import Argument, only
 from kvtool.config.options.agent_options import ProbedAgent
-from kvtool.config.options.run_options import Rendering
-from kvtool.config.options.shown_options import Showing, Writing
+from kvtool.config.options.lint_options import Probing, Selecting, Walking
+from kvtool.config.options.run_options import Reading, Rendering, Serving
+from kvtool.config.options.shown_options import Configured, Showing, Writing
 from kvtool.errors import KvtoolError
 
 if TYPE_CHECKING:
@@ -26,15 +27,22 @@ _FORMATS = ("json", "markdown", "github", "junit", "sarif", "gitlab", "html")
 class ProbeCommand(Command):
     """Check that each request of an agent begins with the request before it.
 
+    With BUILDER instead of --agent, it runs code that prints a prompt, with one circumstance changed at a time, and names each
+    that reaches the prompt. kvtool lint --probe does the same beside its other findings.
+
     kvtool runs the agent in an empty home folder. A local stub answers its API requests. The agent gets the usual variables for a
     server's address and dummy keys. kvtool runs it twice, then once for each circumstance: another folder, user, day, locale.
 
     Exit codes: 0 if no step breaks; 1 if one does, or if less is kept than in the baseline; 2 for an agent that cannot be run.
     """
 
+    builder: Annotated[
+        str | None, Argument("Prompt builder to RUN many times: 'python build.py' or module:function.", "BUILDER")
+    ] = None
     probed: ProbedAgent
-    rendering: Annotated[Rendering, only("tokenizer")]
-    writing: Annotated[Writing, only("outputs")]
+    rendering: Annotated[Rendering, only("tokenizer", "chat_template")]
+    serving: Annotated[Serving, only("block_size")]
+    writing: Annotated[Writing, only("show_text", "outputs")]
     showing: Annotated[Showing, only("json", "quiet", "offline", "color", "plain", "width")]
 
     def run(self) -> int:
@@ -44,6 +52,8 @@ class ProbeCommand(Command):
             return self._list_recipes()
         if asked.record is not None:
             return self._record(asked.record)
+        if self.builder is not None:
+            return self._run_builder(self.builder)
         if asked.agent is None:
             raise KvtoolError(
                 f"{flag('agent')} is missing", hint=f"give the name of a recipe or a command: {flag('agent')} claude"
@@ -67,6 +77,24 @@ class ProbeCommand(Command):
         if asked.write_baseline is not None:
             return 0
         return verdict_of(checks).exit_code
+
+    def _run_builder(self, builder: str) -> int:
+        from kvtool.cli.commands.lint import LintCommand
+
+        if self.probed != replace(ProbedAgent(), timeout=self.probed.timeout):
+            hint = f"leave out {builder}, or all options of agents but {flag('timeout')}"
+            raise KvtoolError("a prompt builder and an agent cannot both be probed", hint=hint)
+        return LintCommand(
+            selecting=Selecting(),
+            walking=Walking(),
+            probing=Probing(probe=builder, probe_timeout=self.probed.timeout),
+            rendering=self.rendering,
+            serving=self.serving,
+            reading=Reading(),
+            writing=self.writing,
+            configured=Configured(),
+            showing=self.showing,
+        ).run()
 
     def _probe(self, agent: str) -> AgentProbe:
         from kvtool.profiler.agents.own_script import LONG_CALLS, USUAL_CALLS, StubScript, load_script

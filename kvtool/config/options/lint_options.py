@@ -53,7 +53,20 @@ DEFAULT_EXCLUDES = (
     *("vendor", "htmlcov", ".kvtool"),
     *("test_*.py", "*_test.py", "*_tests.py", "conftest.py"),
     *("*.test.[cm][jt]s", "*.test.[jt]s", "*.test.[jt]sx", "*.spec.[cm][jt]s", "*.spec.[jt]s", "*.spec.[jt]sx"),
-    *("__tests__/", "__mocks__/", "*.d.ts", "*.d.mts", "*.d.cts", "*.min.js", ".next", ".nuxt", ".svelte-kit"),
+    *(
+        "__tests__/",
+        "__mocks__/",
+        "mocks/",
+        "mock/",
+        "mock_*.py",
+        "*.d.ts",
+        "*.d.mts",
+        "*.d.cts",
+        "*.min.js",
+        ".next",
+        ".nuxt",
+        ".svelte-kit",
+    ),
     *("tests/", "test/", "docs/", "examples/", "*_examples/", "*icl_example*/", "_example*/"),
 )
 """Files that are never read, as patterns of `.gitignore`: version control, installed packages, what tools make, tests, and

@@ -107,9 +107,17 @@ class _Choice:
 
 
 def fix_templates(
-    options: RunOptions, load: Tokenizers, tiers: Collection[Tier], wanted: Callable[[str], bool], fixes: Fixes
+    templates: Sequence[TextInput],
+    options: RunOptions,
+    load: Tokenizers,
+    tiers: Collection[Tier],
+    wanted: Callable[[str], bool],
+    fixes: Fixes,
 ) -> None:
-    """Move lines of templates, where the tiers allow it; what is done to the files of workloads is decided by running those."""
+    """Move lines of templates, where the tiers allow it; what is done to the files of workloads is decided by running those.
+
+    `templates` are those that lint read, with what it knows of them.
+    """
     if TIER not in tiers:
         return
     inputs = sort_inputs(options.inputs, options.alone)
@@ -117,7 +125,7 @@ def fix_templates(
     outside = options.reading.allow_outside
     named = {realpath(file) for path, text in texts for file in named_files(path, text, allow_outside=outside)}
     find = Finder(options, load)
-    for one in inputs.texts:
+    for one in templates:
         if one.is_template and realpath(one.path) not in named:
             _fix_template(one, find, wanted, fixes)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.folders.folder_files import OTHER_LANGUAGE, OUTSIDE
+from kvtool.lint.lint_inputs import TextInput
 from kvtool.results.choices import Severity
 from kvtool.results.documents.lint import Counts, Fixed, InputProblem, LintDocument, LintFinding, LintInput
 from kvtool.results.finding import Finding
@@ -26,6 +28,8 @@ class LintResult:
     problems: list[KvtoolError] = field(default_factory=list)
     """What is wrong with inputs that could not be read or run; the findings are those of the others."""
     fixable: frozenset[str] = frozenset()
+    templates: list[TextInput] = field(default_factory=list)
+    """The templates that were read, with what code passes to them."""
     fixed: Fixed | None = None
     probe: ProbeResult | None = None
     passed_over: int = 0
@@ -70,6 +74,19 @@ class LintResult:
             group=finding.group or None,
             fixable=self.can_fix(finding),
         )
+
+
+_SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings, errors first, then warnings, and each by its place."""
+
+    def key(one: Finding) -> tuple[object, ...]:
+        rank = _SEVERITIES.index(one.severity)
+        return rank, one.path, one.line, one.column, one.code, one.group, -one.tokens_lost
+
+    return sorted(findings, key=key)
 
 
 def _problem(error: KvtoolError) -> InputProblem:

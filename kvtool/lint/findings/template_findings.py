@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from kvtool.diagnose.codes.structure.kv143 import CUT_SHORT
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv105 import COUNTER
+from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
 from kvtool.diagnose.severity import UNSURE_MOST, severity_of
 from kvtool.lint.evidence.placeholders import is_answered, is_set_up, names_a_part, names_whole_prompt
 from kvtool.lint.evidence.value_precision import sure_kind
@@ -30,6 +32,7 @@ OPEN = 0.2
 _MOST_NAMES = 4
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "error")
 _BY_USE = "new text per request, by its use"
+_OF_OBJECT = re.compile(r"`(?:self|this)\.")
 _LONG_LINE = 1500
 _AROUND = 60
 
@@ -154,9 +157,7 @@ def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[
     )
     if first is None or any(often(found.hole) for found in founds[:first]):
         return founds
-    between = founds[first].behind.tokens - founds[last].behind.tokens
-    answered = is_answered(founds[first].hole.what, founds[last].hole.what)
-    if between >= THRESHOLDS.between and enough(founds[last]) and not answered:
+    if enough(founds[last]) and not is_answered(founds[first].hole.what, founds[last].hole.what):
         return founds
     told = replace(founds[first], hole=replace(founds[first].hole, doubt="use"), others=(founds[last],))
     return [*founds[:first], told, *founds[last + 1 :]]
@@ -353,7 +354,7 @@ def _costly(found: Found) -> tuple[Found, ...]:
 
 def _severity(hole: Hole, behind: FollowingText, prompt: int, block_size: int) -> Severity:
     """By the constant text after it, out of all of the prompt's (`diagnose.severity`); an error only of what surely varies."""
-    if hole.minor or hole.doubt == "open":
+    if hole.minor or hole.doubt == "open" or _lasts(hole):
         return "info"
     sure = _is_sure(hole)
     if not sure and min(behind.sure if hole.doubt else behind.tokens, behind.movable) < THRESHOLDS.warned * block_size:
@@ -363,6 +364,11 @@ def _severity(hole: Hole, behind: FollowingText, prompt: int, block_size: int) -
     if severity == "info" and behind.unseen and hole.is_new:
         severity = "warning"
     return UNSURE_MOST if severity == "error" and (hole.capped or not sure) else severity
+
+
+def _lasts(hole: Hole) -> bool:
+    """Return whether a value stays for many requests: what a process runs in, and what an object was made with."""
+    return hole.kind.code == ENVIRONMENT.code or (hole.doubt == "use" and _OF_OBJECT.match(hole.what) is not None)
 
 
 def _is_sure(hole: Hole) -> bool:

@@ -52,7 +52,8 @@ _OTHER_TEMPLATES = re.compile(
     re.IGNORECASE,
 )
 """What a template makes that is no prompt, by the name before its own suffix."""
-_NOT_PROMPTS = re.compile(r"readme|license|changelog|contributing|requirements", re.IGNORECASE)
+_NOT_PROMPTS = re.compile(r"readme|license|changelog|contributing|requirements|skill\.md$", re.IGNORECASE)
+"""Documents; nothing fills a skill of a coding agent, which reads it as it is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class LintCache:
 
     def _key(self, one: TextInput) -> str:
         return hash_of(
-            f"{one.kind}\0{one.style}\0{one.found}\0{one.marks}\0{one.passed}\0{one.included}\0{one.text}".encode(
+            f"{one.kind}\0{one.style}\0{one.found}\0{one.marks}\0{one.passed}\0{one.included}\0{one.children}\0{one.text}".encode(
                 "utf-8", "surrogatepass"
             )
         )

@@ -22,7 +22,8 @@ def without_unused(findings: Iterable[Finding], texts: Sequence[TextInput]) -> l
     """The findings but those in what no linted file names, where a project is linted whole: functions and constants of Python
     files, methods that only their own class could call, text files, and folders named for what nobody uses any more.
 
-    A file alone, the files of one folder, and a part of a package leave open who uses them: all of theirs are reported.
+    A file alone, the files of a folder that is no package, and a part of a package leave open who uses them: all of theirs are
+    reported.
     """
     given = list(findings)
     python = {one.path: one for one in texts if one.kind == "python"}
@@ -77,12 +78,16 @@ def _names_folder(name: str, folder: str, texts: Sequence[TextInput]) -> bool:
 
 
 def _is_whole(paths: Sequence[str]) -> bool:
-    """Return whether files are all of a project: they lie in several folders, and their top folder is no part of a package."""
+    """Return whether files are all of a project: a package, or several folders that are no part of one."""
     folders = {os.path.dirname(os.path.realpath(path)) for path in paths}  # noqa: PTH120 - of thousands, each time
-    if len(folders) < 2:
+    if not folders:
         return False
     top = os.path.commonpath(folders)
-    return not all(os.path.isfile(os.path.join(at, "__init__.py")) for at in (top, os.path.dirname(top)))  # noqa: PTH113, PTH118, PTH120
+    is_package, is_part = (
+        os.path.isfile(os.path.join(at, "__init__.py"))  # noqa: PTH113, PTH118
+        for at in (top, os.path.dirname(top))  # noqa: PTH120
+    )
+    return not (is_package and is_part) and (is_package or len(folders) > 1)
 
 
 _LEAST_NAMED = 2

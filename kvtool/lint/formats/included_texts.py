@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -45,19 +46,32 @@ def included_texts(path: str, text: str) -> IncludedTexts:
     return tuple((name, inner) for name in sorted(names) if (inner := whole(name)))
 
 
+def linked_files(path: str, text: str) -> Iterator[tuple[Path, bool]]:
+    """Yield the files that a template includes or extends by a constant name, each with whether it is extended."""
+    for pattern in (_INCLUDE, _EXTENDS):
+        for found in pattern.finditer(text):
+            if (file := _file(path, found[2])) is not None:
+                yield file, pattern is _EXTENDS
+
+
 def _read(path: str, name: str) -> str | None:
-    """Return the text of the file that a template in `path` names, seen from its folder or from one above it."""
+    try:
+        file = _file(path, name)
+        return None if file is None else read_text(file, shown=name, limit=_MOST_BYTES)
+    except (KvtoolError, OSError, ValueError):
+        return None
+
+
+def _file(path: str, name: str) -> Path | None:
+    """Return the file that a template in `path` names, seen from its folder or from one above it."""
     if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts or "\0" in name:
         return None
     folder = Path(path).absolute().parent
     for root in [folder, *folder.parents][:_FOLDERS]:
         file = root / name
-        try:
-            is_inside = os.path.realpath(file).startswith(os.path.realpath(root) + os.sep)
-            if is_inside and file.is_file():
-                return read_text(file, shown=name, limit=_MOST_BYTES)
-        except (KvtoolError, OSError, ValueError):
-            return None
+        with suppress(OSError, ValueError):
+            if os.path.realpath(file).startswith(os.path.realpath(root) + os.sep) and file.is_file():
+                return file
     return None
 
 

@@ -18,11 +18,12 @@ from kvtool.lint.formats.framework_files import (
     read_prompty,
     read_semantic_kernel,
 )
+from kvtool.lint.formats.jinja_prompts import jinja_template
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.formats.plain_prompts import read_plain_strings, read_toml_prompts
 from kvtool.lint.formats.prompt_data import DataFile, FilePrompts, Prompt, PromptText, Reader, read_messages
+from kvtool.lint.formats.text_placeholders import traced_template
 from kvtool.lint.skeleton import MARKED, Node
-from kvtool.lint.template_files import jinja_template, traced_template
 
 _YAML = (".yaml", ".yml")
 _DATA = (*_YAML, ".json")

@@ -195,6 +195,15 @@ def changed(value: Value, change: Callable[[Piece], Value | None]) -> Value:
     return every(value)
 
 
+def made_up(value: Value) -> Value:
+    """A value of which one part is made up where nothing else gave it: that part is rare, so it is information."""
+
+    def change(piece: Piece) -> Value | None:
+        return (replace(piece, minor=True),) if isinstance(piece, Hole) and piece.certain else None
+
+    return changed(value, change)
+
+
 _INDENTED = re.compile(r"\n([ \t]*)(?=\S|\Z)")
 
 

@@ -6,9 +6,10 @@ import ast
 from abc import abstractmethod
 from collections.abc import Iterable
 
+from kvtool.lint.python.changed_values import made_up
 from kvtool.lint.python.expressions import Expressions
-from kvtool.lint.python.syntax import names_in
-from kvtool.lint.python.text_values import Either, Items, Many, Mapped, Piece, Value, cut, either
+from kvtool.lint.python.syntax import dotted, names_in
+from kvtool.lint.python.text_values import Either, Items, Many, Mapped, Piece, Value, cut, either, has_param, varies
 from kvtool.lint.python.work_budget import spend
 from kvtool.lint.skeleton import Hole
 
@@ -28,7 +29,11 @@ class Flow(Expressions):
 
     def _do_if(self, statement: ast.If) -> None:
         self.value_of(statement.test) if isinstance(statement.test, ast.NamedExpr) else None
+        missing = _missing(statement.test)
+        before = self.values.get(missing)
         self._branches([statement.body, statement.orelse])
+        if before is not None and not varies(before) and not has_param(before):
+            self.values[missing] = made_up(self.values.get(missing, ()))
 
     def _do_match(self, statement: ast.Match) -> None:
         self._branches([*(case.body for case in statement.cases), []])
@@ -131,3 +136,12 @@ class Flow(Expressions):
                 values[name] = (*value[:same], Items(grown.values, grown.order or order), *added[1:])
             elif order is not None and not left:
                 values[name] = cut([*was, *head, *added])
+
+
+def _missing(test: ast.expr) -> str:
+    """Return the name of which a condition asks whether it is missing: `not title`, `title is None`; empty for any other."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return dotted(test.operand)
+    other = test.comparators[0] if isinstance(test, ast.Compare) else None
+    is_none = isinstance(other, ast.Constant) and other.value is None
+    return dotted(test.left) if is_none and isinstance(test, ast.Compare) else ""

@@ -9,9 +9,10 @@ from functools import cache
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.prompt_evidence import Evidence
+from kvtool.lint.evidence.value_precision import sure_kind
 from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
 from kvtool.lint.python.call_values import Calls
-from kvtool.lint.python.changed_values import holes_of, in_order, is_given, with_hole
+from kvtool.lint.python.changed_values import holes_of, in_order, is_given, made_up, with_hole
 from kvtool.lint.python.filled_templates import any_of, filled_text, percent_filled
 from kvtool.lint.python.syntax import dotted, is_written, keyed, names_in
 from kvtool.lint.python.text_values import (
@@ -27,7 +28,9 @@ from kvtool.lint.python.text_values import (
     Value,
     cut,
     either,
+    has_param,
     text_of,
+    varies,
 )
 from kvtool.lint.python.varying_texts import held
 from kvtool.lint.python.work_budget import spend
@@ -197,7 +200,13 @@ class Expressions(Calls):
         return either(self.value_of(node.body), self.value_of(node.orelse))
 
     def _of_boolop(self, node: ast.BoolOp) -> Value:
-        return either(*(self.value_of(side) for side in node.values))
+        first, *others = map(self.value_of, node.values)
+        known = isinstance(node.op, ast.And) or varies(first) or has_param(first) or self._says_what(node.values[0])
+        return either(first, *(others if known else map(made_up, others)))
+
+    def _says_what(self, node: ast.expr) -> bool:
+        """Return whether a name says what it is: then what is made up for it is not rarer."""
+        return bool(name := dotted(node)) and sure_kind(name) is not None
 
     def _of_lambda(self, node: ast.Lambda) -> Value:
         new = {one.arg for one in node.args.args} - self.given

@@ -14,6 +14,7 @@ from kvtool.errors import KvtoolError
 from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.evidence.value_precision import dated, sure_kind
+from kvtool.lint.formats.jinja_prompts import jinja_template
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.python.changed_values import changed, placed, places_found
 from kvtool.lint.python.syntax import percents
@@ -44,8 +45,8 @@ from kvtool.lint.skeleton import (
     is_for_format,
     leaves,
     placeholders,
+    without_base,
 )
-from kvtool.lint.template_files import jinja_template
 from kvtool.text.traced import Origin, Traced
 
 _MOST_NODES = 5_000
@@ -54,6 +55,7 @@ _MUSTACHE = re.compile(r"\{\{\s{0,8}[$#/^][A-Za-z_]")
 _OTHER_MARKS = re.compile(r"<<[A-Z][A-Z0-9_]{2,40}>>|\[\[ ## \w{1,40} ## \]\]")
 """Placeholders that code fills by itself: where a text has them, braces in it are what they show."""
 _LEAST_MARKS = 2
+_LEADS = ("system", "developer")
 _FIELD = re.compile(r"\{\{|\}\}|\{([A-Za-z_0-9]{0,99})((?:[.\[][^{}\n\"=]{0,100})?)(?:![rsa])?(?::([^{}\n ]{0,60}))?\}")
 
 
@@ -329,7 +331,8 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int], copied:
             texts = [one for key in MESSAGE_KEYS if (one := piece.get(key)) is not None]
             result += [node for one in texts for node in nodes_of(one, unfilled=unfilled, most=most, copied=copied)]
         elif isinstance(piece, Message):
-            result += nodes_of(piece.content, unfilled=unfilled, most=most, copied=copied)
+            content = nodes_of(piece.content, unfilled=unfilled, most=most, copied=copied)
+            result += without_base(content) if piece.role in _LEADS else content
         elif isinstance(piece, Either):
             result.append(
                 Choice(

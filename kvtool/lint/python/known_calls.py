@@ -6,7 +6,7 @@ import ast
 import os
 import re
 from dataclasses import replace
-from typing import TypeGuard
+from itertools import takewhile
 
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.lint.evidence.value_precision import keeps, refined
@@ -21,7 +21,7 @@ from kvtool.lint.evidence.volatile_calls import (
     unordered,
 )
 from kvtool.lint.python.chance_orders import ChanceOrders
-from kvtool.lint.python.changed_values import dedented, holes_of, in_order, placed
+from kvtool.lint.python.changed_values import dedented, holes_of, in_order, made_up, placed
 from kvtool.lint.python.filled_templates import with_replaced
 from kvtool.lint.python.syntax import as_written, dotted
 from kvtool.lint.python.text_values import (
@@ -74,6 +74,11 @@ _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 """What means more than itself in a pattern."""
 
 
+def _path_name(piece: Piece) -> str:
+    """Return a part of a path that is written in the code; empty for any other."""
+    return piece.name if isinstance(piece, FilePath) else text_of(piece) if isinstance(piece, str | Literal) else ""
+
+
 class KnownCalls(ChanceOrders):
     """Tells what is known of calls by their names, whatever program they are in."""
 
@@ -114,13 +119,13 @@ class KnownCalls(ChanceOrders):
 
     @staticmethod
     def _path(*values: Value) -> Value:
-        """A path of several parts, with what varies in it."""
+        """A path of several parts, with what varies in it: a folder that is named for a clock stays for all that is done there."""
         parts = [piece for value in values for piece in value]
         given = all(isinstance(piece, Param) or (isinstance(piece, FilePath) and piece.given) for piece in parts)
-        named = [piece for piece in parts if not isinstance(piece, Hole)]
-        written = [piece.name if isinstance(piece, FilePath) else text_of(piece) for piece in named if _is_name(piece)]
-        name = os.path.normpath("/".join(filter(None, written))) if any(written) and len(written) == len(named) else ""
-        return (FilePath(given and bool(parts), name), *(hole for value in values for hole in holes_of(value)))
+        written = list(takewhile(bool, map(_path_name, reversed(parts))))  # what is before them may be any folder
+        name = os.path.normpath("/".join(reversed(written))) if written else ""
+        holes = (hole for value in values for hole in made_up(holes_of(value)))
+        return (FilePath(given and bool(parts), name), *holes)
 
     def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:
         """Return the hole of a loop over a collection without a fixed order."""
@@ -296,10 +301,6 @@ class KnownCalls(ChanceOrders):
         bound = [(name, self.value_of(one)) for name, one in zip(names, node.args[1:], strict=False)]
         bound += [(word.arg, self.value_of(word.value)) for word in node.keywords if word.arg]
         return (Callee(target.function, target.owner, (*target.bound, *bound)),)
-
-
-def _is_name(piece: Piece) -> TypeGuard[FilePath | str | Literal]:
-    return isinstance(piece, FilePath | str | Literal)
 
 
 def _counters(value: Value) -> list[Hole]:

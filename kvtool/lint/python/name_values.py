@@ -61,6 +61,14 @@ class Summary:
     """Names of template files that it fills with all keywords that it is given."""
 
 
+class PromptCollector(Protocol):
+    """Where finished texts go (`program_prompts.ModulePrompts`)."""
+
+    def done(self, scope: Names, value: Value, evidence: Evidence) -> None: ...
+    def lead(self, value: Value) -> None: ...
+    def add_holes(self, holes: Iterable[Hole]) -> None: ...
+
+
 class ProgramReader(Protocol):
     """The program that scopes belong to: it reads functions and classes, and collects prompts (`program.Program`)."""
 
@@ -68,6 +76,9 @@ class ProgramReader(Protocol):
     rendered: list[RenderedFile]
     imports: ImportedTexts
     chats: Chats
+
+    @property
+    def found(self) -> PromptCollector: ...
 
     def value_in_module(self, name: str) -> Value | None: ...
     def attribute(self, cls: ClassCode, name: str, depth: int, given: tuple[tuple[str, Value], ...] = ()) -> Value: ...
@@ -80,9 +91,6 @@ class ProgramReader(Protocol):
     def nested(self, function: FunctionCode, scope: Names) -> Summary: ...
     def summary(self, function: FunctionCode, depth: int = 0) -> Summary: ...
     def constant_of(self, target: Callee) -> Constant | None: ...
-    def done(self, scope: Names, value: Value, evidence: Evidence) -> None: ...
-    def lead(self, value: Value) -> None: ...
-    def emit_holes(self, holes: list[Hole]) -> None: ...
 
 
 class Names(ABC):
@@ -343,8 +351,8 @@ class Names(ABC):
         evidence = max(evidence, self._file)
         naming, self.naming = self.naming, False  # the elements of a list are no such texts by themselves
         if naming and evidence >= Evidence.NAME:
-            self.program.lead(value)
-        self.program.done(self, value, evidence)
+            self.program.found.lead(value)
+        self.program.found.done(self, value, evidence)
         self.naming = naming
 
     def reported_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
@@ -376,12 +384,12 @@ class Names(ABC):
             if order is not None:
                 hole = order_hole(order, "tools", self.source.spot_of(node))
                 hole = replace(hole, leads=True, minor=hole.minor and not hole.capped)
-                self.program.emit_holes([hole])
+                self.program.found.add_holes([hole])
 
     def tool_text(self, value: Value) -> None:
         """The text of a tool is before all messages: a clock in it changes the whole prompt."""
         holes = [piece for piece in pieces_of(value) if isinstance(piece, Hole) and piece.clock]
-        self.program.emit_holes([replace(hole, leads=True) for hole in holes])
+        self.program.found.add_holes([replace(hole, leads=True) for hole in holes])
 
     def somewhere(self, values: list[Value], base: ast.expr) -> None:
         """Values that are filled into a template that is not seen, where it is named as a prompt."""
@@ -389,7 +397,7 @@ class Names(ABC):
         if self._silent or not is_prompt_name(name):
             return
         holes = [piece for value in values for piece in pieces_of(value) if isinstance(piece, Hole)]
-        self.program.emit_holes(
+        self.program.found.add_holes(
             [replace(hole, elsewhere=True, minor=True) for hole in holes if hole.clock and hole.kind is not DATE]
         )
 

@@ -6,45 +6,35 @@ import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from kvtool.lint.evidence.prompt_evidence import Evidence, speaks_of_models
+from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.passed_values import Constant, RenderedFile
-from kvtool.lint.python.changed_values import changed, substituted, system_first
-from kvtool.lint.python.chats import Chats, messages_in
-from kvtool.lint.python.filled_templates import nodes_of
+from kvtool.lint.python.changed_values import changed, substituted
 from kvtool.lint.python.imported_texts import ImportedTexts
 from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
 from kvtool.lint.python.name_values import Names, Summary
 from kvtool.lint.python.objects import CLASS
-from kvtool.lint.python.program_prompts import ModulePrompts, apart, report_elements
-from kvtool.lint.python.rendered_files import roles_of_files
+from kvtool.lint.python.program_prompts import ModulePrompts
 from kvtool.lint.python.rewritten_history import RewrittenHistory
 from kvtool.lint.python.text_values import (
     Callee,
     Instance,
-    Items,
     Literal,
-    Mapped,
-    Message,
     Param,
     Piece,
     Value,
     either,
-    has_fields,
     has_param,
     pieces_of,
-    text_of,
     varies,
 )
 from kvtool.lint.python.varying_texts import (
     OF_TOOLS,
-    asked_for,
     filler,
     is_tool,
     leading,
     reported_once,
-    written_length,
 )
-from kvtool.lint.python.work_budget import TooMuchWorkError, allow, spend, work_left
+from kvtool.lint.python.work_budget import TooMuchWorkError, allow, work_left
 from kvtool.lint.skeleton import Hole, Node, TemplatePlace, leaves
 
 _MOST_DEPTH = 10
@@ -54,13 +44,6 @@ _MOST_NODES = 5_000
 _MOST_BASES = 8
 _MOST_WRITERS = 4
 """Methods that assign one attribute, of which is looked at what they assign; twice as many that add to it."""
-_LEAST_LEADING = 24
-"""Characters of constant text, below which nothing is before a conversation."""
-_EACH_NODE = 10
-"""Steps for each node of a text that is reported: it is looked at many times."""
-_ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
-"""Who sends what is only ever added at the end."""
-_LEADS = frozenset(("system", "developer"))
 _SILENT = frozenset(("__repr__", "__str__", "__hash__", "__eq__", "__repr_args__", "_repr_html_"))
 
 
@@ -83,8 +66,6 @@ class Program:
         self._values: dict[str, Value] | None = None
         self._bodies: dict[ClassCode, dict[str, Value]] = {}
         self._constant: dict[FunctionCode, Constant | None] = {}
-        self.roles: set[tuple[str, str]] = set()
-        """Files whose text is in messages, by name, and the roles of these."""
         self._reported: set[TemplatePlace] | None = None
         self.unread: list[str] = []
         """Functions for which nothing was left to be spent."""
@@ -92,8 +73,8 @@ class Program:
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[FunctionCode] = set()
-        self._found = ModulePrompts(module)
-        self.chats = Chats(module.path)
+        self.found = ModulePrompts(module, self._returned)
+        self.chats = self.found.chats
 
     def prompts(self) -> list[list[Node]]:
         """Everything that the module builds that may be a prompt, with something in it that varies."""
@@ -101,7 +82,7 @@ class Program:
         return self._all_prompts()
 
     def _all_prompts(self) -> list[list[Node]]:
-        self._found.add_holes(RewrittenHistory(self._module.source).holes())
+        self.found.add_holes(RewrittenHistory(self._module.source).holes())
         self.values()
         functions = list(self._module.functions.values())
         for cls in self._module.classes.values():
@@ -109,11 +90,11 @@ class Program:
             functions += cls.methods.values()
         for function in functions:
             self.summary(function)
-        return reported_once(self._found.all(), self.declared)
+        return reported_once(self.found.all(), self.declared)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the prompts, in their order."""
-        return self._found.names()
+        return self.found.names()
 
     # Names
 
@@ -195,7 +176,7 @@ class Program:
             )
             self._bodies[cls] = scope.values
             if is_tool(cls.node):
-                self.emit_holes(
+                self.found.add_holes(
                     leading([piece for name in OF_TOOLS for piece in scope.values.get(name, ())], dates=True)
                 )
         return self._bodies[cls]
@@ -308,6 +289,10 @@ class Program:
         function.node.body = []  # what was read is let go
         return result
 
+    def _returned(self, function: FunctionCode, depth: int) -> Value:
+        """Return what a function gives, with what its arguments may be."""
+        return self._free(self.summary(function, depth).value)
+
     def nested(self, function: FunctionCode, scope: Names) -> Summary:
         """A function within another: it sees what is around it."""
         return self.summary(function, scope.depth + 1, (scope.values, *scope.outer))
@@ -387,56 +372,6 @@ class Program:
                 continue
             own = substituted(value, filler(given, {}), [_MOST_NODES])
             scope.told(own, evidence)
-
-    # What is found
-
-    def done(self, scope: Names, value: Value, evidence: Evidence) -> None:
-        """A finished text: a prompt, or for each element where it is a collection of others."""
-        value = apart(scope, value, evidence)
-        written = evidence < Evidence.SENT and not scope.in_function  # a constant, which code fills before it sends it
-        messages = [piece for piece in pieces_of(value, 200) if isinstance(piece, Message)]
-        roles = [piece.role for piece in messages]
-        self.roles |= {said for piece in messages for said in roles_of_files(piece)}
-        if roles:
-            value = system_first(value)
-            if all(role in _ANSWERS for role in roles):
-                return
-            evidence = Evidence.ASKED
-            self._leading(value, roles)
-            if not written:
-                self.chats.add(messages_in(value), scope.label)
-        elif evidence < Evidence.SENT and not any(
-            isinstance(one, str | Literal) and text_of(one).strip() for one in value
-        ):
-            value = report_elements(scope, value, evidence)
-        if evidence is Evidence.ASKED:
-            value = asked_for(value)
-        if evidence >= Evidence.SENT:
-            called = [self.summary(piece.function, scope.depth + 1) for piece in value if isinstance(piece, Callee)]
-            value = (*value, *(part for one in called for part in self._free(one.value)))
-        if has_param(value) and evidence >= Evidence.NAME:
-            scope.add_sink(value, evidence)
-        unfilled = written or evidence < Evidence.ASKED
-        if varies(value) or (unfilled and has_fields(value)):
-            left = [_MOST_NODES]
-            nodes = nodes_of(value, unfilled=unfilled, most=left)
-            spend(_EACH_NODE * (_MOST_NODES - left[0]))
-            self._found.add(nodes, evidence, scope.label)
-
-    def _leading(self, value: Value, roles: list[str]) -> None:
-        """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""
-        if not all(role in _LEADS for role in roles):
-            return
-        self.emit_holes([replace(hole, minor=True) for hole in leading(value)])
-
-    def lead(self, value: Value) -> None:
-        """The same of a text that is named for what is before a conversation; lists of other things are no text."""
-        if written_length(value) >= _LEAST_LEADING and not any(isinstance(piece, Items | Mapped) for piece in value):
-            self._leading(value, [])
-
-    def emit_holes(self, holes: list[Hole]) -> None:
-        """Report holes wherever their text is."""
-        self._found.add_holes(holes)
 
 
 def _of_object(value: Value, writer: FunctionCode) -> Value:

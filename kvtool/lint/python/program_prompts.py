@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 
 from kvtool.lint.evidence.prompt_evidence import (
     Belief,
@@ -14,14 +16,39 @@ from kvtool.lint.evidence.prompt_evidence import (
     speaks_of_models,
 )
 from kvtool.lint.evidence.surrounding_text import with_clocks, with_data, without_profiles
-from kvtool.lint.python.chats import LEAST_TEXT
-from kvtool.lint.python.module import Module
+from kvtool.lint.python.changed_values import system_first
+from kvtool.lint.python.chats import LEAST_TEXT, Chats, messages_in
+from kvtool.lint.python.filled_templates import nodes_of
+from kvtool.lint.python.module import FunctionCode, Module
 from kvtool.lint.python.name_values import Names
-from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
-from kvtool.lint.python.varying_texts import judged, key_of
+from kvtool.lint.python.rendered_files import roles_of_files
+from kvtool.lint.python.text_values import (
+    MESSAGE_KEYS,
+    Callee,
+    Items,
+    Literal,
+    Mapped,
+    Message,
+    Piece,
+    Value,
+    has_fields,
+    has_param,
+    pieces_of,
+    text_of,
+    varies,
+)
+from kvtool.lint.python.varying_texts import asked_for, judged, key_of, leading, written_length
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, before_values, leaves
+from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, before_values, leaves, with_holes
 
+_LEAST_LEADING = 24
+"""Characters of constant text, below which nothing is before a conversation."""
+_EACH_NODE = 10
+"""Steps for each node of a text that is reported: it is looked at many times."""
+_MOST_NODES = 5_000
+_ANSWERS = frozenset(("assistant", "ai", "tool", "function", "model"))
+"""Who sends what is only ever added at the end."""
+_LEADS = frozenset(("system", "developer"))
 _READ = 20_000
 """Characters of which is asked how they read; each is a step."""
 
@@ -29,13 +56,62 @@ _READ = 20_000
 class ModulePrompts:
     """Prompts of a module, as nodes that say how sure each thing that varies is."""
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: Module, returned: Callable[[FunctionCode, int], Value]) -> None:
+        """`returned` gives what a function returns."""
         self._module = module
+        self._returned = returned
+        self.chats = Chats(module.path)
+        self.roles: set[tuple[str, str]] = set()
+        """Files whose text is in messages, by name, and the roles of these."""
         self._found: dict[tuple[object, ...], tuple[Evidence, list[Node], str]] = {}
 
     def all(self) -> list[list[Node]]:
         """Return the prompts in the order in which they were found."""
         return [nodes for _, nodes, _ in self._found.values()]
+
+    def done(self, scope: Names, value: Value, evidence: Evidence) -> None:
+        """A finished text: a prompt, or for each element where it is a collection of others."""
+        value = apart(scope, value, evidence)
+        written = evidence < Evidence.SENT and not scope.in_function  # a constant, which code fills before it sends it
+        messages = [piece for piece in pieces_of(value, 200) if isinstance(piece, Message)]
+        roles = [piece.role for piece in messages]
+        self.roles |= {said for piece in messages for said in roles_of_files(piece)}
+        if roles:
+            value = system_first(value)
+            if all(role in _ANSWERS for role in roles):
+                return
+            evidence = Evidence.ASKED
+            self._leading(value, roles)
+            if not written:
+                self.chats.add(messages_in(value), scope.label)
+        elif evidence < Evidence.SENT and not any(
+            isinstance(one, str | Literal) and text_of(one).strip() for one in value
+        ):
+            value = report_elements(scope, value, evidence)
+        if evidence is Evidence.ASKED:
+            value = asked_for(value)
+        if evidence >= Evidence.SENT:
+            called = [self._returned(piece.function, scope.depth + 1) for piece in value if isinstance(piece, Callee)]
+            value = (*value, *chain.from_iterable(called))
+        if has_param(value) and evidence >= Evidence.NAME:
+            scope.add_sink(value, evidence)
+        unfilled = written or evidence < Evidence.ASKED
+        if varies(value) or (unfilled and has_fields(value)):
+            left = [_MOST_NODES]
+            nodes = nodes_of(value, unfilled=unfilled, most=left)
+            spend(_EACH_NODE * (_MOST_NODES - left[0]))
+            self.add(nodes, evidence, scope.label)
+
+    def _leading(self, value: Value, roles: list[str]) -> None:
+        """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""
+        if not all(role in _LEADS for role in roles):
+            return
+        self.add_holes([replace(hole, minor=True) for hole in leading(value)])
+
+    def lead(self, value: Value) -> None:
+        """The same of a text that is named for what is before a conversation; lists of other things are no text."""
+        if written_length(value) >= _LEAST_LEADING and not any(isinstance(piece, Items | Mapped) for piece in value):
+            self._leading(value, [])
 
     def names(self) -> tuple[str, ...]:
         """Return what the code calls each of them, or what makes it."""
@@ -62,7 +138,12 @@ class ModulePrompts:
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
         late = evidence is not Evidence.FILE and reads_as_reply(text, before_values(nodes))
         settled = without_profiles(with_data(with_clocks(nodes)), self._module.source.text)
+        settled = with_holes(settled, lambda hole: replace(hole, hidden=hole.hidden or self._is_foreign(hole)))
         self._found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late), name
+
+    def _is_foreign(self, hole: Hole) -> bool:
+        """Return whether a value is in another file, which reports it."""
+        return hole.spot.path != self._module.path
 
     @cached_property
     def _speaks_of_models(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.passed_values import Constant, PassedValue, RenderedFile
@@ -53,8 +53,11 @@ def roles_of_files(message: Message) -> Iterator[tuple[str, str]]:
             yield piece.what.strip("`"), message.role
 
 
-def template_paths(source: str, name: str) -> list[str]:
-    """Return the files that a template's name can mean for the code in `source`: in its folder, or a folder beside it."""
+def template_paths(source: str, name: str, others: Iterable[str] = ()) -> list[str]:
+    """Return the files that a template's name can mean for the code in `source`: in its folder, or a folder beside it.
+
+    Where none is there, the one of `others` is meant whose path ends with the name.
+    """
     folder = os.path.dirname(source)  # noqa: PTH120 - Path would keep `..`
     try:
         with os.scandir(folder or ".") as entries:
@@ -63,7 +66,10 @@ def template_paths(source: str, name: str) -> list[str]:
         beside = []
     inside = os.path.realpath(folder or ".") + os.sep
     paths = (os.path.normpath(os.path.join(folder, each, name)) for each in ("", *beside[:_MOST_FOLDERS]))  # noqa: PTH118
-    return [path for path in paths if Path(path).is_file() and os.path.realpath(path).startswith(inside)]
+    found = [path for path in paths if Path(path).is_file() and os.path.realpath(path).startswith(inside)]
+    parts = PurePath(name).parts
+    named = [] if found or not parts else [path for path in others if PurePath(path).parts[-len(parts) :] == parts]
+    return found or (named if len(named) == 1 else [])
 
 
 def _is_plain(hole: Hole) -> bool:

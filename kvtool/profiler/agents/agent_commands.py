@@ -26,6 +26,10 @@ _SERVER = '"{name}": {"command": "{python}", "args": ["{script}", "{name}", "{de
 _FILE, _SERVERS = "mcp.json", '{"mcpServers": {{servers}}}'
 _ELF, _INTERPRETER = b"\x7fELF\x02\x01", 3
 
+_SCRIPTS = (".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".rb", ".sh")
+_FEW_WORDS = 3
+"""Words of a command, among which a script is named: `npx tsx agent.ts`."""
+
 
 @dataclass(frozen=True, slots=True)
 class AgentCommand:
@@ -121,15 +125,19 @@ def command_of(agent: str, resume: str | None = None, other: str | None = None, 
         return replace(made, other=(older.first, older.later))
     first = words_of(agent, folder)
     later = None if resume is None else words_of(resume, folder)
-    name = Path(first[0]).name
     return AgentCommand(
-        name,
+        _name_of(first),
         first,
         later,
         other=None if other is None else (words_of(other, folder), None),
         takes_servers=any("{mcp}" in word for word in first),
         clock=_clock(first[0]),
     )
+
+
+def _name_of(words: Sequence[str]) -> str:
+    """Return the name of an agent: of the script that a language's program runs, else of the program."""
+    return next((Path(word).name for word in words[:_FEW_WORDS] if word.endswith(_SCRIPTS)), Path(words[0]).name)
 
 
 def version_of(words: Sequence[str], environment: Mapping[str, str]) -> str | None:

@@ -33,6 +33,7 @@ from kvtool.workload.turn import Turn
 _MOST_BREAKS = 8
 """Broken steps of a circumstance that are named."""
 _TOOL = re.compile(r"^tools\[\d+\] (\S+?)(?:\.\S*)?$")
+_MESSAGE = re.compile(r"^(messages|contents|input)\[\d+\]")
 _NONE = Steps(sessions=0, steps=0, broken=0, lost_tokens=0)
 
 
@@ -174,8 +175,11 @@ def _new_breaks(before: Steps, now: Steps) -> list[BrokenStep]:
 
 
 def _field(place: str) -> str:
-    """Return a place without the number of a tool and without its field: another tool before it changes both."""
-    return _TOOL.sub(r"tools \1", place)
+    """Return a place without numbers and fields of tools, which another tool before it changes, and without those of messages.
+
+    An agent that rewrites its history does so at the first of its turns in one run, and at the last in another.
+    """
+    return _MESSAGE.sub(r"\1", _TOOL.sub(r"tools \1", place))
 
 
 def _joined(one: Steps, other: Steps) -> Steps:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.lint.findings.lint_result import LintResult
@@ -9,7 +12,7 @@ from kvtool.lint.folders.folder_files import not_read
 from kvtool.lint.probe.probing import GROUP as PROBE
 from kvtool.report.terminal.edits import put_edits, put_undo
 from kvtool.report.terminal.findings import place_shown, put_finding_text
-from kvtool.report.terminal.lines import shown_path
+from kvtool.report.terminal.lines import put_next, shown_path
 from kvtool.results.documents.lint import Fixed
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
@@ -19,16 +22,25 @@ from kvtool.text.terminal.numbers import percent, plural
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from kvtool.config.command_line import CommandLine
+
 _MOST = 200
+_SAFE = ("P0", "P1")
 _STYLES = {"error": "bold red", "warning": "bold yellow", "info": "bold"}
 
 
 def print_lint(
-    console: Console, result: LintResult, *, show_text: ShowText, quiet: bool, read_files: bool = True
+    console: Console,
+    result: LintResult,
+    *,
+    show_text: ShowText,
+    quiet: bool,
+    read_files: bool = True,
+    command: CommandLine | None = None,
 ) -> None:
     """The findings (the first 200) with their lines, then how many there are; `quiet` leaves out all but the findings.
 
-    `read_files` False shows only lines that the findings bring along.
+    `read_files` False shows only lines that the findings bring along. `command` is what was asked for, without options of output.
     """
     plain = ascii_only(console)
     told = [finding for finding in result.findings if result.probe is None or finding.group != PROBE]  # told already
@@ -49,6 +61,31 @@ def print_lint(
     _folded(console, _summary(result))
     if result.findings:
         _folded(console, f"Details: kvtool explain {_costliest(result).code}", "dim")
+    if command is not None and (step := _next_step(result, command)) is not None:
+        put(console)
+        put_next(console, *step)
+
+
+_STDIN = "-"
+_RUN = ("workload", "logs", "prompts")
+
+
+def _next_step(result: LintResult, command: CommandLine) -> tuple[str, Sequence[str]] | None:
+    """Return what to do next, and the command for it: preview edits, or measure what was only read."""
+    paths = [one.path for one in result.inputs]
+    if not result.findings or not paths or _STDIN in paths or result.partial or result.fixed or result.probe:
+        return None
+    if fixable := [finding for finding in result.findings if result.can_fix(finding)]:
+        unsafe = any(finding.tier not in _SAFE for finding in fixable)
+        return "preview the edits", command.with_(diff=True, unsafe_fixes=unsafe or None)
+    if any(one.kind in _RUN for one in result.inputs):
+        return "see where reuse is lost", command.to(
+            "profile", *(one.path for one in result.inputs if one.kind in _RUN)
+        )
+    folder = os.path.commonpath([os.path.dirname(path) for path in paths]) or "."  # noqa: PTH120 - a string, as all inputs are
+    if Path(folder, "kvtool.toml").is_file():
+        return "measure the hit rate", ("check", "--config", str(Path(folder, "kvtool.toml")))
+    return "measure the hit rate", ("init", folder)
 
 
 def _fixed(console: Console, fixed: Fixed, left: int, plain: bool) -> None:
@@ -85,7 +122,7 @@ def _summary(result: LintResult) -> str:
     if result.ignored:
         text += f"; {result.ignored:,} ignored"
     fixable = [finding for finding in result.findings if result.can_fix(finding)]
-    safe = sum(finding.tier in ("P0", "P1") for finding in fixable)
+    safe = sum(finding.tier in _SAFE for finding in fixable)
     if safe:
         text += f"; {safe:,} marked [*] can be fixed with --fix"
     if unsafe := len(fixable) - safe:

@@ -21,7 +21,7 @@ def print_probe(console: Console, result: ProbeResult, *, show_text: bool = True
     """Print each leak with place, cost and fix, in the order of the prompt; then what had no effect and what was not tried."""
     plain = ascii_only(console)
     parts = [
-        f"kvtool lint --probe {sanitize(shlex.quote(result.spec), ascii_only=plain)}",
+        f"kvtool probe {sanitize(shlex.quote(result.spec), ascii_only=plain)}",
         f"block {result.block_size}",
         sanitize(result.tokenizer, ascii_only=plain),
         plural(result.tokens, "token"),

@@ -110,7 +110,7 @@ def _code(found: FoundPrompts) -> str:
     more = len(found.calls) - _MOST_CALLS
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
     first = shlex.quote(found.code[0])
-    probe = "`kvtool lint --probe MODULE:FUNCTION` runs a function. " if any(map(_is_python, found.code)) else ""
+    probe = "`kvtool probe MODULE:FUNCTION` runs a function. " if any(map(_is_python, found.code)) else ""
     return (
         f"prompts in code: {which}. `kvtool lint {first}` reads this code. {probe}"
         "A log of your service shows which prompts are really sent."

@@ -1,4 +1,4 @@
-"""Templates in files of their own: Jinja, and texts with `{name}` or `$name` placeholders. Nothing is rendered."""
+"""Jinja templates of prompts, read without rendering them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.evidence.placeholders import doubt_of, placeholder, section, unnamed, words_of
-from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
-from kvtool.lint.evidence.surrounding_text import label_before
 from kvtool.lint.evidence.volatile_calls import TEMPLATE_CLOCK, called, named
 from kvtool.lint.formats.included_texts import constant_nodes
-from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, TemplatePlaces, placeholders, text_nodes
+from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, TemplatePlaces, leaves
 from kvtool.text.line_index import LineIndex
 from kvtool.text.templates.code_generator import ParsedEnvironment
 from kvtool.text.traced import Origin, Traced
@@ -36,87 +34,27 @@ _PARTS_OF_PROGRAMS = frozenset(
 )
 """How the name of an object ends that holds what a program is made of: `tool_names.replace_text`."""
 _TAG = re.compile(r"\{%[-+]?\s{0,80}(\w{1,40})[^%\n]{0,200}")
-_CHAIN = re.compile(r"\{([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,60}){1,6})[}:!]")
-"""A placeholder of an attribute: `{state.question}`."""
 _DOLLAR = re.compile(r"\$\{\s{0,8}[A-Za-z_]\w{0,99}")
 """What shows, where there are no double braces, that variables are written as `${name}`."""
 _CHAT_ONLY = re.compile(r"\b(?:add_generation_prompt|bos_token|eos_token|raise_exception|strftime_now)\b")
 
 
-def traced_template(text: Traced, style: str) -> list[Node]:
-    """Return a text with `{name}` (`format`), `$name` (`dollar`) or other (`marks`) placeholders as nodes.
-
-    Without a style all of it is constant.
-    """
-    plain = str.__str__(text)
-    if not style:
-        return [plain]
-    places = TemplatePlaces(text)
-    quoted = quoted_ranges(plain)
-
-    def hole(start: int, stop: int, name: str) -> Node | None:
-        if is_quoted(plain, start, stop, quoted):
-            return None
-        if name.isdigit():
-            name = label_before(plain, start)
-        elif (chain := _CHAIN.match(plain, start)) is not None:
-            name = chain[1]
-        found = placeholder(name, places.at(start, stop)) if name else None
-        return None if found is not None and found.doubt == "open" and style == "marks" else found
-
-    return text_nodes(plain, style, hole)
-
-
-def marked_template(text: Traced, marks: Sequence[str]) -> list[Node]:
-    """A text as nodes with a hole for each of the marks, which code replaces, and of what is written as other marks are."""
-    plain = str.__str__(text)
-    places = TemplatePlaces(text)
-    known = _mark_pattern(marks)
-    spans = {(found.start(), found.end()): _mark_name(found[0]) for found in known.finditer(plain)}
-    for start, stop, name in placeholders(plain, "marks"):
-        if doubt_of(name) != "open" and not any(start < end and begin < stop for begin, end in spans):
-            spans[start, stop] = name
-    nodes: list[Node] = []
-    at = 0
-    for (start, stop), name in sorted(spans.items()):
-        nodes.append(plain[at:start])
-        if (hole := placeholder(name, places.at(start, stop))) is not None:
-            nodes.append(hole)
-        at = stop
-    nodes.append(plain[at:])
-    return [node for node in nodes if node != ""]
-
-
-def _mark_pattern(marks: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that finds these marks; those in capitals only as whole words."""
-    return re.compile("|".join(rf"(?<!\w){re.escape(one)}(?!\w)" for one in sorted(marks, key=len, reverse=True)))
-
-
-def _mark_name(mark: str) -> str:
-    """Return the name in a mark."""
-    return re.sub(r"\W+", "_", mark).strip("_")
-
-
-def placeholder_count(text: str, style: str) -> int:
-    return sum(1 for _ in placeholders(text, style))
-
-
 def jinja_template(
-    source: Traced, known: Collection[str] = (), included: Mapping[str, str] | None = None
+    source: Traced, known: Collection[str] = (), included: Mapping[str, str] | None = None, child: str = ""
 ) -> list[Node]:
     """A Jinja template as nodes; KvtoolError, with the place, where its syntax is wrong. `source` knows where it is.
 
     Of names in `known` is known what they get: there is a hole for each, whatever it is called. `included` are texts of files that
-    it may include, by their names: they count as constant text.
+    it may include, by their names: they count as constant text. So do the blocks of `child`, the text of one that extends it.
     """
     source = source.replace("\r\n", "\n").replace("\r", "\n")  # as for rendering: with others the text behind is lost
     if "{{" not in source and _DOLLAR.search(source):
         with suppress(TemplateSyntaxError):  # those of a shell may stand in a template, too
-            return _nodes(ParsedEnvironment(source, chat=False, dollars=True), known, included)
+            return _nodes(ParsedEnvironment(source, chat=False, dollars=True), known, included, child)
     chat = is_chat_template(source)
     environment = ParsedEnvironment(source, chat=chat)
     try:
-        return _nodes(environment, known, included, chat=chat)
+        return _nodes(environment, known, included, child, chat=chat)
     except TemplateSyntaxError as error:
         raise KvtoolError(f"template: {error.message}", place=_line_place(source, error.lineno)) from error
     except (RecursionError, MemoryError, ValueError, OverflowError) as error:
@@ -124,22 +62,56 @@ def jinja_template(
 
 
 def _nodes(
-    environment: ParsedEnvironment, known: Collection[str], included: Mapping[str, str] | None, *, chat: bool = False
+    environment: ParsedEnvironment,
+    known: Collection[str],
+    included: Mapping[str, str] | None,
+    child: str,
+    *,
+    chat: bool = False,
 ) -> list[Node]:
-    reader = _Reader(environment, chat=chat, known=known, included=included or {})
+    blocks = _blocks_of(child) if child else {}
+    reader = _Reader(environment, chat=chat, known=known, included=included or {}, blocks=blocks)
     return reader.template(environment.parse(environment.source))
+
+
+def _blocks_of(text: str) -> dict[str, list[Node]]:
+    """Return the constant text of the blocks of a template that extends another one; nothing of one that cannot be read."""
+    environment = ParsedEnvironment(Traced.of(text, Origin(_BASE, text=text)), chat=False)
+    reader = _Reader(environment, chat=False, known=(), included={})
+    try:
+        tree = environment.parse(environment.source)
+        return {one.name: list(constant_nodes(reader.body(one.body))) for one in tree.find_all(nodes.Block)}
+    except (TemplateSyntaxError, RecursionError, MemoryError, ValueError, OverflowError):
+        return {}
 
 
 _BASE = "\0"
 """The beginning of the path of a template that is read as the base of another one."""
 
 
-def _included_nodes(name: str, included: Mapping[str, str]) -> list[Node]:
-    """Return the constant text of an included file; nothing of one that is not there, or that is no template."""
+_REPORTED_THERE = 160
+"""Characters of constant text after a value in an included file, with which that file reports it."""
+
+
+def _included_nodes(name: str, included: Mapping[str, str], known: Collection[str], spot: TemplatePlace) -> list[Node]:
+    """Return the constant text of an included file; nothing of one that is not there, or that is no template.
+
+    What surely varies near its end is a hole at `spot`: what it costs is in the file that includes it.
+    """
     text = included.get(name, "")
-    with suppress(KvtoolError):
-        return list(constant_nodes(jinja_template(Traced.of(text, Origin(name, text=text))))) if text else []
-    return []
+    try:
+        given = jinja_template(Traced.of(text, Origin(name, text=text)), known) if text else []
+    except KvtoolError:
+        return []
+    result: list[Node] = []
+    after = 0
+    for node in reversed(given):
+        if not isinstance(node, Hole):
+            result += reversed(list(constant_nodes([node])))
+            after += sum(len(leaf) for leaf in leaves([node]) if isinstance(leaf, str))
+        elif after < _REPORTED_THERE and (node.certain or node.what.strip("`").partition(".")[0] in known):
+            result.append(node.at(spot))
+    return result[::-1]
 
 
 def is_chat_template(text: str) -> bool:
@@ -230,7 +202,8 @@ class _Reader:
             self._macros[statement.name] = statement
         elif isinstance(statement, nodes.Include):
             if isinstance(statement.template, nodes.Const) and isinstance(statement.template.value, str):
-                yield from _included_nodes(statement.template.value, self._included)
+                spot = self._tags.spot(statement.lineno, "include")
+                yield from _included_nodes(statement.template.value, self._included, self._known, spot)
         elif isinstance(statement, nodes.Block) and statement.name in self._blocks:
             yield from self._blocks[statement.name]
         elif isinstance(statement, nodes.Import):
