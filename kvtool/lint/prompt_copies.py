@@ -15,8 +15,8 @@ from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
 from kvtool.lint.evidence.placeholders import is_settled
 from kvtool.lint.evidence.prompt_evidence import speaks_of_models
-from kvtool.lint.formats.jinja_prompts import traced_template
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
+from kvtool.lint.formats.text_placeholders import traced_template
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.passed_values import Constant, RenderedFile, TemplateCalls, ValueKind, value_kind
 from kvtool.lint.python.chats import ChatMessage
