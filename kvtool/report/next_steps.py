@@ -6,13 +6,17 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.report.reported_answer import reported_loss, verdict_of_healthy
 from kvtool.report.views.advised_change import advised_change, cheaper_life, field_to_compare
+from kvtool.report.views.time_to_live import cheaper_ttl
 from kvtool.results.finding import Finding
+from kvtool.results.misses import CacheMisses
+from kvtool.results.money import marks_in_words
 from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report
 
@@ -152,12 +156,24 @@ def _change_of_requests(case: Case) -> str:
     report, misses, finding = case.report, case.report.misses, case.finding
     assert misses is not None, "only rows of logs with reported usage ask"
     currency = report.money.currency if report.money else "USD"
-    change = advised_change(misses, currency, hosted=report.hosted) if reported_loss(report, misses) else ""
+    change = _cheaper_marks(report, misses)
+    if not change and reported_loss(report, misses):
+        change = advised_change(misses, currency, hosted=report.hosted)
     if change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
         return _sentence(finding.fix.partition(". ")[0])
     if change or report.partial:
         return change
     return cheaper_life(misses, currency) or verdict_of_healthy(report, misses)
+
+
+def _cheaper_marks(report: Report, misses: CacheMisses) -> str:
+    """Return which cache marks cost less than any time to live, where nothing but expired text was lost."""
+    life = None if misses.ttl is None else cheaper_ttl(misses.ttl)
+    money = report.money
+    if life is None or money is None or not money.marks or not {"expired"}.issuperset(misses.by_cause):
+        return ""
+    saved = Decimal(money.predicted or 0) - Decimal(money.with_fixes or 0)
+    return _sentence(marks_in_words(money.marks)) if saved > life[1] else ""
 
 
 def _sentence(text: str) -> str:

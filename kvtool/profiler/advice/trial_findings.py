@@ -240,7 +240,7 @@ class Teller:
         counted = f". An earlier change already blocks {elsewhere:,} of the tokens after it" if elsewhere > 0 else ""
         if counted and number:
             others = "the other fix" if number == 1 else "the other fixes"
-            counted = f". It costs up to {elsewhere:,} tokens more after {others}"
+            counted = f". After {others}, it costs up to {elsewhere:,} tokens more"
         return finding.model_copy(
             update={
                 "message": finding.message + counted,

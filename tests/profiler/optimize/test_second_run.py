@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,20 @@ def test_a_second_run_changes_no_file(in_folder: Command, seed: int) -> None:
     assert all(text.count(b"\n") == text.count(end.encode()) for text in first.values())
     assert in_folder(*command)[0] == 0
     assert files() == first
+
+
+@pytest.mark.parametrize("seed", [3, 4, 7, 9])
+def test_the_rate_beside_a_command_is_what_it_reaches(in_folder: Command, seed: int) -> None:
+    """A later step, such as a change of content, is not in the figure."""
+    write_workload(random.Random(seed), "\n")
+    profile = ("profile", "w.yaml", "--dry-run")
+    before = in_folder(*profile)[1]
+    rate = re.search(r"Hit rate +[\d.]+% now, ([\d.]+%) with ", before)
+    command = re.search(r"^  kvtool (optimize w\.yaml.*) -t ", before, re.MULTILINE)
+    assert rate is not None
+    assert command is not None
+    assert in_folder(*command[1].split(), "--write")[0] == 0
+    assert f"Hit rate    {rate[1]}" in in_folder(*profile)[1]
 
 
 REFUSED_AT_FIRST = {
