@@ -32,7 +32,7 @@ from kvtool.workload.yaml.schema import EngineOptions
 
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
-    from kvtool.profiler.advice.advisor import Advice
+    from kvtool.profiler.advice.kept_fixes import Advice
     from kvtool.profiler.optimize.edited_files import Optimized
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.run.run_result import RunResult
@@ -101,7 +101,7 @@ class Opened:
         self, wanted: ReportOptions, progress: Progress, profiler: Profiler, result: RunResult
     ) -> tuple[Optimized, Advice]:
         from kvtool.profiler.optimize.edited_runs import EditedRuns
-        from kvtool.profiler.optimize.optimizer import first_edits, plan_edits
+        from kvtool.profiler.optimize.planned_edits import first_edits, plan_edits
 
         plan = first_edits if wanted.edits == "first" else plan_edits
         return plan(EditedRuns(self, progress, known=(profiler, result)))

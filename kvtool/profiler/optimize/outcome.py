@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.diagnose.findings import logged_cause
 from kvtool.fixes.fix import Fix, Tier, combined
-from kvtool.profiler.advice.advisor import Advice, KeptFix
+from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
@@ -16,7 +16,8 @@ from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
-from kvtool.profiler.optimize.optimizer import RECORDED, needing_consent, optimize
+from kvtool.profiler.optimize.optimizer import RECORDED
+from kvtool.profiler.optimize.planned_edits import needing_consent, optimize
 from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
