@@ -100,8 +100,8 @@ class Opened:
     def _planned_edits(
         self, wanted: ReportOptions, progress: Progress, profiler: Profiler, result: RunResult
     ) -> tuple[Optimized, Advice]:
+        from kvtool.profiler.optimize.edit_plans import first_edits, plan_edits
         from kvtool.profiler.optimize.edited_runs import EditedRuns
-        from kvtool.profiler.optimize.planned_edits import first_edits, plan_edits
 
         plan = first_edits if wanted.edits == "first" else plan_edits
         return plan(EditedRuns(self, progress, known=(profiler, result)))

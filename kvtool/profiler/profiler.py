@@ -193,12 +193,17 @@ class Profiler:
             tries = self.wanted.advice and not result.partial
             marks = self._marks or MarkTrial(result, book, None)
             kept = self.followed.fixes if self.followed is not None and tries else []
-            run = again(kept) if kept else None
-            if run is not None and run.partial:
+            run = again(kept) if kept else result
+            settings: Sequence[Fix] = []
+            if advises and tries and not run.partial:
+                from kvtool.profiler.reported.request_settings import cheaper_settings
+
+                settings, run = cheaper_settings(run, again, kept)
+            if run.partial:
                 result.partial = True
-            elif run is not None and (fixed_book := money_of(run)) is not None:
-                samples = result.find(SampleBook)
-                trial = MarkTrial(run, fixed_book, again if advises else None, kept, samples)
+            elif run is not result and (fixed_book := money_of(run)) is not None:
+                samples, fixes = result.find(SampleBook), [*kept, *settings]
+                trial = MarkTrial(run, fixed_book, again if advises else None, fixes, samples, settings=settings)
                 fixed = FixedRun(run, trial, self._together)
         return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 

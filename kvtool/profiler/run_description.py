@@ -29,8 +29,8 @@ def run_notes(run: PlannedRun) -> list[str]:
     plan, engine = run.plan, run.plan.engine
     if plan.cache is not None and plan.cache.engine is not None:
         choice = plan.cache.engine
-        windows = "sliding_window" in {each.name for each in fields(choice.options)}
-        lack = None if run.model is None else left_out_of(run.run_model.served(), windows=windows)
+        kinds_known = "sliding_window" in {each.name for each in fields(choice.options)}
+        lack = None if run.model is None else left_out_of(run.run_model.served(), kinds_known=kinds_known)
         notes = [*engine_notes(choice), *run.run_model.notes(with_tokens=True)]
         notes += [run.assumed_note] if run.rules == "llamacpp" and run.model is None else []
         return notes if lack is None else [*notes, f"{lack}: kvtool assumes full attention in every layer"]

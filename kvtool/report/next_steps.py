@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from kvtool.accounting.misses.advised_change import cheaper_ttl, field_to_compare, first_change
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
+from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.report.reported_answer import reported_loss, verdict_of_healthy
-from kvtool.report.views.advised_change import advised_change, cheaper_life, field_to_compare
-from kvtool.report.views.time_to_live import cheaper_ttl
 from kvtool.results.finding import Finding
 from kvtool.results.misses import CacheMisses
 from kvtool.results.money import marks_in_words
@@ -155,15 +155,16 @@ def _change_of_requests(case: Case) -> str:
     """Return what to change about misses, or that nothing is to be changed."""
     report, misses, finding = case.report, case.report.misses, case.finding
     assert misses is not None, "only rows of logs with reported usage ask"
-    currency = report.money.currency if report.money else "USD"
-    change = _cheaper_marks(report, misses)
-    if not change and reported_loss(report, misses):
-        change = advised_change(misses, currency, hosted=report.hosted)
-    if change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
-        return _sentence(finding.fix.partition(". ")[0])
-    if change or report.partial:
+    if change := _cheaper_marks(report, misses):
         return change
-    return cheaper_life(misses, currency) or verdict_of_healthy(report, misses)
+    lost, currency = reported_loss(report, misses), report.money.currency if report.money else "USD"
+    change = "" if report.partial and not lost else first_change(misses, currency, hosted=report.hosted)
+    if lost and change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
+        change = _sentence(finding.fix.partition(". ")[0])
+    key = next((each for each in report.findings if each.code == KV302.code), None)
+    if key is not None and next(iter(misses.by_cause), None) == "key_changed":
+        change += "".join(key.fix.partition(": a rerun")[1:])
+    return change if change or report.partial else verdict_of_healthy(report, misses)
 
 
 def _cheaper_marks(report: Report, misses: CacheMisses) -> str:

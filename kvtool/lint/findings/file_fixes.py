@@ -18,10 +18,10 @@ from kvtool.lint.traffic_findings import not_ignored
 from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
 from kvtool.profiler.advice.trial_findings import Teller
 from kvtool.profiler.opening import Opened, open_workload
+from kvtool.profiler.optimize.edit_plans import optimize
 from kvtool.profiler.optimize.edited_files import Changed, edit_notes
 from kvtool.profiler.optimize.edited_runs import EditedRuns
 from kvtool.profiler.optimize.outcome import edit_of
-from kvtool.profiler.optimize.planned_edits import optimize
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.documents.parts import PromptEdit
 from kvtool.results.finding import Finding

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
+from kvtool.accounting.misses.advised_change import cheaper_ttl
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.results.misses import Compaction, TtlCosts
 from kvtool.text.terminal.numbers import plural
@@ -21,16 +22,6 @@ def ttl_sentence(ttl: TtlCosts | None, currency: str = "USD") -> str:
     )
     found = cheaper_ttl(ttl)
     return text if found is None else f"{text} Caching for {found[0]} saves {shown_money(found[1], currency)}."
-
-
-def cheaper_ttl(ttl: TtlCosts) -> tuple[str, Decimal] | None:
-    """Return the time to live that costs less than was paid, in words, and what it saves; None where neither does."""
-    saved = {
-        "5 minutes": Decimal(ttl.paid) - Decimal(ttl.five_minutes),
-        "1 hour": Decimal(ttl.paid) - Decimal(ttl.one_hour),
-    }
-    name = max(saved, key=lambda each: saved[each])
-    return (name, saved[name]) if saved[name] > 0 else None
 
 
 def compaction_sentence(compactions: Sequence[Compaction], currency: str = "USD") -> str:

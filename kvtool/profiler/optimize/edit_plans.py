@@ -1,4 +1,4 @@
-"""What `kvtool optimize` does with the files of a workload, by the tiers that are allowed."""
+"""Which edits of a workload's files are planned: within some tiers, in a first round, and those that need consent."""
 
 from __future__ import annotations
 
