@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.trials import steady_first
 from kvtool.profiler.run.run_result import RunResult
