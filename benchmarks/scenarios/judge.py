@@ -15,7 +15,7 @@ from scenarios.kinds import case_of
 from kvtool.accounting.plan import Plan
 from kvtool.fixes.fix import Fix, combined
 from kvtool.fixes.turn_texts import texts_of
-from kvtool.profiler.advice.advisor import Advice
+from kvtool.profiler.advice.kept_fixes import Advice
 from kvtool.results.finding import Finding, Snippet
 from kvtool.workload.logs.logs import LogOptions, LogSource
 

@@ -295,8 +295,8 @@ class Measurement:
         short = [each for each in fitting if self._seconds(each) <= left]
         if not short:
             result.reason = (
-                f"no request of the sample fits {self._how.budget:g} s: the shortest has {shortest.num_tokens:,} tokens, "
-                f"and the start took {self._start_seconds:.1f} s"
+                f"no sampled request fits into {self._how.budget:g} s. The start took {self._start_seconds:.1f} s, and the "
+                f"shortest request has {shortest.num_tokens:,} tokens"
             )
             return
         self._make_engines(short)

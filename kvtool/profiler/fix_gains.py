@@ -14,7 +14,7 @@ from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.report import Cause, CausesLeftOut, Unlock
 
 if TYPE_CHECKING:
-    from kvtool.profiler.advice.advisor import Advice, KeptFix
+    from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
 
 MOST_CAUSES = 200
 """Rows of causes of a group in a report."""

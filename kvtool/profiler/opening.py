@@ -32,7 +32,7 @@ from kvtool.workload.yaml.schema import EngineOptions
 
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
-    from kvtool.profiler.advice.advisor import Advice
+    from kvtool.profiler.advice.kept_fixes import Advice
     from kvtool.profiler.optimize.edited_files import Optimized
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.run.run_result import RunResult
@@ -172,14 +172,20 @@ class Opened:
 
     def _read_notes(self) -> list[str]:
         """Return notes: the files read, their order, and their division into groups."""
+        named = (
+            ["Only these groups ran: text that other groups send first counts as new."]
+            if self.options.reading.groups
+            else []
+        )
         if not isinstance(self.source, LogSource):
             asked = self.options.reading.group_by is not None
-            return ["--group-by needs a log: a workload file names its groups"] if asked else []
+            return [*named, *(["--group-by needs a log: a workload file names its groups"] if asked else [])]
         from kvtool.workload.logs.formats.known_formats import format_titles
 
         names = self.source.format_names
         told = [f"Log format: {format_titles(', '.join(names))}."] if names else []
-        return [*self.source.files.notes(name_all=self.options.reading.verbose), *told, *self.source.outcome.notes]
+        files = self.source.files.notes(name_all=self.options.reading.verbose)
+        return [*named, *files, *told, *self.source.outcome.notes]
 
     def check_read(self) -> None:
         """After a run: KvtoolError, or ProblemsError for several, where a file could not be read to its end."""

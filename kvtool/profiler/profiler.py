@@ -63,8 +63,9 @@ from kvtool.workload.turn import Source
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.fixes.edits.apply import FileEdit
-    from kvtool.profiler.advice.advisor import Advice, Tried
+    from kvtool.profiler.advice.advisor import Tried
     from kvtool.profiler.advice.combined_fixes import Lookahead
+    from kvtool.profiler.advice.kept_fixes import Advice
     from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.optimize.edited_files import Optimized
     from kvtool.profiler.reported.cheapest_marks import CheaperMarks, MarkTrial
@@ -298,7 +299,8 @@ class Profiler:
         silent = [] if misses is None else misses.differing_groups
         told_groups = [group for group in groups if group.name not in silent]
         if self.wanted.advice and not result.partial and (misses is None or (misses.predictable and told_groups)):
-            from kvtool.profiler.advice.trial_findings import Teller, drop_repeated_findings
+            from kvtool.profiler.advice.merged_findings import drop_repeated_findings
+            from kvtool.profiler.advice.trial_findings import Teller
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
             advice = self._advise(result, teller, silent)

@@ -137,7 +137,7 @@ def _rate(report: Report) -> str:
         text = f"{percent(now)} now, {percent(fixed)} with {fixes} ({gains_basis(report)})"
         by_hand = [each.tried.total_after for each in report.findings if each.tried is not None and each.in_source]
         if max(by_hand, default=0.0) >= fixed + _NOTICEABLE:
-            text += f", {percent(max(by_hand))} with the manual edits"
+            text += f", {percent(max(by_hand))} with all changes below"
         larger = larger_cache(report) if reachable - max(now, fixed) >= _NOTICEABLE else None
         return text if larger is None else f"{text}, {percent(reachable)} with {larger}"
     if reachable - now >= _NOTICEABLE:

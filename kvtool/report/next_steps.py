@@ -6,13 +6,16 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
-from kvtool.accounting.misses.advised_change import field_to_compare, first_change
+from kvtool.accounting.misses.advised_change import cheaper_ttl, field_to_compare, first_change
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.results.finding import Finding
+from kvtool.results.misses import CacheMisses
+from kvtool.results.money import marks_in_words
 from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report
 
@@ -153,6 +156,8 @@ def _change_of_requests(case: Case) -> str:
     assert misses is not None, "only rows of logs with reported usage ask"
     from kvtool.report.reported_answer import reported_loss, verdict_of_healthy
 
+    if change := _cheaper_marks(report, misses):
+        return change
     lost, currency = reported_loss(report, misses), report.money.currency if report.money else "USD"
     change = "" if report.partial and not lost else first_change(misses, currency, hosted=report.hosted)
     if lost and change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
@@ -161,6 +166,16 @@ def _change_of_requests(case: Case) -> str:
     if key is not None and next(iter(misses.by_cause), None) == "key_changed":
         change += "".join(key.fix.partition(": a rerun")[1:])
     return change if change or report.partial else verdict_of_healthy(report, misses)
+
+
+def _cheaper_marks(report: Report, misses: CacheMisses) -> str:
+    """Return which cache marks cost less than any time to live, where nothing but expired text was lost."""
+    life = None if misses.ttl is None else cheaper_ttl(misses.ttl)
+    money = report.money
+    if life is None or money is None or not money.marks or not {"expired"}.issuperset(misses.by_cause):
+        return ""
+    saved = Decimal(money.predicted or 0) - Decimal(money.with_fixes or 0)
+    return _sentence(marks_in_words(money.marks)) if saved > life[1] else ""
 
 
 def _sentence(text: str) -> str:

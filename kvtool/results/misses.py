@@ -66,7 +66,7 @@ MISS_CAUSES: dict[MissCause, str] = {
     "answer_not_kept": "answers are not cached",
     "reasoning_dropped": "earlier reasoning left out",
     "provider": "lost by the provider",
-    "unknown": "unknown: the log does not hold the cause",
+    "unknown": "cause unknown",
 }
 """Labels of the causes."""
 

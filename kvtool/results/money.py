@@ -173,7 +173,7 @@ def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
         first = f"{first}split {few}, and "
     marked = [each for each in advice if each.marks]
     if not marked:
-        return f"{first}mark nothing: its writes cost more than its reads save"
+        return f"{first}mark nothing: writes cost more than reads save"
     if len(advice) == 1:
         return f"{first}mark {_places(advice[0])}"
     names = [" and ".join(each.groups) for each in advice]

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 CUT_OFF = frozenset(("length", "max_tokens", "max_output_tokens", "model_length", "MAX_TOKENS", "incomplete"))
 """Why an answer ended whose last token is none that ends one, in the words of servers."""
-FEWER = "its text is too short for the reported tokens"
+FEWER = "less text than the reported tokens need"
 """Why a prompt is not whole: its server counted more tokens than the text can have."""
 
 

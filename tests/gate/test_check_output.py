@@ -139,7 +139,9 @@ def test_the_next_command_leads_somewhere(check: Command) -> None:
         "version: 1\nvars: {now: {datetime: 1m}}\ngroups:\n  - {name: g, requests: 8, gate: {hit_rate: '80%'},\n"
         "     messages: [{role: system, file: prompts/s.md}, {role: user, text: hi}]}\n",
     )
-    assert "Next: see which edits need your consent:\n  kvtool optimize a.yaml " in check("a.yaml")[1]
+    assert (
+        "Next: preview the edit (add --write to apply it):\n  kvtool optimize a.yaml --allow P2" in check("a.yaml")[1]
+    )
     write(
         "b.yaml",
         "version: 1\nvars: {topic: {choice: [amber, birch, cedar, delta, ember, fjord, grove]}}\ngroups:\n  - name: g\n"

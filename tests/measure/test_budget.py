@@ -93,7 +93,10 @@ def test_the_start_is_part_of_the_budget(clock: Clock, taken: list[int], byte_to
     measurement = made(byte_tokenizer, 20.0, began=clock.now - 25)
     result = measurement.run(Nothing(), sample_of(3))
     assert len(result.on) == 0
-    assert result.reason == "no request of the sample fits 20 s: the shortest has 202 tokens, and the start took 26.0 s"
+    assert (
+        result.reason
+        == "no sampled request fits into 20 s. The start took 26.0 s, and the shortest request has 202 tokens"
+    )
     measurement = made(byte_tokenizer, 20.0, began=clock.now - 10)
     result = measurement.run(Nothing(), sample_of(30))
     assert 0 < len(result.on) < 30

@@ -22,7 +22,8 @@ from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.turn_texts import map_texts
-from kvtool.profiler.advice.advisor import Advice, Advisor, Tried, keeps_promise
+from kvtool.profiler.advice.advisor import Advisor, Tried, keeps_promise
+from kvtool.profiler.advice.kept_fixes import Advice
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.run.samples import SampleBook

@@ -60,5 +60,5 @@ def test_what_is_left_to_do_by_hand(printed: Run) -> None:
     variables = "now: {datetime: 61s}, n: {counter: 1}, plan: {choice: [pro, free], pick: cycle}"
     write("w.yaml", f"version: 1\nvars: {{{variables}}}\ngroups: [{{name: g, requests: 8, {parts}}}]\n")
     profile = ["profile", "w.yaml", "-t", write("tokenizer.json", byte_tokenizer_json())]
-    assert " with the manual edits" in " ".join(printed(profile)[1].split())
+    assert " with all changes below" in " ".join(printed(profile)[1].split())
     assert check_promises(printed, profile) == 1

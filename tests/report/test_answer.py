@@ -216,7 +216,7 @@ def test_the_screen_gives_a_change_or_says_that_none_is_advised(cause: MissCause
     report = made_results.report().model_copy(update={"misses": missed(cause, place="record 5, messages[3] (system)")})
     todo, section = answer_of(report).todo, view(report)
     assert section is not None
-    none_advised = any(note.endswith("find out first why reports and rules differ there.") for note in section.notes)
+    none_advised = any(note.endswith("First find out why reports and rules differ.") for note in section.notes)
     assert none_advised is (not todo)
     assert ("record 5, messages[3] (system)" in todo) is (
         bool(todo) and cause not in ("expired", "setting_changed", "key_changed")

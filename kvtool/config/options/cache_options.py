@@ -129,7 +129,7 @@ def rule_note(rules: CacheRules) -> str:
         if provider.note:
             parts.append(provider.note)
     if rules.dated:
-        parts.append("Cache rules: published by the provider of each model (--block-size N: your own engine)")
+        parts.append("Cache rules: as published by each model's provider (for your own engine, add --block-size N)")
     if rules.replicas > 1:
         parts.append(f"{rules.replicas:,} replicas, {rules.routing} routing, the cache of each as given")
     if rules.ttl is None and provider is not None and provider.ttl is not None:

@@ -15,7 +15,7 @@ from kvtool.lint.findings.ignored_findings import apply_ignores, read_ignores
 from kvtool.lint.findings.line_moves import TIER, movable, moved
 from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES, Inputs, TextInput, sort_inputs
 from kvtool.lint.traffic_findings import not_ignored
-from kvtool.profiler.advice.advisor import Advice, KeptFix
+from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
 from kvtool.profiler.advice.trial_findings import Teller
 from kvtool.profiler.opening import Opened, open_workload
 from kvtool.profiler.optimize.edit_plans import optimize

@@ -8,7 +8,7 @@ from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.findings import differs_from_groups
 from kvtool.diagnose.values.detectors import PART
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
-from kvtool.profiler.advice.advisor import StuckCause
+from kvtool.profiler.advice.kept_fixes import StuckCause
 
 _SPLIT_THE_LINE = "split the line, so that the value is separate from the shared text"
 _MOVED = f"{_SPLIT_THE_LINE} (tested: moving the line to the end gains nothing)"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvtool.fixes.fix import fix_name
-from kvtool.profiler.advice.advisor import Advice
+from kvtool.profiler.advice.kept_fixes import Advice
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.finding import Finding
 from kvtool.text.terminal.numbers import percent

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
-from kvtool.profiler.advice.advisor import Advice
+from kvtool.profiler.advice.kept_fixes import Advice
 
 _STEPS: tuple[frozenset[Tier], ...] = (ALL_TIERS - {"P3"}, ALL_TIERS)
 

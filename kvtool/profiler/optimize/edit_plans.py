@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from os.path import realpath
 
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
-from kvtool.profiler.advice.advisor import Advice, KeptFix
+from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
 from kvtool.profiler.advice.next_tiers import next_advice, tiers_beyond
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns, SourceRuns
-from kvtool.profiler.optimize.optimizer import Choose, Optimizer
+from kvtool.profiler.optimize.optimizer import Optimizer
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.yaml.yaml_source import YamlSource
+
+Choose = Callable[[YamlSource | LogSource, RunResult, Advice], Mapping[str, Sequence[KeptFix]]]
+"""Which steps of the advice on a source that was run may be taken, by group."""
 
 
 def optimize(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvtool.fixes.fix import Tier
-from kvtool.profiler.advice.advisor import KeptFix
+from kvtool.profiler.advice.kept_fixes import KeptFix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.optimize.disk_lines import Place
 from kvtool.profiler.run.run_result import RunResult

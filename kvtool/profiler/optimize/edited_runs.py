@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from kvtool.fixes.fix import Tier
-from kvtool.profiler.advice.advisor import Advice
+from kvtool.profiler.advice.kept_fixes import Advice
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.text.terminal.progress import Progress

@@ -11,7 +11,8 @@ from pathlib import Path
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
-from kvtool.profiler.advice.advisor import LEAST_GAIN, Advice, KeptFix
+from kvtool.profiler.advice.advisor import LEAST_GAIN
+from kvtool.profiler.advice.kept_fixes import KeptFix
 from kvtool.profiler.advice.trials import steady_first
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
@@ -22,9 +23,6 @@ from kvtool.text.terminal.numbers import percent
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.yaml_source import YamlSource
-
-Choose = Callable[[YamlSource | LogSource, RunResult, Advice], Mapping[str, Sequence[KeptFix]]]
-"""Which steps of the advice on a source that was run may be taken, by group."""
 
 _WORSE = 0.005
 """By how much a group's hit rate may fall for an edit that wins hits elsewhere."""

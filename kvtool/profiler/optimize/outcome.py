@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.diagnose.findings import logged_cause
 from kvtool.fixes.fix import Fix, Tier, combined
-from kvtool.profiler.advice.advisor import Advice, KeptFix
+from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.advice.advisor import Advice, KeptFix
+from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
 from kvtool.profiler.reported.cheapest_marks import CheaperMarks, MarkTrial
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.money import marks_in_words

@@ -10,7 +10,7 @@ from kvtool.diagnose.codes import entry_of
 from kvtool.diagnose.findings import logged_cause, place_of
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.advice.advisor import KeptFix
+from kvtool.profiler.advice.kept_fixes import KeptFix
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.edited_files import Optimized

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.fixes.edits.patch import unified_patch
+from kvtool.fixes.fix import SAFE_TIERS
 from kvtool.profiler.optimize.edited_files import edit_notes
 from kvtool.profiler.optimize.optimizer import is_left_to_people
 from kvtool.profiler.optimize.outcome import OptimizeOutcome
@@ -280,7 +281,8 @@ def _forbidden(console: Console, document: OptimizeDocument, plain: bool) -> Non
     if not document.needs_consent:
         return
     put(console)
-    needed = ",".join(sorted({step.tier for step in document.needs_consent}))
+    given = {tier for tier in document.tiers if tier not in SAFE_TIERS}
+    needed = ",".join(sorted({step.tier for step in document.needs_consent} | given))
     put(console, f"  Needs consent: --allow {needed}", "bold")
     edited = document.edited_log
     for step in document.needs_consent:

@@ -149,7 +149,7 @@ def _events(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Ta
             "" if event.gap is None else Figure(duration(event.gap), event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),
-            MISS_CAUSES[event.cause].partition(":")[0],
+            MISS_CAUSES[event.cause],
             event.certainty,
             event.detail,
         )
@@ -184,8 +184,7 @@ def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> T
             "" if event.gap is None else duration(event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),
-            f"{MISS_CAUSES[event.cause]}: {event.detail.removeprefix('changed: ')}"
-            + ("" if event.place is None else f" ({event.place})"),
+            _said_once(MISS_CAUSES[event.cause], event.detail) + ("" if event.place is None else f" ({event.place})"),
             event.certainty,
         )
         for event in shown
@@ -199,6 +198,13 @@ def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> T
         TableColumn("known", keep=0),
     )
     return Table("Largest misses", columns, rows, more=len(misses.events) + misses.left_out - len(shown))
+
+
+def _said_once(cause: str, detail: str) -> str:
+    """Return a cause with its evidence, which may begin with the same words."""
+    for repeated in (f"the {cause}: ", "changed: "):
+        detail = detail.removeprefix(repeated)
+    return f"{cause}: {detail}"
 
 
 def _money(amount: str | None, currency: str) -> str:
@@ -226,7 +232,7 @@ def calibration_in_words(misses: CacheMisses, *, advises_change: bool = False) -
     of = f" of {groups}" if groups else ""
     if advises_change:
         return f"{said} Edits of prompts{of} are not tested: published rules cannot prove a gain where reports differ."
-    return f"{said} No change{of} is advised by predictions: find out first why reports and rules differ there."
+    return f"{said} kvtool advises no change{of} from predictions. First find out why reports and rules differ."
 
 
 def separation_in_words(found: FieldSeparation) -> str:
@@ -245,6 +251,6 @@ def causes_in_short(report: Report, most: int = 3) -> str:
     assert misses is not None
     if len(misses.by_cause) == 1:
         return MISS_CAUSES[next(iter(misses.by_cause))]
-    named = [f"{MISS_CAUSES[cause]} {total.tokens:,}" for cause, total in list(misses.by_cause.items())[:most]]
+    named = [f"{MISS_CAUSES[cause]} ({total.tokens:,})" for cause, total in list(misses.by_cause.items())[:most]]
     left = len(misses.by_cause) - most
-    return "; ".join(named) + (f"; {plural(left, 'more cause')}" if left > 0 else "")
+    return ", ".join(named) + (f", {plural(left, 'more cause')}" if left > 0 else "")

@@ -259,10 +259,10 @@ def _ratios(report: Report) -> list[str]:
     told = []
     ratios = {} if report.predicted is None else report.predicted.tokens_per_own
     if ratios:
-        shown = ", ".join(f"{model} {ratio:.3f}" for model, ratio in sorted(ratios.items())[:3])
+        shown = ", ".join(f"{ratio:.3f} for {model}" for model, ratio in sorted(ratios.items())[:3])
         more = f", {len(ratios) - 3:,} more" if len(ratios) > 3 else ""
         who = "Provider" if report.hosted else "Server"
-        told.append(f"{who} tokens per kvtool token: {shown}{more}.")
+        told.append(f"For each kvtool token, the {who.lower()} counts {shown}{more}.")
         if percent(report.predicted.hit_rate if report.predicted else 0.0) != percent(report.totals.hit_rate):
             told.append(f"Reported and predicted rates count {who.lower()} tokens. Other rates count kvtool tokens.")
     return told

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,29 @@ def test_a_second_run_changes_no_file(in_folder: Command, seed: int) -> None:
     assert all(text.count(b"\n") == text.count(end.encode()) for text in first.values())
     assert in_folder(*command)[0] == 0
     assert files() == first
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_rate_beside_a_command_is_what_it_reaches(in_folder: Command, seed: int) -> None:
+    """What a later step would win, such as a change of content, is not in the figure."""
+    rng = random.Random(seed)
+
+    def rules(count: int) -> str:
+        return "\n".join(" ".join(rng.choices(WORDS, k=12)) + "." for _ in range(count))
+
+    lines = "Request {{ user }}", rules(4), "Trace id: {{ user }}", rules(2), "Now: {{ now }}.", rules(2)
+    Path("a.j2").write_text("\n".join((rules(2), *lines, "")))
+    Path("b.j2").write_text(f"Today is {{{{ now }}}}, and you talk to {{{{ user }}}}.\n{rules(5)}\n")
+    segments = "{id: a, file: a.j2}, {id: b, file: b.j2}, {id: q, text: 'Question?'}"
+    groups = f"[{{name: g, requests: 8, segments: [{segments}]}}]"
+    Path("w.yaml").write_text(f"version: 1\nvars: {{now: {{datetime: 1m}}, user: {{uuid: 4}}}}\ngroups: {groups}\n")
+    profile = ("profile", "w.yaml", "--dry-run")
+    before = in_folder(*profile)[1]
+    rate = re.search(r"Hit rate +[\d.]+% now, ([\d.]+%) with ", before)
+    assert rate is not None
+    assert re.search(r"kvtool optimize w\.yaml [^\n]*(\\\n[^\n]*)*--allow P2\n", before)
+    assert in_folder("optimize", "w.yaml", "--allow", "P2", "--write")[0] == 0
+    assert f"Hit rate    {rate[1]}" in in_folder(*profile)[1]
 
 
 REFUSED_AT_FIRST = {

@@ -209,7 +209,7 @@ def test_what_a_user_ends_in_an_ellipsis_is_whole(tmp_path: Path, said: str) -> 
 
 def test_far_more_tokens_than_text_are_told(tmp_path: Path) -> None:
     rows, _ = read(write(tmp_path / "log.jsonl", [chat(0, sent=4_000), chat(1, sent=110)]))
-    assert rows[0]["incomplete"] == "its text is too short for the reported tokens"
+    assert rows[0]["incomplete"] == "less text than the reported tokens need"
     assert "incomplete" not in rows[1]
 
 

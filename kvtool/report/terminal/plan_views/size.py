@@ -93,11 +93,11 @@ def _notes(report: SizeDocument) -> list[str]:
     notes.append("blocks: usable by requests, as in --capacity. vLLM's own count has one more, the null block")
     if many and report.max_model_len is not None:
         notes.append(
-            "tokens: vLLM's KV cache size, those of all requests that fit; blocks times their size would be more"
+            "tokens: vLLM's KV cache size, those of all requests that fit. It is less than blocks times block size"
         )
     if report.max_model_len is not None:
         notes.append(
-            f"requests: as many fit at once, with {report.max_model_len:,} tokens each and no shared prefix "
+            f"requests: how many fit at once, with {report.max_model_len:,} tokens each and no shared prefix "
             "(vLLM's maximum concurrency)"
         )
     else:
@@ -123,7 +123,9 @@ def _lacks(report: SizeDocument) -> list[str]:
     too_small = [room for room in report.accelerators if room.fits and room.fits_max_model_len is False]
     if too_small:
         longest = ", ".join(f"{room.name} {room.longest_request:,}" for room in too_small)
-        notes.append(f"none: vLLM would not start with such a --max-model-len; the longest request: {longest} tokens")
+        notes.append(
+            f"none: vLLM does not start with this --max-model-len. Longest request that fits: {longest} tokens"
+        )
     if lacking := sorted((room for room in report.accelerators if not room.fits), key=lambda room: room.lacking_bytes):
         short = ", ".join(f"{room.name} {size(room.lacking_bytes)}" for room in lacking[:_SHORT])
         rest = f"; {len(lacking) - _SHORT} others need even more" if len(lacking) > _SHORT else ""
@@ -191,14 +193,12 @@ def plan_notes(report: SizeDocument) -> list[str]:
     if not report.prefix_caching:
         return notes
     if report.hit_unit != report.block_size or any(group.kind == "mamba" for group in report.groups):
-        notes.append(
-            f"hits end on multiples of {report.hit_unit:,} tokens: a shared beginning that is shorter is never hit"
-        )
+        notes.append(f"hits end on multiples of {report.hit_unit:,} tokens. A shorter shared prefix never hits")
     if report.keeps_prompt_ends_only:
         kinds = {"sliding": "windows", "mamba": "states"}
         what = " and ".join(dict.fromkeys(kinds[group.kind] for group in report.groups if group.kind in kinds))
         notes.append(
-            f"kept: {what} of the end of each prompt only (vLLM's default, prefix_cache_retention_interval 0): "
-            "of prompts with the same beginning, the third is the first to hit"
+            f"kept: only the {what} at the end of each prompt (vLLM's default, prefix_cache_retention_interval 0). "
+            "The third prompt with the same prefix is the first to hit"
         )
     return notes
