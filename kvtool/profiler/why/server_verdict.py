@@ -70,6 +70,8 @@ def why_document(
         logged_tokens, proven = report.totals.prompt_tokens, is_whole(evidence)
         notes.append(mismatch)
     causes = ordered(found, counts, proven=proven, of_log=logged_tokens)
+    if profiled is not None and profiled.assumed and not _lacks_prompts(profiled.report):
+        notes.append(profiled.assumed)
     if apart and of_log is not None:
         notes.append(_both_rates(evidence, of_log))
     losses = evidence.losses
@@ -79,6 +81,11 @@ def why_document(
             notes.append("KV events are missing from before kvtool listened, so the losses are too low.")
     with_prompts = None if report is None or _lacks_prompts(report) else report
     verdict, summary = _verdict(causes, counts, hits, evidence, with_prompts, logged_tokens)
+    if profiled is not None and profiled.assumed and looked_up is None and verdict == "healthy":
+        verdict, summary = (
+            "unknown",
+            "Unknown: the server reports no cached tokens, and the prediction is an assumption.",
+        )
     if mismatch is not None and (not causes or causes[0].source == "log"):
         verdict, summary = "unknown", "Unknown: the server hit more than this log explains. It had other requests."
     return WhyDocument(
