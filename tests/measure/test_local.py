@@ -22,7 +22,7 @@ from kvtool.kernels import torch_twins
 from kvtool.measure import decode as measure_decode
 from kvtool.measure import local as measure
 from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode, decode_modes, prompts_together
-from kvtool.measure.local import DeviceMemory
+from kvtool.measure.device_memory import DeviceMemory
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import load_tokenizer
 from kvtool.workload.jobs import JobMaker
