@@ -27,7 +27,16 @@ class LogRow(Model):
     prompt_tokens: Count | None = None
     cached_tokens: Count | None = None
     cache_write_tokens: Count | None = None
+    cache_write_5m_tokens: Count | None = None
+    """Those of `cache_write_tokens` that are kept for 5 minutes."""
+    cache_write_1h_tokens: Count | None = None
     output_tokens: Count | None = None
+    reasoning_tokens: Count | None = None
+    """Those of `output_tokens` that are reasoning."""
+    cost: float | None = None
+    """US dollars, as the log reports it."""
+    subagent: bool | None = None
+    """True where another agent started the one that sent it."""
     incomplete: str | None = None
     """Why this is not the whole prompt."""
 

@@ -69,7 +69,12 @@ def row_of(turn: Turn, epoch: float, pseudonyms: Pseudonyms | None = None) -> Ro
         "prompt_tokens": usage and usage.prompt,
         "cached_tokens": usage and usage.cached,
         "cache_write_tokens": usage and usage.written,
+        "cache_write_5m_tokens": usage and usage.written_5m,
+        "cache_write_1h_tokens": usage and usage.written_1h,
         "output_tokens": turn.output_tokens if usage is None or usage.output is None else usage.output,
+        "reasoning_tokens": usage and usage.reasoning,
+        "cost": None if call.cost is None else float(call.cost),
+        "subagent": call.subagent or None,
         "incomplete": call.incomplete,
     }
     return row | {name: value for name, value in told.items() if value is not None}

@@ -147,7 +147,7 @@ def test_a_model_span_around_another_is_not_the_call(tmp_path: Path) -> None:
         rows, source = read(write(tmp_path / "log.jsonl", records))
         assert len(rows) == 1
         assert rows[0]["cached_tokens"] == 64
-        assert source.left_out.counts == {"span around another of the same call": 1}
+        assert source.left_out.counts == {"second record of the same call": 1}
 
 
 def test_what_remains_beside_the_cache_is_not_the_prompt(tmp_path: Path) -> None:
@@ -336,7 +336,7 @@ def test_a_generation_around_another_is_the_same_request(tmp_path: Path) -> None
     for records in ([outer, inner, other], [{"trace": {"id": "t1"}, "observations": [inner, outer, other]}]):
         rows, source = read(write(tmp_path / "log.jsonl", records))
         assert [row["messages"] for row in rows] == [WANTED, WANTED]
-        assert source.left_out.counts == {"span around another of the same call": 1}
+        assert source.left_out.counts == {"second record of the same call": 1}
 
 
 def test_a_system_text_beside_a_prompt_is_before_it(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields as fields_of
 from typing import Any
 
@@ -28,19 +29,21 @@ _READ = (
     *("cache_read_input_tokens", "cacheReadInputTokens", "cacheReadInputTokenCount", "cachedContentTokenCount"),
     *("cached_content_token_count", "total_cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"),
     *("input_cached_tokens", "prompt_cached_tokens", "num_cached_tokens", "prompt_cache_read_tokens"),
+    *("cachedPromptTokens", "promptCacheHitTokens"),
 )
 _READ_IN_DETAILS = ("cached_tokens", "cache_read", "cache_read_tokens", "cachedTokens", "cache_read_input_tokens")
 _WRITTEN = (
     *("cache_creation_input_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount", "cache_write_tokens"),
-    *("prompt_cache_creation_tokens", "prompt_cache_write_tokens", "input_cache_creation"),
+    *("prompt_cache_creation_tokens", "prompt_cache_write_tokens", "input_cache_creation", "cacheCreationInputTokens"),
 )
 _WRITTEN_IN_DETAILS = (
     *("cache_write_tokens", "cache_creation_tokens", "cache_creation", "cacheWriteTokens"),
     "cache_creation_input_tokens",
 )
+_REASONING = ("reasoning_tokens", "reasoningTokens")
 _BESIDE = frozenset(
     (
-        *("cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation"),
+        *("cache_read_input_tokens", "cache_creation_input_tokens", "cache_creation", "cacheCreationInputTokens"),
         *("cacheReadInputTokens", "cacheWriteInputTokens", "cacheReadInputTokenCount", "cacheWriteInputTokenCount"),
     )
 )
@@ -58,14 +61,23 @@ def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
     RecordError for counts that cannot be.
     """
     said = [usage_of(answer[name], (*pointer, name)) for name in _USAGES if isinstance(answer.get(name), dict)]
-    said = [*said, _timings(answer, pointer), _ollama(answer, pointer)]
-    told = [each for each in said if each is not None]
+    return merged_usage([*said, _timings(answer, pointer), _ollama(answer, pointer)], pointer)
+
+
+def merged_usage(said: Sequence[Usage | None], pointer: _Pointer = ()) -> Usage | None:
+    """Return the tokens that several places report of one call: the next place fills what one leaves out. None where none does."""
+    told = [each for each in said if each is not None and each != Usage()]
     if len(told) < 2:
         return told[0] if told else None
     names = [each.name for each in fields_of(Usage)]
     merged = Usage(*(next((v for each in told if (v := getattr(each, name)) is not None), None) for name in names))
     check_usage(merged, pointer)
     return merged
+
+
+def beside_cache(usage: dict[str, Any]) -> bool:
+    """Return whether a vendor counts what was read and written beside the prompt, by the names in its `usage`."""
+    return not _BESIDE.isdisjoint(usage)
 
 
 def without_counts(answer: dict[str, Any]) -> dict[str, Any]:
@@ -122,11 +134,13 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
     else:
         _, short = _first(details, inner, ("ephemeral_5m_input_tokens",))
         _, long = _first(details, inner, ("ephemeral_1h_input_tokens",))
-    if written is None and (short is not None or long is not None):
-        written = (short or 0) + (long or 0)
+    if short is not None or long is not None:
+        written = max(written or 0, (short or 0) + (long or 0))  # LangChain writes 0 for all where it has the parts
     if prompt is not None and prompt_name in _REMAINDERS and not details and not _BESIDE.isdisjoint(value):
         prompt += (cached or 0) + (written or 0)
-    _, reasoning = _first(_output_details(value), pointer, ("reasoning_tokens", "reasoning"))
+    _, reasoning = _first(_output_details(value), pointer, (*_REASONING, "reasoning"))
+    if reasoning is None:
+        _, reasoning = _first(value, pointer, _REASONING)
     _, thoughts = _first(value, pointer, ("thoughtsTokenCount", "thoughts_token_count"))
     if thoughts is not None and output_name in _CANDIDATES:
         reasoning = thoughts

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kvtool.workload.call import Usage
+from kvtool.workload.logs.formats.observability.otel_spans import Span
 from kvtool.workload.logs.records.call_context import FieldsAround, call_from
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
-from kvtool.workload.logs.records.usage import count_of
+from kvtool.workload.logs.records.usage import count_of, usage_of
 
 _KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"))
 _TYPES = frozenset(("GENERATION", "generation", *(kind.upper() for kind in _KINDS)))
@@ -26,8 +27,18 @@ _WRITTEN = (
 )
 _WRITTEN_5M, _WRITTEN_1H = "input_cache_creation_5m", "input_cache_creation_1h"
 _REASONING = ("output_reasoning", "output_reasoning_tokens")
+LANGFUSE_TYPE, LANGFUSE_INPUT = "langfuse.observation.type", "langfuse.observation.input"
+_OF_SPAN = {
+    **{name: name for name in ("input", "output", "level")},
+    "model": "model.name",
+    "modelParameters": "model.parameters",
+    "completionStartTime": "completion_start_time",
+    "usageDetails": "usage_details",
+    "costDetails": "cost_details",
+}
+"""Fields of an observation, by what they are called in a span."""
 _HOLDS = "langfuse generation around another"
-_AROUND = LeftOut("span around another of the same call")
+_AROUND = LeftOut("second record of the same call")
 _CALLED_WITH = frozenset(("args", "kwargs"))
 """What a decorated function was called with, where a framework logs its call."""
 _WITHOUT = LeftOut("call without a prompt", hint="Langfuse has no input: it is masked, or the export leaves it out")
@@ -81,11 +92,8 @@ def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) 
     def first(*names: str) -> Any:
         return next((fields[name] for name in names if fields.get(name) is not None), None)
 
-    kind = str(first("type") or "").lower()
-    if kind != "generation":
-        return LeftOut(
-            "embedding" if kind == "embedding" else f"{kind} span" if kind in _KINDS - {"span"} else "other span"
-        )
+    if (left := left_out_of_type(str(first("type") or ""))) is not None:
+        return left
     answer = first("output")
     if first("level") == "ERROR" and not answer:
         return LeftOut("failed")
@@ -108,6 +116,33 @@ def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) 
     )
     beside = {**parameters, **({"tools": tools} if tools else {})}
     return call_from(record, sent, around, answer=answer, beside=beside) or _WITHOUT
+
+
+def left_out_of_type(type_: str) -> LeftOut | None:
+    """Return what an observation of this type is left out as; None for a generation, which is a call."""
+    kind = type_.lower()
+    if kind == "generation":
+        return None
+    return LeftOut(
+        "embedding" if kind == "embedding" else f"{kind} span" if kind in _KINDS - {"span"} else "other span"
+    )
+
+
+def observation_of_span(record: Record, span: Span) -> FoundCall | None:
+    """Return the call of a span as Langfuse's SDK sends it; None where it has no prompt."""
+    said = span.attributes
+    fields = {
+        **{name: said.get(f"langfuse.observation.{key}") for name, key in _OF_SPAN.items()},
+        "type": "generation",
+        "id": span.identity,
+        "traceId": span.trace,
+        "sessionId": said.get("session.id", "langfuse.session.id"),
+        "userId": said.get("user.id", "langfuse.user.id"),
+        "startTime": span.start,
+        "endTime": span.end,
+    }
+    found = _observation(record, fields, {})
+    return found if isinstance(found, FoundCall) else None
 
 
 def _sent(value: Any) -> tuple[Any, list[Any]]:
@@ -139,6 +174,8 @@ def _usage(record: Record, value: Any) -> Usage | None:
     value = _parsed(value)
     if not isinstance(value, dict):
         return None
+    if any(isinstance(each, dict) for each in value.values()):  # as the model's API counted them
+        return usage_of(value, record.pointer)
 
     def count(*names: str) -> int | None:
         name = next((name for name in names if value.get(name) is not None), None)
@@ -156,7 +193,8 @@ def _usage(record: Record, value: Any) -> Usage | None:
     parts = (written_5m or 0) + (written_1h or 0)
     if parts:  # beside what is written without a time, or parts of all that is written
         written = written if written is not None and written >= parts else (written or 0) + parts
-    kept, reasoning = (cached or 0) + (written or 0), count(*_REASONING) or 0
+    reasoned = count(*_REASONING)
+    kept, reasoning = (cached or 0) + (written or 0), reasoned or 0
     sums = {
         (sent or 0) + (kept if prompt else 0) + (output or 0) + (reasoning if answer else 0): (prompt, answer)
         for prompt in (True, False)
@@ -169,7 +207,7 @@ def _usage(record: Record, value: Any) -> Usage | None:
             sent += kept
     if output is not None and thought:
         output += reasoning
-    return Usage(sent, cached, written, written_5m, written_1h, output)
+    return Usage(sent, cached, written, written_5m, written_1h, output, reasoned)
 
 
 def _is_observation(fields: Fields) -> bool:

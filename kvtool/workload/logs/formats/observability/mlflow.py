@@ -31,7 +31,7 @@ def read(record: Record) -> Several:
             named = "embedding" if word == "embedding" else f"{word} span" if word in _KINDS else "other span"
             found.append(LeftOut(named))
         elif str(_own(span)) in outer:
-            found.append(LeftOut("span around another of the same call"))
+            found.append(LeftOut("second record of the same call"))
         else:
             found.append(_call(record, span, told))
     return found

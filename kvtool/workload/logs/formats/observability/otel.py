@@ -2,59 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
-from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
-from kvtool.workload.call import Usage
+from kvtool.workload.logs.formats.observability.langfuse import LANGFUSE_INPUT, observation_of_span
 from kvtool.workload.logs.formats.observability.otel_spans import (
+    OTLP_FIELDS,
     Attributes,
     Span,
     lists_in,
-    printed_span,
-    spans_of,
-    vendor_usage,
+    spans_in,
 )
+from kvtool.workload.logs.formats.observability.span_joins import (
+    INPUTS,
+    MESSAGE_ROLES,
+    MODEL,
+    completed,
+    is_again,
+    keys_of,
+)
+from kvtool.workload.logs.formats.observability.span_kinds import INDEXED_INPUTS, kind_of_span
+from kvtool.workload.logs.formats.observability.span_usage import span_cost, span_usage
 from kvtool.workload.logs.records.call_context import FieldsAround, prompt, request
 from kvtool.workload.logs.records.call_fields import names_of
-from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.message_forms import as_messages, as_tools, system_messages
 from kvtool.workload.logs.records.record import Record, parsed_text
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
-from kvtool.workload.logs.records.usage import count_of
 
-_OTLP = frozenset(("resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"))
-_EVENT, _DETAILS, _MODEL, _HOLDS = "otel event", "otel details", "otel model span", "otel span around a model span"
-_MESSAGES = frozenset(f"gen_ai.{name}.message" for name in ("system", "user", "assistant", "tool"))
-_CHOICE = "gen_ai.choice"
-DETAILS = "gen_ai.client.inference.operation.details"
 _WITHOUT = LeftOut(
     "call without a prompt",
     hint="set OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT (or TRACELOOP_TRACE_CONTENT) in the traced program",
 )
+_AGAIN = LeftOut("second record of the same call")
 _ALONE = LeftOut("event without a span", hint="pass the traces too: kvtool joins events with their spans")
-_OPERATIONS = {
-    "embeddings": "embedding",
-    "embedding": "embedding",
-    "execute_tool": "tool span",
-    "rerank": "rerank",
-    "invoke_agent": "agent span",
-    "create_agent": "agent span",
-    "invoke_workflow": "workflow span",
-}
-_INFERENCE = frozenset(
-    ("chat", "completion", "text_completion", "generate_content", "responses", "message", "messages")
-)
-_TRACELOOP = frozenset(("workflow", "task", "agent", "tool"))
-_WORDS = frozenset(("retriever", "chain", "embedding", "tool", "agent", "reranker", "guardrail", "evaluator", "prompt"))
-_INPUTS = (
-    *("gen_ai.input.messages", "ai.prompt.messages", "llm.request.messages", "gen_ai.request.messages"),
-    *("gen_ai.prompt", "gen_ai.content.prompt", "llm.prompts", "ai.prompt", "request_data"),
-)
-"""The last is Logfire's, whole bodies of an API; its answers are in `response_data`."""
-_INDEXED = ("llm.input_messages", "gen_ai.prompt", "llm.prompts")
 _OUTPUTS = (
     "gen_ai.output.messages",
     "gen_ai.completion",
@@ -79,89 +60,29 @@ _TENANTS = (
     *("gen_ai.openai.request.user", "gen_ai.user.id"),
     *(f"traceloop.association.properties.{name}" for name in ("user_id", "tenant_id", "customer_id")),
 )
-_SENT = (
-    *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "llm.usage.prompt_tokens"),
-    *("ai.usage.inputTokens", "ai.usage.promptTokens"),
-)
-_WROTE = (
-    *("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens", "llm.token_count.completion"),
-    *("llm.usage.completion_tokens", "ai.usage.outputTokens", "ai.usage.completionTokens"),
-)
-_READ = (
-    *("gen_ai.usage.cache_read.input_tokens", "gen_ai.usage.cache_read_input_tokens"),
-    *("llm.token_count.prompt_details.cache_read", "llm.usage.cache_read_input_tokens", "ai.usage.cachedInputTokens"),
-    *("gen_ai.usage.details.cache_read_tokens", "gen_ai.usage.input_tokens.cached"),
-    "gen_ai.usage.details.cache_read_input_tokens",
-)
-_WRITTEN = (
-    *("gen_ai.usage.cache_creation.input_tokens", "gen_ai.usage.cache_creation_input_tokens"),
-    *("gen_ai.usage.cache_write.input_tokens", "gen_ai.usage.cache_write_input_tokens"),
-    *("llm.token_count.prompt_details.cache_write", "llm.usage.cache_creation_input_tokens"),
-    *("gen_ai.usage.details.cache_write_tokens", "gen_ai.usage.details.cache_creation_input_tokens"),
-)
-_EVENT_ROLES = {
-    **{f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")},
-    "gen_ai.choice": "choice",
-}
 
 
 def read(record: Record) -> Several:
-    """Return all calls of a record of OTLP."""
-    return Several(item for span in spans_of(record.fields) if (item := _read(record, span)) is not None)
-
-
-def read_printed(record: Record) -> Several:
-    """Return the call of a span that is alone."""
-    item = _read(record, printed_span(record.fields))
-    return Several([] if item is None else [item])
-
-
-def keys_of(record: Record) -> list[Key]:
-    """Return the keys of spans by their ids."""
-    return [key for span in spans_of(record.fields) for key in _keys(span)]
-
-
-def keys_of_printed(record: Record) -> list[Key]:
-    """Return the same of a span by itself."""
-    return list(_keys(printed_span(record.fields)))
-
-
-def _keys(span: Span) -> Iterator[Key]:
-    identity = span.identity
-    if identity is None:
-        return
-    if span.name in _MESSAGES or span.name == _CHOICE:
-        yield _EVENT, identity
-    elif span.name == DETAILS:
-        yield _DETAILS, identity
-    elif kind_of_span(span) is None:
-        yield _MODEL, identity
-        if span.parent:
-            yield _HOLDS, f"{span.trace}:{span.parent}"
+    """Return all calls of a record: a span as an SDK prints it, or those of a record of OTLP."""
+    return Several(item for span in spans_in(record.fields) if (item := _read(record, span)) is not None)
 
 
 def _read(record: Record, span: Span) -> FoundCall | LeftOut | None:
     joins, identity = record.where.joins, span.identity
-    if span.name in _MESSAGES or span.name == _CHOICE:
-        alone = joins is not None and not (identity and joins.has(_MODEL, identity))
+    if span.name in MESSAGE_ROLES:
+        alone = joins is not None and not (identity and joins.has(MODEL, identity))
         return _ALONE if alone else None
     left = kind_of_span(span)
     if left is not None:
         return left
-    if joins is not None and identity is not None and joins.has(_HOLDS, identity):
-        return LeftOut("span around another of the same call")
-    found = call_of_span(record, span, span.events)
-    if found is None and joins is not None and identity is not None:
-        if span.name != DETAILS and joins.has(_DETAILS, identity):
-            return LeftOut("span with its call in an event")
-        found = call_of_span(record, span, _events(joins.find(_EVENT, identity), identity))
+    if joins is not None and identity is not None:
+        if is_again(span, identity, joins):
+            return _AGAIN
+        span = completed(span, identity, joins)
+    found = call_of_span(record, span)
     if found is None and joins is None:  # it may be joined with its events, and keeps its place until then
         return prompt(record, "", FieldsAround(time=span.start, identity=identity))
     return found or (LeftOut("failed") if span.failed else _WITHOUT)
-
-
-def _events(records: list[Record], identity: str) -> list[Span]:
-    return [event for record in records for event in spans_of(record.fields) if event.identity == identity]
 
 
 def _is_span(fields: Fields) -> bool:
@@ -174,47 +95,15 @@ def _is_span(fields: Fields) -> bool:
     )
 
 
-def kind_of_span(span: Span) -> LeftOut | None:
-    """Return what a span is left out as; None where it is a call of a model."""
-    attributes = span.attributes
-    kind = attributes.get("openinference.span.kind") or span.kind
-    if isinstance(kind, str) and kind:
-        word = kind.lower()
-        return None if word == "llm" else LeftOut(f"{word} span" if word in _WORDS else "other span")
-    operation = attributes.get("gen_ai.operation.name")
-    if isinstance(operation, str) and operation:
-        if operation in _INFERENCE:
-            return None
-        return LeftOut(_OPERATIONS.get(operation, "other span"))
-    told = attributes.get("traceloop.span.kind")
-    if isinstance(told, str) and told in _TRACELOOP:
-        return LeftOut(f"{told} span")
-    vercel = attributes.get("ai.operationId")
-    if isinstance(vercel, str):
-        if vercel.endswith((".doGenerate", ".doStream")):
-            return None
-        return LeftOut("embedding" if ".embed" in vercel else "tool span" if "toolCall" in vercel else "workflow span")
-    asked = attributes.get("llm.request.type")
-    if asked in ("embedding", "rerank"):
-        return LeftOut(str(asked))
-    if isinstance(asked, str) or any(attributes.has(name) for name in ("gen_ai.input", *_INDEXED)):
-        return None
-    if attributes.get("gen_ai.request.model") is not None and attributes.get("gen_ai.tool.name") is None:
-        return None
-    return LeftOut("other span")
-
-
-def call_of_span(record: Record, span: Span, events: Sequence[Span]) -> FoundCall | None:
-    """Return the call with its prompt, of the span itself or of its events; None where neither holds it."""
-    attributes = span.attributes
+def call_of_span(record: Record, span: Span) -> FoundCall | None:
+    """Return the call with its prompt, of the span itself or of its events; None where neither contains it."""
+    told = [event.attributes.given for event in span.events if event.name not in MESSAGE_ROLES]
+    attributes = Attributes({name: value for each in (*told, span.attributes.given) for name, value in each.items()})
+    if LANGFUSE_INPUT in attributes.given:
+        return observation_of_span(record, span)
     messages, answer, text = _prompt_and_answer(attributes)
     if messages is None and text is None:
-        for event in events:
-            if messages is None and text is None:
-                messages, answer, text = _prompt_and_answer(event.attributes)
-            answer = answer if answer is not None else _prompt_and_answer(event.attributes)[1]
-    if messages is None and text is None:
-        messages, answer = _of_events(events or _listed_events(attributes))
+        messages, answer = _of_events(span.events or _listed_events(attributes))
     around = _around(span)
     if messages is None:
         return None if text is None else prompt(record, text, around)
@@ -234,11 +123,11 @@ def call_of_span(record: Record, span: Span, events: Sequence[Span]) -> FoundCal
 def _prompt_and_answer(attributes: Attributes) -> tuple[list[Message] | None, list[Message] | None, str | None]:
     """Return prompt and answer of these attributes."""
     messages, text = None, None
-    for name in _INDEXED:
+    for name in INDEXED_INPUTS:
         if listed := attributes.listed(name):
             messages = as_messages([_dressed(each) for each in listed])
             break
-    for name in () if messages else _INPUTS:
+    for name in () if messages else INPUTS:
         value = attributes.get(name)
         if value is not None:
             messages = as_messages(value)
@@ -286,7 +175,7 @@ def _of_events(events: Sequence[Span]) -> tuple[list[Message] | None, list[Messa
     messages: list[Message] = []
     answer: list[Message] | None = None
     for event in events:
-        role = _EVENT_ROLES.get(event.name)
+        role = MESSAGE_ROLES.get(event.name)
         if role is None:
             continue
         said = event.body
@@ -345,28 +234,9 @@ def _around(span: Span) -> FieldsAround:
         model=names_of([attributes.get(name) for name in _MODELS]),
         provider=names_of([attributes.get(name) for name in _PROVIDERS]),
         tenant=names_of([attributes.get(name) for name in _TENANTS]),
-        usage=_usage(attributes),
+        usage=span_usage(attributes),
+        cost=span_cost(attributes),
     )
-
-
-def _usage(attributes: Attributes) -> Usage | None:
-    """Return prompts count all that was sent; some emitters send what is left beside the cache, which shows where that is less."""
-    sent, cached = _count(attributes, _SENT), _count(attributes, _READ)
-    written, output = _count(attributes, _WRITTEN), _count(attributes, _WROTE)
-    if cached is written is None and (told := vendor_usage(attributes)) is not None:
-        return replace(told, output=output if told.output is None else told.output)
-    if sent is cached is written is output is None:
-        return None
-    if sent is not None and (cached or 0) + (written or 0) > sent:
-        sent += (cached or 0) + (written or 0)
-    return Usage(sent, cached, written, output=output)
-
-
-def _count(attributes: Attributes, names: Sequence[str]) -> int | None:
-    value = attributes.get(*names)
-    if value is None or isinstance(value, dict):
-        return None
-    return count_of(whole_number(value, in_text=True) if isinstance(value, str) else value, names[0], ())
 
 
 _OTLP_EXAMPLE = r"""
@@ -384,7 +254,7 @@ FORMATS = (
     RecordFormat(
         "otlp",
         "resourceSpans or resourceLogs",
-        lambda fields: not _OTLP.isdisjoint(fields),
+        lambda fields: not OTLP_FIELDS.isdisjoint(fields),
         read,
         keys=keys_of,
         example=_OTLP_EXAMPLE,
@@ -393,8 +263,8 @@ FORMATS = (
         "otel-spans",
         "context.span_id or span_kind + attributes",
         _is_span,
-        read_printed,
-        keys=keys_of_printed,
+        read,
+        keys=keys_of,
         example=_OTEL_SPANS_EXAMPLE,
     ),
 )

@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvtool.text.bounded_number import json_number, whole_number
-from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.observability.framework_attributes import with_standard_names
-from kvtool.workload.logs.records.record import object_of, parsed_text, seconds
-from kvtool.workload.logs.records.usage import usage_in_answer
+from kvtool.workload.logs.records.record import object_of, seconds
 
 _MOST_POSITION = 1_000_000  # of `name.0.role`: a bound for hostile spans
+OTLP_FIELDS = frozenset(("resourceSpans", "resourceLogs", "resource_spans", "resource_logs", "batches"))
 _FAILED = (2, "2", "ERROR", "STATUS_CODE_ERROR", "Error", "error")
 
 
@@ -118,6 +117,11 @@ class Span:
         return f"{self.trace}:{self.own}" if self.own else None
 
     @property
+    def holder(self) -> str:
+        """Return the identity of the span around it; empty where there is none."""
+        return f"{self.trace}:{self.parent}" if self.parent else ""
+
+    @property
     def value(self) -> dict[str, Any]:
         """Return the fields that requests can be grouped by."""
         service = self.resource.get("service.name")
@@ -125,7 +129,15 @@ class Span:
         return {**told, "name": self.name, "attributes": self.attributes.given, "resource": self.resource}
 
 
-def spans_of(fields: Mapping[str, Any]) -> Iterator[Span]:
+def spans_in(fields: Mapping[str, Any]) -> Iterator[Span]:
+    """Yield the spans and the logged events of a record: of OTLP, or one span as an SDK prints it."""
+    if OTLP_FIELDS.isdisjoint(fields):
+        yield _printed_span(fields)
+    else:
+        yield from _otlp_spans(fields)
+
+
+def _otlp_spans(fields: Mapping[str, Any]) -> Iterator[Span]:
     """Yield the spans and the logged events of a record, in its order."""
     for name, scopes, spans in (
         ("resourceSpans", ("scopeSpans", "instrumentationLibrarySpans"), "spans"),
@@ -142,7 +154,7 @@ def spans_of(fields: Mapping[str, Any]) -> Iterator[Span]:
                     for item in _objects(scope.get(spans)):
                         yield _span(item, named)
     if isinstance(fields.get("trace"), dict) and "resourceSpans" not in fields:
-        yield from spans_of(fields["trace"])
+        yield from _otlp_spans(fields["trace"])
 
 
 def _objects(value: Any) -> list[dict[str, Any]]:
@@ -172,7 +184,7 @@ def _span(item: Mapping[str, Any], resource: Mapping[str, Any]) -> Span:
     )
 
 
-def printed_span(fields: Mapping[str, Any]) -> Span:
+def _printed_span(fields: Mapping[str, Any]) -> Span:
     """Return a span as the SDKs print it and as Phoenix exports it: ids in `context`, attributes as an object."""
     flat = {key.removeprefix("attributes."): value for key, value in fields.items() if key.startswith("attributes.")}
     attributes = fields.get("attributes")
@@ -225,12 +237,3 @@ def _any_value(value: Any) -> Any:
         case "kvlistValue" | "kvlist_value":
             return attributes_of(inner.get("values") if isinstance(inner, dict) else None)
     return value
-
-
-def vendor_usage(attributes: Attributes) -> Usage | None:
-    """Return what the model's own API reported, which version 4 of Vercel's AI SDK has beside its own counts, by its vendor."""
-    metadata = attributes.get("ai.response.providerMetadata")
-    said = parsed_text(metadata) if isinstance(metadata, str) else metadata
-    vendors = said.values() if isinstance(said, dict) else ()
-    told = (usage_in_answer(each, ()) for each in vendors if isinstance(each, dict))
-    return next((usage for usage in told if usage is not None and usage.prompt is not None), None)

@@ -50,7 +50,7 @@ def read(record: Record) -> FoundCall | LeftOut:
         named = str(fields.get("op_name") or "")
         return LeftOut("embedding" if "embeddings" in named else "other span")
     if joins is not None and isinstance(own, str) and joins.has(_HOLDS, own):
-        return LeftOut("span around another of the same call")
+        return LeftOut("second record of the same call")
     output = fields.get("output")
     if fields.get("exception") and not output:
         return LeftOut("failed")
