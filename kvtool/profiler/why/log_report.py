@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.command_line import flag
 from kvtool.config.option import made
 from kvtool.config.options.run_options import Reading
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
+from kvtool.engine.rules.rule_sets import find_rule_set
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError
 from kvtool.measure.servers.causes.server_evidence import ServerEvidence
 from kvtool.measure.servers.session_recording import REQUESTS, recorded_file
@@ -104,7 +105,8 @@ def _assumed(planned: PlannedRun, evidence: ServerEvidence) -> str:
         return ""
     if planned.model is None:
         return f"The model's layers are unknown. {_FULL_ATTENTION}: add {flag('model')} NAME."
-    lack = left_out_of(planned.run_model.served(), kinds_known=rules == "llamacpp")
+    kinds_known = "sliding_window" in {each.name for each in fields(find_rule_set(rules).options)}
+    lack = left_out_of(planned.run_model.served(), kinds_known=kinds_known)
     return "" if lack is None else f"{lack}. {_FULL_ATTENTION}."
 
 
