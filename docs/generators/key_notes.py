@@ -95,6 +95,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
                 "cache_reuse": "256",
                 "swa_full": "true",
                 "ctx_checkpoints": "8",
+                "batch_size": "4096",
                 "ubatch_size": "1024",
                 "sliding_window": "128",
                 "tokens_per_block": "64",

@@ -16,19 +16,18 @@ from kvtool.engine.config import EngineConfig
 from kvtool.engine.engine import Engine
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.impossible_requests import check_fits
-from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
-from kvtool.engine.model.configs.geometry import Geometry
+from kvtool.engine.kv_dtype import AUTO
 from kvtool.engine.model.configs.model_config import ModelConfig
 from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.device import choose_kernels, device_name, find_device
 from kvtool.engine.model.model_runner import ModelRunner, OnLogits, attention_shortfall, shares_by_default
-from kvtool.engine.model.weights import free_memory, load_model
-from kvtool.engine.prediction.sizing import bytes_per_block, estimated_activations
+from kvtool.engine.model.weights import load_model
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.measure.audit import Audit, AuditResult, to_all
 from kvtool.measure.bench.attention import fill_randomly
 from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode, decode_modes, prompts_together
+from kvtool.measure.device_memory import DeviceMemory
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.measure.request_sample import RequestSample, SampledRequest
 from kvtool.results.run_times import Measured, MeasuredTpot
@@ -38,9 +37,6 @@ from kvtool.text.terminal.progress import Progress
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.turn import Source
 
-_SHARE = 0.9  # of the free memory of a device that caches may take
-_MOST_BLOCKS = 1 << 18
-"""Of a cache: small models leave room for more than a scheduler should have to keep lists of."""
 _WARM_UP_TOKENS = 512  # of a warm-up prompt
 _WARM_UPS = 3
 """At most: the first pays for what later ones find ready, the best tells how fast a prefill is."""
@@ -55,45 +51,6 @@ _CACHES = 4
 """That share the memory of a GPU: with and without reuse, and decode in both ways; a KV cache dtype of its own needs one more."""
 _LARGEST_DIFFERENCE = 0.05
 """Between the hit rates of the sample and of the run. A sample that differs more says nothing about the run."""
-
-
-class DeviceMemory:
-    """Memory for caches of the same engine, all of them with blocks of the largest of some KV cache dtypes."""
-
-    def __init__(self, model: Decoder, engine: EngineConfig, kv_cache_dtypes: Sequence[str]) -> None:
-        geometry = Geometry.of(model.config)
-        own = str(model.dtype).removeprefix("torch.")
-        self._device = model.device
-        config = model.config
-        both = max(
-            bytes_per_block(
-                config.num_hidden_layers,
-                config.cache_heads,
-                config.cache_dim,
-                engine.block_size,
-                find_kv_dtype(name, own),
-            )
-            for name in kv_cache_dtypes
-        )
-        self.block_bytes = both if config.latent is None else both // 2  # latent vectors are keys and values
-        estimate = estimated_activations(
-            geometry, max_num_batched_tokens=engine.max_num_batched_tokens, max_num_seqs=engine.max_num_seqs
-        )
-        self._activations = estimate * model.dtype.itemsize // 2  # the estimate is for types of two bytes
-
-    @property
-    def bounded(self) -> bool:
-        """Return whether caches have a limit and are made that large at once: a GPU has no memory but its own, and growing
-        copies."""
-        return self._device.type == "cuda"
-
-    def blocks(self, caches: int) -> int:
-        """Return the blocks for each of so many caches, of the memory that is free now; with the null block, and at least one
-        beside it."""
-        if self._device.type == "cuda":
-            torch.cuda.empty_cache()  # what the allocator keeps does not count as free
-        left = _SHARE * free_memory(self._device) - self._activations
-        return min(max(int(left // (caches * self.block_bytes)), 2), _MOST_BLOCKS)
 
 
 @dataclass(slots=True)

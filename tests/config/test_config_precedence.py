@@ -161,6 +161,7 @@ CASES = [
     numbers("cache_reuse", 0, needs="rules=llamacpp"),
     switch("swa_full", False, "rules=llamacpp"),
     numbers("ctx_checkpoints", 32, needs="rules=llamacpp"),
+    numbers("batch_size", 2048, needs="rules=llamacpp"),
     numbers("ubatch_size", 512, needs="rules=llamacpp"),
     numbers("sliding_window", None, needs="rules=llamacpp"),
     Case(

@@ -94,7 +94,7 @@ def test_the_declared_defaults_are_looked_for() -> None:
     assert DECLARED["max_num_batched_tokens"] == {8192}
     assert DECLARED["gpu_memory_utilization"] == {0.92}
     assert DECLARED["model"] == {"llama-3.1-8b"}
-    assert len(DECLARED) == 28
+    assert len(DECLARED) == 29
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,10 @@ from kvtool.engine.model.device import KernelChoice
 from kvtool.engine.request import Request
 from kvtool.kernels import torch_twins
 from kvtool.measure import decode as measure_decode
+from kvtool.measure import device_memory
 from kvtool.measure import local as measure
 from kvtool.measure.decode import DecodeMeasurement, MeasuredDecode, decode_modes, prompts_together
-from kvtool.measure.local import DeviceMemory
+from kvtool.measure.device_memory import DeviceMemory
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import load_tokenizer
 from kvtool.workload.jobs import JobMaker
@@ -251,13 +252,13 @@ def test_blocks_share_what_is_free(model: Decoder, monkeypatch: pytest.MonkeyPat
     memory = DeviceMemory(model, EngineConfig(16, max_num_batched_tokens=64, max_num_seqs=4), ("auto", "int8"))
     assert memory.block_bytes == 2 * 2 * 2 * 16 * 8 * 4  # fp32: the larger of both types
     assert not memory.bounded
-    monkeypatch.setattr(measure, "free_memory", lambda _: 1 << 30)
+    monkeypatch.setattr(device_memory, "free_memory", lambda _: 1 << 30)
     one, four = memory.blocks(1), memory.blocks(4)
     assert 0 < one * memory.block_bytes < 0.9 * (1 << 30)
     assert four == pytest.approx(one / 4, abs=1)
-    monkeypatch.setattr(measure, "free_memory", lambda _: 1 << 40)
+    monkeypatch.setattr(device_memory, "free_memory", lambda _: 1 << 40)
     assert memory.blocks(1) == 1 << 18
-    monkeypatch.setattr(measure, "free_memory", lambda _: 0)
+    monkeypatch.setattr(device_memory, "free_memory", lambda _: 0)
     assert memory.blocks(1) == 2
 
 

@@ -226,6 +226,17 @@ class RuleFlags:
             check=bounds.not_negative,
         ),
     ] = None
+    batch_size: Annotated[
+        int | None,
+        Option(
+            "Tokens of a prompt submitted at once.",
+            "N",
+            table="engine",
+            rules="llamacpp",
+            default=2048,
+            check=bounds.at_least_one,
+        ),
+    ] = None
     ubatch_size: Annotated[
         int | None,
         Option(

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.command_line import flag
 from kvtool.config.option import made
 from kvtool.config.options.run_options import Reading
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
+from kvtool.engine.rules.rule_sets import find_rule_set
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError
 from kvtool.measure.servers.causes.server_evidence import ServerEvidence
 from kvtool.measure.servers.session_recording import REQUESTS, recorded_file
+from kvtool.profiler.engines.left_out_layers import left_out_of
 from kvtool.profiler.opening import open_workload
+from kvtool.profiler.planned_run import PlannedRun
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.reconciling import options_of_server, reconcile
@@ -30,6 +33,7 @@ _PART = 0.1
 """Part of the evicted tokens that may still be evicted in a cache that is enough."""
 _RULES = {"SGLang": "sglang", "llama.cpp": "llamacpp", "Ollama": "llamacpp", "TensorRT-LLM": "trtllm"}
 """Cache rules of servers that are not vLLM."""
+_FULL_ATTENTION = "The prediction assumes full attention in all layers"
 
 
 class UnknownRulesError(KvtoolError):
@@ -42,6 +46,8 @@ class LogReport:
 
     report: Report
     enough: tuple[int, float] | None = None
+    assumed: str = ""
+    """What the prediction assumes of an unknown model."""
 
 
 def log_report(
@@ -60,8 +66,12 @@ def log_report(
     options = _options(evidence, logs, given, reading)
     tokenizers = Tokenizers(offline=offline)
 
+    assumed = ""
+
     def report_with(options: RunOptions, *, advice: bool) -> Report:
+        nonlocal assumed
         opened = open_workload(options, tokenizers, keep_going=True)
+        assumed = _assumed(opened.planned, evidence)
         report = opened.accounted(opened.profiler(ReportOptions(advice=advice, edits="none"), progress))
         if report.reported is None:
             report = report.model_copy(update={"reported": _reported(opened.source)})
@@ -79,7 +89,7 @@ def log_report(
         report = report_with(options, advice=True)
     evicted, blocks = report.fates.get("evicted", 0), options.serving.num_gpu_blocks
     if blocks is None or evicted < THRESHOLDS.error_share * report.totals.prompt_tokens:
-        return LogReport(report)
+        return LogReport(report, assumed=assumed)
     for _ in range(_MOST_DOUBLINGS):
         blocks *= 2
         larger = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks))
@@ -87,6 +97,17 @@ def log_report(
         if again.fates.get("evicted", 0) <= _PART * evicted:
             return LogReport(report, (blocks, again.totals.hit_rate))
     return LogReport(report)
+
+
+def _assumed(planned: PlannedRun, evidence: ServerEvidence) -> str:
+    """Return what the rules of a server that is not vLLM assume of its model."""
+    if (rules := _RULES.get(evidence.kind or "")) is None:
+        return ""
+    if planned.model is None:
+        return f"The model's layers are unknown. {_FULL_ATTENTION}: add {flag('model')} NAME."
+    kinds_known = "sliding_window" in {each.name for each in fields(find_rule_set(rules).options)}
+    lack = left_out_of(planned.run_model.served(), kinds_known=kinds_known)
+    return "" if lack is None else f"{lack}. {_FULL_ATTENTION}."
 
 
 def _has_only_ids(source: Source) -> bool:

@@ -34,6 +34,9 @@ class _Found:
 
     tokens: Counter[CauseName] = field(default_factory=Counter)
     requests: Counter[CauseName] = field(default_factory=Counter)
+    replacing: int = 0
+    """Requests that took the slot of another prompt and reused nothing, and their tokens."""
+    replaced: int = 0
     dropped: int = 0
     shifts: int = 0
 
@@ -57,6 +60,9 @@ def line_causes(paths: Sequence[str]) -> Iterator[ServerCause]:
         for name, tokens in found.tokens.most_common():
             parts = {"requests": plural(found.requests[name], "request"), "tokens": plural(tokens, "token")}
             yield cause(name, "counted", tokens, _WHY[name].format(**parts), kind, "log")
+        if found.replacing and "slots" not in found.tokens:
+            why = f"{plural(found.replacing, 'request')} found no similar prompt in any slot, and replaced another one."
+            yield cause("slots", "possible", found.replaced, why, kind, "log")
         if found.dropped:
             why = f"Host memory was full, so the server dropped {plural(found.dropped, 'saved prompt')}."
             yield cause("capacity", "shown", None, why, kind, "log")
@@ -82,6 +88,8 @@ def _counted(lines: Iterable[ServerLine], found: _Found) -> Iterator[ServerLine]
 def _lose(call: SlotCall, found: _Found) -> None:
     """Count what a request lost: of the tokens that matched, and of those after the first difference."""
     if (matched := call.matched) is None:
+        if call.replaced and call.held and call.cached == 0:
+            found.replacing, found.replaced = found.replacing + 1, found.replaced + (call.prompt or 0)
         return
     reused = 0 if call.forced else matched if call.cached is None else call.cached
     if matched - reused > 1 + call.error:  # the last token of a prompt is always computed

@@ -43,6 +43,7 @@ def why_document(
     """
     report = None if profiled is None else profiled.report
     of_log = None if report is None else report.reported
+    with_prompts = None if report is None or _lacks_prompts(report) else report
     apart = of_log is not None and _is_apart(evidence, of_log)
     looked_up, hits, rate_source = _rate(evidence, None if apart else of_log)
     found = [*server_causes(evidence), *of_lines]
@@ -64,12 +65,14 @@ def why_document(
         found += logged
     counts = looked_up or (None if report is None else report.totals.prompt_tokens)
     logged_tokens = of_log.prompt_tokens if apart and of_log is not None else None
-    proven = (report is not None and not apart) or is_whole(evidence)
+    proven = (with_prompts is not None and not apart) or is_whole(evidence)
     mismatch = None if report is None or of_log is not None else _mismatch(evidence, report)
     if mismatch is not None and report is not None:
         logged_tokens, proven = report.totals.prompt_tokens, is_whole(evidence)
         notes.append(mismatch)
     causes = ordered(found, counts, proven=proven, of_log=logged_tokens)
+    if profiled is not None and profiled.assumed and not _lacks_prompts(profiled.report):
+        notes.append(profiled.assumed)
     if apart and of_log is not None:
         notes.append(_both_rates(evidence, of_log))
     losses = evidence.losses
@@ -77,8 +80,12 @@ def why_document(
         notes += losses.notes
         if not losses.whole:
             notes.append("KV events are missing from before kvtool listened, so the losses are too low.")
-    with_prompts = None if report is None or _lacks_prompts(report) else report
     verdict, summary = _verdict(causes, counts, hits, evidence, with_prompts, logged_tokens)
+    if profiled is not None and profiled.assumed and looked_up is None and verdict == "healthy":
+        verdict, summary = (
+            "unknown",
+            "Unknown: the server reports no cached tokens, and the prediction is an assumption.",
+        )
     if mismatch is not None and (not causes or causes[0].source == "log"):
         verdict, summary = "unknown", "Unknown: the server hit more than this log explains. It had other requests."
     return WhyDocument(
@@ -185,6 +192,11 @@ def _verdict(
     of_log: int | None,
 ) -> tuple[Verdict, str]:
     """Return the verdict and its sentence."""
+    if counts and hits is not None and hits > counts:
+        return (
+            "unknown",
+            f"Unknown: the server counts {hits:,} cached of {counts:,} prompt tokens, which is impossible.",
+        )
     first = causes[0] if causes else None
     if first is not None and first.basis != "possible":
         of = of_log if first.source == "log" and of_log is not None else counts
@@ -195,13 +207,16 @@ def _verdict(
         rest = f" {percent(min(firsts / counts, 1.0))} are first uses." if firsts and counts and of_log is None else ""
         return "healthy", f"No cause takes more than {THRESHOLDS.error_share:.0%} of the prompt tokens.{rest}"
     if first is not None:
-        return "possible", f"Possible cause: {first.cause}. The counters alone do not prove it."
+        alone = "The lines of the log" if first.source == "log" else "The counters"
+        return "possible", f"Possible cause: {first.cause}. {alone} alone do not prove it."
     if counts and (report is not None or is_whole(evidence)):
         return "healthy", "Nothing to change: all other tokens are first uses."
     if not counts:
         return "unknown", "Unknown: no server or log reports prompt tokens of this span."
     if hits is not None and hits / counts >= 1 - THRESHOLDS.error_share:
         return "healthy", "Nothing to change: almost every token hits."
+    if not evidence.servers:
+        return "unknown", "Unknown: the log only counts tokens. A log with the prompts would show the cause."
     return "unknown", "Unknown: the counters show no cause. KV events or a log of the requests would."
 
 

@@ -160,6 +160,8 @@ class EngineOptions(SpecModel):
     """Keep all tokens in sliding-window layers of llama.cpp."""
     ctx_checkpoints: Natural | None = None
     """Checkpoints of the sliding window per server slot of llama.cpp."""
+    batch_size: Count | None = None
+    """Tokens of a prompt that llama.cpp submits at once."""
     ubatch_size: Count | None = None
     """Tokens that llama.cpp computes at once."""
     sliding_window: Count | None = None

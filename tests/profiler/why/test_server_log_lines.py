@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from kvtool.cli.app import run
 from kvtool.profiler.why.server_log_lines import line_causes
 from kvtool.results.documents.server_cause import ServerCause
 from kvtool.workload.logs.formats.servers.usage_records import slot_records
+from tests.measure.servers.made_metrics import vllm_metrics
+from tests.measure.servers.metrics_server import pages, serving
 
 PROMPT = (
     "slot update_slots: id  {slot} | task {task} | new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = {tokens}"
@@ -122,3 +127,59 @@ def test_ollama_says_what_it_could_use_of_a_slot(tmp_path: Path, used: int, lost
     front = 'time=2025-10-22T21:11:17.240-04:00 level=DEBUG source=cache.go:142 msg="loading cache slot" id=0'
     found = causes(tmp_path / "o.log", f"{front} cache=26700 prompt=27572 used={used} remaining=1")
     assert (found["prompts"].tokens if found else None) == lost
+
+
+def test_slots_that_change_hands_at_the_default_level_are_a_possible_cause(tmp_path: Path) -> None:
+    rows = [row for at in range(4) for row in answered(250 + at, 0, chosen="LRU, t_last = 9", detailed=False)]
+    (only,) = causes(tmp_path / "l.log", *rows).values()
+    assert (only.cause, only.basis, only.tokens) == ("slots", "possible", 251 + 252 + 253)
+
+
+def why(path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
+    """The document of `kvtool why`."""
+    pytest.importorskip("httpx", reason="needs the extra `live`")
+    assert run(["why", *more, str(path), "--json", "-q"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_prefill_batches_of_sglang_count_what_was_cached(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = (
+        "[2026-09-24 02:24:45 TP0] Prefill batch. #new-seq: 1, #new-token: {}, #cached-token: {}, token usage: 0.00, "
+    )
+    path = tmp_path / "sglang.log"
+    path.write_text("".join(f"{line.format(100, cached)}\n" for cached in (0, 300, 0)))
+    found = why(path, capsys)
+    assert (found["prompt_tokens"], found["hit_tokens"], found["verdict"]) == (600, 300, "unknown")
+    assert "only counts tokens" in found["summary"]
+
+
+def test_counters_that_cannot_be_are_called_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "1.prom"
+    path.write_text(vllm_metrics(prompt=1000, cached=1500))
+    assert "1,500 cached of 1,000 prompt tokens" in why(path, capsys)["summary"]
+
+
+@pytest.mark.parametrize(
+    ("model", "verdict", "cause"), [((), "unknown", None), (("qwen3-next-80b-a3b",), "cause", "model groups")]
+)
+def test_ollama_is_the_llama_server_that_it_starts(
+    model: tuple[str, ...], verdict: str, cause: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One slot of the loaded context; a model with states goes back to no place in prompts that differ late."""
+    log = tmp_path / "log.jsonl"
+    head = "words that all prompts share " * 40
+    log.write_text(
+        "".join(
+            json.dumps({"prompt": f"{head}{at} and {at}, then words of its own at the end"}) + "\n" for at in range(6)
+        )
+    )
+    said = {
+        "/v1/models": json.dumps({"data": [{"id": "m", "owned_by": "library"}]}),
+        "/api/ps": json.dumps({"models": [{"name": "m", "context_length": 4096}]}),
+    }
+    with serving(pages(said)) as server:
+        found = why(log, capsys, server.url, *(word for name in model for word in ("--model", name)))
+    assert found["verdict"] == verdict
+    assert cause in (None, next((each["cause"] for each in found["causes"]), None))
+    assert any("Ollama reports no cached tokens" in note for note in found["notes"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
@@ -34,6 +34,10 @@ _PATIENCE = 30.0
 _SLICE = 0.2
 """Seconds of listening to one server before the next."""
 _HIDDEN = "/metrics is hidden or belongs to no known server, so nothing is counted"
+_UNCOUNTED = {"Ollama": "Ollama reports no cached tokens. Pass its log (server.log, or journalctl -u ollama)"}
+"""Servers that count nothing by design."""
+_OF_OLLAMA = {"parallel": 1, "batch_size": 512, "ubatch_size": 512}
+"""What Ollama 0.30 and later start llama-server with, unless OLLAMA_NUM_PARALLEL or the model's options change it."""
 _OTHER = "/metrics belongs to another process: it does not count the model that /v1/models lists"
 _SAVED = (".prom", ".txt", ".metrics", ".prom.gz", ".txt.gz")
 
@@ -81,9 +85,10 @@ def _first_look(source: str) -> AskedServer:
         return _checked(AskedServer(source, scraped_facts(exposition, scrape), after=scrape))
     with ServerConnection(server_address(source), timeout=_PATIENCE) as connection:
         facts = ask_server(connection, uncounted=True)
-        settings = _slot_settings(connection) if facts.server == "llama.cpp" else {}
+        settings = _slot_settings(connection, facts.server)
         if facts.scrape is None:
-            return AskedServer(source, facts, trouble=_HIDDEN, settings=settings)
+            trouble = _UNCOUNTED.get(facts.server or "", _HIDDEN)
+            return AskedServer(source, facts, trouble=trouble, settings=settings)
         looks = [facts.scrape, *(_look(connection) for _ in range(_LOOKS))]
     broken = [counted_between(*each).broken for each in pairwise(looks)]
     # a process that ends is not back within moments, and counters that fall and return are those of two
@@ -141,12 +146,18 @@ def _spanning(server: AskedServer, other: AskedServer) -> AskedServer:
     return replace(server, source=f"{server.source} {other.source}", before=scrapes[0], after=scrapes[-1])
 
 
-def _slot_settings(connection: ServerConnection) -> dict[str, int]:
-    """Return how many slots a llama.cpp server has, and the context of all together."""
+def _slot_settings(connection: ServerConnection, server: str | None) -> dict[str, int]:
+    """Return how many slots a llama.cpp server has, and the context of all together; of Ollama what it starts llama-server with."""
+    page = {"llama.cpp": "/props", "Ollama": "/api/ps"}.get(server or "")
     try:
-        props = connection.json("/props", limit=MOST_JSON)
+        props = None if page is None else connection.json(page, limit=MOST_JSON)
     except KvtoolError:
         return {}
+    if server == "Ollama":
+        loaded = props.get("models") if isinstance(props, Mapping) else None
+        lengths = {number_at(each, "context_length") for each in loaded} if isinstance(loaded, list) else set()
+        context = lengths.pop() if len(lengths) == 1 else None
+        return _OF_OLLAMA if context is None else {**_OF_OLLAMA, "ctx_size": context}
     slots = number_at(value_at(props), "total_slots")
     length = number_at(value_at(props, "default_generation_settings"), "n_ctx")
     found = {"parallel": slots, "ctx_size": None if slots is None or length is None else slots * length}

@@ -61,7 +61,10 @@ _OF_SERVER: Mapping[str, Mapping[CauseName, str]] = {
     "Ollama": {
         "prompts": "Keep the beginning of the prompt. Set OLLAMA_NUM_PARALLEL to the number of conversations.",
         "slots": "Set OLLAMA_NUM_PARALLEL to the number of conversations.",
-        "model groups": "Keep earlier messages as they were, with their reasoning. The model cannot go back to any place.",
+        "model groups": (
+            "Keep earlier messages as they were, with their reasoning. For windows, set LLAMA_ARG_SWA_FULL=1 for"
+            " `ollama serve`. For states, set LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT=1024."
+        ),
         "restart": 'Set `"keep_alive": -1`, so that the model stays loaded.',
         "context": "Set OLLAMA_CONTEXT_LENGTH to the longest conversation.",
     },

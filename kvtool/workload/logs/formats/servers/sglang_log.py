@@ -14,6 +14,7 @@ from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import integers_of, items_at, number_of, string_at, string_of
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, front_of, has_line, lines_of
+from kvtool.workload.logs.formats.servers.usage_records import counted_usage
 from kvtool.workload.logs.records.call_context import FieldsAround
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.failed_calls import FAILED
@@ -23,7 +24,9 @@ from kvtool.workload.logs.records.record import Record, object_of, parsed_text, 
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import usage_of
 
-_BEGINS = re.compile(r"\b(?:Receive|Finish): obj=\w{1,60}\(|\] server_args=ServerArgs\(")
+_BATCH = re.compile(r"\bPrefill batch\b.{0,40}?#new-seq: \d{1,9}, #new-token: (\d{1,9}), #cached-token: (\d{1,9})\b")
+_BEGINS = re.compile(rf"\b(?:Receive|Finish): obj=\w{{1,60}}\(|\] server_args=ServerArgs\(|{_BATCH.pattern}")
+_MOST_BATCHES = 1 << 20
 _REQUEST = re.compile(r"\b(Receive|Finish): obj=(\w{1,60})\(")
 _OUT = ", out={"
 _FINISHED = "finished request of sglang"
@@ -38,18 +41,28 @@ def begins(head: bytes, _path: str) -> bool:
 
 
 def records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRecord]:
-    """Yield the request of each line, in the form of the JSON events."""
+    """Yield the request of each line, in the form of the JSON events; of a log without any, the tokens of each prefill batch."""
     clock = LogClock()
+    batches: list[RawRecord] = []
+    requests = False
     for line in lines_of(reader):
+        if not requests and len(batches) < _MOST_BATCHES and (batch := _BATCH.search(line.text)) is not None:
+            computed, cached = int(batch[1]), int(batch[2])
+            counted = counted_usage(computed + cached, cached, clock.read(line.text[: batch.start()]))
+            batches.append(RawRecord(b"", line.number, 1, True, None, line.offset, value=counted))
+            continue
         if line.text.startswith("{"):
             event = parsed_text(line.text)
             said = event if isinstance(event, dict) and is_event(event) else None
         else:
             said = _event(line.text, clock)
+        requests |= said is not None
         if said == {}:
             yield RawRecord(b"", line.number, 1, True, "the line of this request is cut off", line.offset, value={})
         elif said is not None:
             yield RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
+    if not requests:
+        yield from batches
 
 
 def is_event(fields: Fields) -> bool:

@@ -19,8 +19,9 @@ _SELECTED = re.compile(r"selected slot by (\w{1,20})(?:.*\bf_keep = (\d(?:\.\d{1
 _PROMPT = re.compile(r"\bnew prompt\b.*?\b(?:task\.n_tokens|n_prompt_tokens) = (\d{1,9})\b")
 _PAST = re.compile(r"\bn_past = (\d{1,9}), slot\.prompt\.tokens\.size\(\) = (\d{1,9})\b")
 _FORCED = "forcing full prompt re-processing"
-_COMPUTED = re.compile(r"^\s*prompt eval time = .{1,40} ms / +(\d{1,9}) tokens")
-_ANSWERED = re.compile(r"^\s*eval time = .{1,40} ms / +(\d{1,9}) tokens")
+# a line of its own may begin with what a router or a journal puts there
+_COMPUTED = re.compile(r"(?:^|[\]:|])\s*prompt eval time = .{1,40} ms / +(\d{1,9}) tokens")
+_ANSWERED = re.compile(r"(?:^|[\]:|])\s*eval time = .{1,40} ms / +(\d{1,9}) tokens")
 _ENDED = re.compile(r"stop processing: n_(?:tokens|past) = (\d{1,9}), truncated = 0")
 _SAVED = re.compile(r"\bprompt with length +(\d{1,9}), lcp = +(\d{1,9}), f_keep = (\d\.\d{1,9})")
 _LOADED = re.compile(r"\bfound better prompt with f_keep = (\d\.\d{1,9})")

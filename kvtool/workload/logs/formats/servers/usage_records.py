@@ -75,7 +75,7 @@ def slot_records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[
         if call.prompt is None or call.cached is None or call.line is None:
             continue
         time = _OLLAMA_TIME.search(call.front)
-        said = _usage(call.prompt, call.cached, clock.read(call.front) if time is None else time[1])
+        said = counted_usage(call.prompt, call.cached, clock.read(call.front) if time is None else time[1])
         if call.answered is not None:
             said["usage"]["completion_tokens"] = call.answered
         yield RawRecord(b"", call.line.number, 1, True, None, call.line.offset, value=said)
@@ -100,13 +100,14 @@ def kobold_records(reader: io.BufferedReader, _file: str, _path: str) -> Iterato
         output = int(end[2]) if end[2] is not None else answered
         if computed is not None and output is not None and int(end[1]) > output:
             tokens = int(end[1]) - output
-            said = _usage(tokens, max(tokens - computed, 0), None)
+            said = counted_usage(tokens, max(tokens - computed, 0), None)
             said["usage"]["completion_tokens"] = output
             yield RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
         computed = answered = None
 
 
-def _usage(prompt: int, cached: int, time: object) -> dict[str, Any]:
+def counted_usage(prompt: int, cached: int, time: object) -> dict[str, Any]:
+    """Return a record of tokens that a server counted, without their prompt."""
     counts = {"prompt_tokens": prompt, "prompt_tokens_details": {"cached_tokens": cached}}
     return {"without_prompt": True, "usage": counts, **({} if time is None else {"timestamp": time})}
 
