@@ -61,18 +61,19 @@ def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
     RecordError for counts that cannot be.
     """
     said = [usage_of(answer[name], (*pointer, name)) for name in _USAGES if isinstance(answer.get(name), dict)]
-    return merged_usage([*said, _timings(answer, pointer), _ollama(answer, pointer)], pointer)
+    usage = merged_usage([*said, _timings(answer, pointer), _ollama(answer, pointer)])
+    if usage is not None:
+        check_usage(usage, pointer)
+    return usage
 
 
-def merged_usage(said: Sequence[Usage | None], pointer: _Pointer = ()) -> Usage | None:
+def merged_usage(said: Sequence[Usage | None]) -> Usage | None:
     """Return the tokens that several places report of one call: the next place fills what one leaves out. None where none does."""
     told = [each for each in said if each is not None and each != Usage()]
     if len(told) < 2:
         return told[0] if told else None
     names = [each.name for each in fields_of(Usage)]
-    merged = Usage(*(next((v for each in told if (v := getattr(each, name)) is not None), None) for name in names))
-    check_usage(merged, pointer)
-    return merged
+    return Usage(*(next((v for each in told if (v := getattr(each, name)) is not None), None) for name in names))
 
 
 def beside_cache(usage: dict[str, Any]) -> bool:

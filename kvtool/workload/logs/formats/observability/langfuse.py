@@ -25,7 +25,8 @@ _WRITTEN = (
     *("cache_creation_input_tokens", "input_cache_creation", "input_cache_write", "cache_write_tokens"),
     "prompt_details.cache_write",
 )
-_WRITTEN_5M, _WRITTEN_1H = "input_cache_creation_5m", "input_cache_creation_1h"
+_WRITTEN_5M = ("input_cache_creation_5m", "cache_creation_ephemeral_5m_input_tokens")
+_WRITTEN_1H = ("input_cache_creation_1h", "cache_creation_ephemeral_1h_input_tokens")
 _REASONING = ("output_reasoning", "output_reasoning_tokens")
 LANGFUSE_TYPE, LANGFUSE_INPUT = "langfuse.observation.type", "langfuse.observation.input"
 _OF_SPAN = {
@@ -187,7 +188,7 @@ def _usage(record: Record, value: Any) -> Usage | None:
         count("total", "totalTokens"),
     )
     cached, written = count(*_READ), count(*_WRITTEN)
-    written_5m, written_1h = count(_WRITTEN_5M), count(_WRITTEN_1H)
+    written_5m, written_1h = count(*_WRITTEN_5M), count(*_WRITTEN_1H)
     if sent is cached is written is written_5m is written_1h is output is None:
         return None
     parts = (written_5m or 0) + (written_1h or 0)
