@@ -110,12 +110,17 @@ def _ollama(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
     return usage
 
 
+def details_name_of(usage: dict[str, Any]) -> str:
+    """Return the name of the object in a `usage` that has parts of the prompt; empty where it has none."""
+    return next((name for name in _DETAILS if isinstance(usage.get(name), dict)), "")
+
+
 def usage_of(value: object, pointer: _Pointer) -> Usage | None:
     """Return the tokens of a `usage` object at `pointer` of a record; None for anything else. RecordError for counts that cannot
     be."""
     if not isinstance(value, dict) or not value:
         return None
-    details_name = next((name for name in _DETAILS if isinstance(value.get(name), dict)), "")
+    details_name = details_name_of(value)
     details: dict[str, Any] = value[details_name] if details_name else {}
     inner = (*pointer, details_name)
     prompt_name, prompt = _first(value, pointer, _PROMPT)

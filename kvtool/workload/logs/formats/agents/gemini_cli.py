@@ -18,12 +18,8 @@ from kvtool.workload.logs.records.usage import check_usage, count_of
 
 _USERS = ("user", "user_shell")
 _NOTES = ("info", "error", "warning")
-_OF_MESSAGES = frozenset(
-    (
-        *("id", "timestamp", "type", "content", "displayContent", "model", "tokens", "thoughts", "toolCalls"),
-        "memoryScratchpad",
-    )
-)
+_OF_OTHERS = frozenset(("role", "message", "messages", "uuid", "sessionId"))
+"""Fields that messages of other formats have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +182,7 @@ def fits(fields: Fields) -> bool:
         return len(fields) == 1
     if fields.get("$snapshot") is True:
         return isinstance(fields.get("messages"), list)
-    if not {"id", "timestamp", "content"} <= fields.keys() or not _OF_MESSAGES.issuperset(fields):
+    if not {"id", "timestamp", "content"} <= fields.keys() or not _OF_OTHERS.isdisjoint(fields):
         return False
     return fields.get("type") in ("gemini", *_USERS, *_NOTES)
 

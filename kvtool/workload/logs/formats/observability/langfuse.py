@@ -11,7 +11,7 @@ from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
-from kvtool.workload.logs.records.usage import count_of, usage_of
+from kvtool.workload.logs.records.usage import count_of, details_name_of, usage_of
 
 _KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"))
 _TYPES = frozenset(("GENERATION", "generation", *(kind.upper() for kind in _KINDS)))
@@ -175,7 +175,7 @@ def _usage(record: Record, value: Any) -> Usage | None:
     value = _parsed(value)
     if not isinstance(value, dict):
         return None
-    if any(isinstance(each, dict) for each in value.values()):  # as the model's API counted them
+    if details_name_of(value):  # as the model's API counted them
         return usage_of(value, record.pointer)
 
     def count(*names: str) -> int | None:
@@ -212,8 +212,11 @@ def _usage(record: Record, value: Any) -> Usage | None:
 
 
 def _is_observation(fields: Fields) -> bool:
+    """Return whether a record is an observation, also of a type that came after these."""
     kind = fields.get("type")
-    return ("traceId" in fields or "trace_id" in fields) and isinstance(kind, str) and kind in _TYPES
+    if not isinstance(kind, str) or ("traceId" not in fields and "trace_id" not in fields):
+        return False
+    return kind in _TYPES or ("id" in fields and ("startTime" in fields or "start_time" in fields))
 
 
 def _is_trace(fields: Fields) -> bool:
