@@ -36,7 +36,7 @@ _KNOWN = (
         "unread",
         "files without sent prompts",
         "unread",
-        "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName,properties,messages_path",
+        "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName,properties,messages_path,openapi,cells,traceEvents,traceID,localEndpoint",
     ),
     _Known("vllm-log", "vLLM server log", "servers.vllm_log", "vllm_request"),
     _Known("sglang-log", "SGLang server log", "servers.sglang_log", "obj"),
