@@ -3,13 +3,17 @@
 The same requests go through kvtool's engine with the recorded server's parameters; time passes as the latency model tells. Printed
 are time to first token, time per output token and makespan (first arrival to last token), predicted against measured.
 
-None of the model's constants is fitted on either run: they come from times of single kernels (see `LatencyModel`). The baseline is
-the plain data sheet, `max(FLOPs / peak FLOP/s, bytes / peak B/s)` of a whole step.
+With a checkout of LLMServingSim a third run comes after them: 300 other requests, Qwen3-32B on two of the server cards.
+
+None of the model's constants is fitted on a run: they come from times of single kernels (see `LatencyModel`). But they were chosen
+with the first two runs known, and what is assumed of a link without NVLink was corrected after a first look at the third one. So
+all three are in-sample, and are called so. The baseline is the plain data sheet, `max(FLOPs / peak FLOP/s, bytes / peak B/s)` of a
+whole step.
 
 The recorded runs are LLMServingSim's (MIT licence). They do not say how many prefix hits and preemptions vLLM had; the figures to
 compare with are that project's own simulator's, which is calibrated kernel by kernel on these accelerators.
 
-    python benchmarks/latency_validation.py [FOLDER]    # default: ../shared/data/llmservingsim_sharegpt
+    python benchmarks/latency_validation.py [FOLDER [CHECKOUT]]    # default: ../shared/data/llmservingsim_sharegpt
 """
 
 from __future__ import annotations
@@ -43,26 +47,45 @@ from kvtool.engine.step import EngineStep
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "llmservingsim_sharegpt"
 WORKLOAD = "sharegpt-llama-3.1-8b-300-sps10.jsonl"
-GEOMETRY = find_geometry("llama-3.1-8b")
 
 Seconds = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded run: its folder, what it ran on, and what LLMServingSim's simulator counted in it."""
+    """A recorded run: its folder, what it ran on, and what LLMServingSim's simulator counted in it, where that is known."""
 
     folder: str
     accelerator: str
-    simulated_hits: int
-    simulated_preemptions: int
+    simulated_hits: int | None = None
+    simulated_preemptions: int | None = None
+    model: str = "llama-3.1-8b"
+    workload: str = WORKLOAD
+    accelerators: int = 1
+
+    @property
+    def geometry(self) -> Geometry:
+        return find_geometry(self.model)
+
+    def latency(self) -> LatencyModel:
+        accelerator = find_accelerator(self.accelerator)
+        return LatencyModel(self.geometry, accelerator, tensor_parallel=self.accelerators)
 
 
 RUNS = (
-    Recorded("RTX4090", "rtx-4090", 4_848, 194),
-    Recorded("RTXPRO6000", "rtx-pro-6000-se", 19_520, 0),
+    Recorded("vllm_measured/RTX4090/Llama-3.1-8B", "rtx-4090", 4_848, 194),
+    Recorded("vllm_measured/RTXPRO6000/Llama-3.1-8B", "rtx-pro-6000-se", 19_520, 0),
 )
 """The second is a Server Edition: that project's description of the machine says so, with 1,597 GB/s."""
+THIRD = Recorded(
+    "bench/examples/RTXPRO6000/Qwen3-32B/vllm",
+    "rtx-pro-6000-se",
+    model="qwen3-32b",
+    workload="workloads/sharegpt-qwen3-32b-300-sps10.jsonl",
+    accelerators=2,
+)
+FIRST_LOOK = 35.841e9
+"""Bytes per second of its link at the first look: 0.56 of PCIe 5.0, as NCCL was measured elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +124,7 @@ class DataSheet:
 
     geometry: Geometry
     accelerator: Accelerator
+    accelerators: int = 1
 
     def step_seconds(self, work: Iterable[tuple[int, int]]) -> float:
         geometry = self.geometry
@@ -111,7 +135,8 @@ class DataSheet:
             flops += 2.0 * (layers * new + head)
             flops += 4.0 * geometry.num_layers * geometry.num_heads * geometry.head_dim * new * (before + (new + 1) / 2)
             moved += (before + new) * geometry.kv_bytes_per_token()
-        return max(flops / self.accelerator.flops, (moved + 2 * (layers + head)) / self.accelerator.bandwidth)
+        moved += 2 * (layers + head)
+        return max(flops / self.accelerator.flops, moved / self.accelerator.bandwidth) / self.accelerators
 
 
 class RecordingClock(VirtualClock):
@@ -131,9 +156,9 @@ class RecordingClock(VirtualClock):
                 self.last[item.request.id] = now
 
 
-def read_workload(folder: Path) -> list[Request]:
+def read_workload(folder: Path, workload: str = WORKLOAD) -> list[Request]:
     """The requests, with the seconds since the first one's arrival."""
-    rows = [json.loads(line) for line in (folder / WORKLOAD).read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(line) for line in (folder / workload).read_text(encoding="utf-8").splitlines()]
     return [
         Request(
             str(index),
@@ -146,13 +171,9 @@ def read_workload(folder: Path) -> list[Request]:
     ]
 
 
-def run_folder(folder: Path, recorded: Recorded) -> Path:
-    return folder / "vllm_measured" / recorded.folder / "Llama-3.1-8B"
-
-
 def read_measured(folder: Path, recorded: Recorded) -> Times:
     """A request arrives where vLLM's engine queued it, as in the recording's own summary; its frontend took 15 to 30 ms before."""
-    lines = (run_folder(folder, recorded) / "requests.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (folder / recorded.folder / "requests.jsonl").read_text(encoding="utf-8").splitlines()
     rows = sorted((json.loads(line) for line in lines), key=lambda row: int(row["request_id"].rsplit("-", 1)[1]))
     arrival, first, last = (
         np.array([row[name] for row in rows]) for name in ("queued_ts", "first_token_ts", "last_token_ts")
@@ -163,7 +184,7 @@ def read_measured(folder: Path, recorded: Recorded) -> Times:
 
 def read_config(folder: Path, recorded: Recorded) -> EngineConfig:
     """The recorded server's parameters. Where the number of blocks is not recorded, the cache was large enough for everything."""
-    meta = json.loads((run_folder(folder, recorded) / "meta.json").read_text(encoding="utf-8"))
+    meta = json.loads((folder / recorded.folder / "meta.json").read_text(encoding="utf-8"))
     cache = meta.get("kv_cache", {})
     return EngineConfig(
         block_size=cache.get("block_size", 16),
@@ -222,44 +243,71 @@ def by_replica(requests: list[Request], config: EngineConfig, model: LatencyMode
     return Replay(times, int(run.hit_blocks.sum()) * config.block_size, run.preemptions)
 
 
-def predict(folder: Path, recorded: Recorded, *, naive: bool = False) -> Replay:
-    accelerator = find_accelerator(recorded.accelerator)
-    model = DataSheet(GEOMETRY, accelerator) if naive else LatencyModel(GEOMETRY, accelerator)
-    return replay(read_workload(folder), read_config(folder, recorded), model)
+def predict(folder: Path, recorded: Recorded, model: StepTimes | None = None) -> Replay:
+    """By the latency model, or by another one."""
+    requests = read_workload(folder, recorded.workload)
+    return replay(requests, read_config(folder, recorded), model or recorded.latency())
 
 
-def main(folder: Path = DATA) -> None:
-    if not folder.is_dir():
-        sys.exit(f"{folder}: not there; it has the recorded runs")
-    constants = LatencyModel(GEOMETRY, find_accelerator(RUNS[0].accelerator))
+def data_sheet(recorded: Recorded) -> DataSheet:
+    return DataSheet(recorded.geometry, find_accelerator(recorded.accelerator), recorded.accelerators)
+
+
+def main(folder: Path = DATA, checkout: Path | None = None) -> None:
+    for needed in (folder, checkout):
+        if needed is not None and not needed.is_dir():
+            sys.exit(f"{needed}: not there; it has the recorded runs")
+    constants = RUNS[0].latency()
     print(
         f"constants, fitted on neither run: bandwidth {constants.bandwidth_efficiency:.2f}, "
         f"{1e6 * constants.layer_overhead:.0f} µs a layer, {1e3 * constants.step_overhead:.2f} ms a step"
     )
     for recorded in RUNS:
-        began = time.perf_counter()
-        measured = read_measured(folder, recorded).metrics()
-        predicted, naive = (predict(folder, recorded, naive=naive) for naive in (False, True))
-        took = time.perf_counter() - began
-        accelerator = find_accelerator(recorded.accelerator)
-        print(f"\n{accelerator.name}, compute {accelerator.compute_efficiency:.2f}: {accelerator.source}")
-        print(f"  {'':10} {'vLLM':>10} {'predicted':>10} {'error':>8} {'data sheet':>11} {'error':>8}")
-        ours, theirs = predicted.times.metrics(), naive.times.metrics()
-        for name, value in measured.items():
-            unit = "s" if name == "makespan" else "ms"
-            print(
-                f"  {name:10} {value:10,.1f} {ours[name]:10,.1f} {ours[name] / value - 1:+8.1%} "
-                f"{theirs[name]:11,.1f} {theirs[name] / value - 1:+8.1%}  {unit}"
-            )
+        _print_run(folder, recorded, "in-sample")
+        _print_replica(folder, recorded)
+    if checkout is not None:
+        _print_run(checkout, THIRD, "in-sample since its link was corrected")
+        _print_first_look(checkout)
+
+
+def _print_run(folder: Path, recorded: Recorded, sample: str) -> None:
+    """Predictions and the data sheet against what was measured."""
+    began = time.perf_counter()
+    measured = read_measured(folder, recorded).metrics()
+    predicted, naive = predict(folder, recorded), predict(folder, recorded, data_sheet(recorded))
+    took = time.perf_counter() - began
+    accelerator = find_accelerator(recorded.accelerator)
+    cards = "" if recorded.accelerators == 1 else f"{recorded.accelerators} x "
+    print(f"\n{cards}{accelerator.name}, compute {accelerator.compute_efficiency:.2f}: {accelerator.source}")
+    print(f"  {recorded.model}, {sample}")
+    print(f"  {'':10} {'vLLM':>10} {'predicted':>10} {'error':>8} {'data sheet':>11} {'error':>8}")
+    ours, theirs = predicted.times.metrics(), naive.times.metrics()
+    for name, value in measured.items():
+        unit = "s" if name == "makespan" else "ms"
+        print(
+            f"  {name:10} {value:10,.1f} {ours[name]:10,.1f} {ours[name] / value - 1:+8.1%} "
+            f"{theirs[name]:11,.1f} {theirs[name] / value - 1:+8.1%}  {unit}"
+        )
+    if recorded.simulated_hits is not None:
         print(f"  prefix hits {predicted.hits:,} tokens; LLMServingSim's simulator: {recorded.simulated_hits:,}")
         print(f"  preemptions {predicted.preemptions:,}; LLMServingSim's simulator: {recorded.simulated_preemptions:,}")
-        print(f"  ({took:.1f} s for both replays)")
-        _print_replica(folder, recorded)
+    print(f"  ({took:.1f} s for both replays)")
+
+
+def _print_first_look(folder: Path) -> None:
+    """The out-of-sample errors: those of the first look, with the link that was assumed then."""
+    now = THIRD.latency()
+    model = replace(now, accelerator=replace(now.accelerator, link=FIRST_LOOK / now.link_efficiency))
+    measured, found = read_measured(folder, THIRD).metrics(), predict(folder, THIRD, model).times.metrics()
+    errors = ", ".join(
+        f"{name} {found[name]:,.1f} ms {found[name] / measured[name] - 1:+.1%}" for name in ("TTFT mean", "TPOT mean")
+    )
+    print(f"  out of sample, first look, {FIRST_LOOK / 1e9:.0f} GB/s: {errors}")
 
 
 def _print_replica(folder: Path, recorded: Recorded) -> None:
     """A replica of a fleet beside the engine, which goes step by step."""
-    model = LatencyModel(GEOMETRY, find_accelerator(recorded.accelerator))
+    model = recorded.latency()
     config = replace(read_config(folder, recorded), async_scheduling=False)
     for name, run in (("engine", replay), ("fleet's replica", by_replica)):
         requests = read_workload(folder)
@@ -274,4 +322,4 @@ def _print_replica(folder: Path, recorded: Recorded) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:2]))
+    main(*map(Path, sys.argv[1:3]))

@@ -77,7 +77,7 @@ class LlamaCppCache:
         self.memory.compute(slot, prompt, answer, cached, self.num_served)
         slot.used = self.num_served
         evicted = self._dropped - dropped + self._lost(before, slot, begun, cached)
-        return Served(cached, evicted, "window" if usable < shared + moved else "shifted" if moved else "")
+        return Served(cached, evicted, self.memory.lost_to if usable < shared + moved else "shifted" if moved else "")
 
     @property
     def _dropped(self) -> int:
@@ -155,7 +155,7 @@ class LlamaCppCache:
             self.saved.check()
         for cells in self.memory.windows:
             cells.check()
-        assert self.memory.num_tokens <= self.options.total_ctx
+        assert not self.options.kv_layers or self.memory.num_tokens <= self.options.total_ctx
         assert all(length(slot.tokens) < self.options.slot_ctx for slot in self.memory.slots)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_prefix import TOKEN_BYTES, length
 from kvtool.engine.rules.llama_cpp_saved import SavedPrompt
+from kvtool.engine.rules.llama_cpp_state import StateCells
 from kvtool.engine.rules.llama_cpp_window import Positions, WindowCells, WindowCheckpoint
 
 NEVER = -1
@@ -17,6 +18,9 @@ _LAYER_BYTES = 24  # type and row size of keys, and of values
 _HEADER_BYTES = 8
 """Bytes before the layers of a saved pool, in llama.cpp's format."""
 _STREAM_BYTES = 4  # how many cells of a pool follow
+_STATE_HEADER_BYTES = 20  # cells, the position, number of sequences, the order of numbers, layers
+
+Cells = WindowCells | StateCells
 
 _BEFORE_END = 4
 """A checkpoint is made so many tokens before the end of a prompt, and a micro batch before that."""
@@ -42,9 +46,11 @@ class KVMemory:
         self.slots = [ServerSlot(index) for index in range(options.slots)]
         self.batch = min(options.batch_size, options.total_ctx)
         self.ubatch = min(options.ubatch_size, self.batch)
-        self.windows: list[WindowCells] = []
-        if (window := options.sliding_window) is not None:
-            sharing = options.slots if options.unified else 1
+        self.windows: list[Cells] = []
+        sharing = options.slots if options.unified else 1
+        if options.state_layers:
+            self.windows = [StateCells(sharing) for _ in range(options.slots // sharing)]
+        elif (window := options.sliding_window) is not None:
             cells = -(-min(options.pool_ctx, window * sharing + self.ubatch) // 256) * 256
             if options.swa_full:
                 cells = options.pool_ctx
@@ -53,15 +59,21 @@ class KVMemory:
     @property
     def can_move(self) -> bool:
         """Return whether tokens may change position: not if the window has fewer cells than other layers."""
-        return not self.windows or len(self.windows[0].pos) == self.options.pool_ctx
+        own = self.windows[0] if self.windows else None
+        return not isinstance(own, WindowCells) or len(own.pos) == self.options.pool_ctx
+
+    @property
+    def lost_to(self) -> str:
+        """Return the fate of common tokens that are not usable."""
+        return "no_state" if self.options.state_layers else "window"
 
     @property
     def checkpoints(self) -> bool:
-        """Return whether windows are saved while a prompt is computed."""
+        """Return whether windows or states are saved while a prompt is computed."""
         return self.options.kept_window is not None and self.options.ctx_checkpoints > 0
 
-    def window_of(self, slot: ServerSlot) -> tuple[WindowCells, int] | None:
-        """Return the cells of a slot's window, and its number there."""
+    def window_of(self, slot: ServerSlot) -> tuple[Cells, int] | None:
+        """Return the cells of a slot's window or state, and its number there."""
         if not self.windows:
             return None
         return (self.windows[0], slot.id) if self.options.unified else (self.windows[slot.id], 0)
@@ -85,7 +97,9 @@ class KVMemory:
     def write(self, slot: ServerSlot) -> SavedPrompt:
         """Return a copy of a slot in host memory."""
         window = None if (own := self.window_of(slot)) is None else own[0].saved(own[1])
-        num_bytes = self._bytes(length(slot.tokens), self.options.kv_bytes_per_token, self.options.kv_layers)
+        num_bytes = 0
+        if self.options.kv_layers:
+            num_bytes += self._bytes(length(slot.tokens), self.options.kv_bytes_per_token, self.options.kv_layers)
         if window is not None:
             num_bytes += self._window_bytes(window)
         num_bytes += sum(checkpoint.num_bytes for checkpoint in slot.checkpoints)
@@ -95,7 +109,7 @@ class KVMemory:
         """Replace a slot's content by a saved prompt; return False, with an empty slot, if the pool has no room for it."""
         others = self.num_tokens - length(slot.tokens)
         self.clear(slot)
-        if self.options.unified and others + length(saved.tokens) > self.options.pool_ctx:
+        if not self._has_room(others + length(saved.tokens)):
             return False
         if (own := self.window_of(slot)) is not None and saved.window is not None:
             own[0].restore(own[1], saved.window)
@@ -113,7 +127,13 @@ class KVMemory:
         head = _STREAM_BYTES * (1 + streams)
         return head + (_HEADER_BYTES + layers * _LAYER_BYTES + tokens * (_CELL_BYTES + each) if tokens else 0)
 
+    def _has_room(self, tokens: int) -> bool:
+        """Return whether a shared pool has room for so many tokens. States alone need none."""
+        return not self.options.unified or not self.options.kv_layers or tokens <= self.options.pool_ctx
+
     def _window_bytes(self, positions: Positions) -> int:
+        if self.options.state_layers:
+            return _STATE_HEADER_BYTES + self.options.state_layers * _LAYER_BYTES + self.options.state_bytes
         return self._bytes(len(positions), self.options.window_bytes_per_token, self.options.window_layers)
 
     # tokens that a request computes
@@ -169,8 +189,8 @@ class KVMemory:
 
     def _make_room(self, slot: ServerSlot, tokens: int) -> None:
         """Clear idle slots in their order until so many tokens fit."""
-        for other in self.slots if self.options.unified else ():
-            if self.num_tokens + tokens <= self.options.pool_ctx:
+        for other in self.slots:
+            if self._has_room(self.num_tokens + tokens):
                 break
             if other is not slot:
                 self.clear(other)
@@ -179,7 +199,7 @@ class KVMemory:
         if (own := self.window_of(slot)) is not None:
             own[0].append(own[1], tokens, most)
 
-    def _checkpoint(self, slot: ServerSlot, tokens: int, request: int, own: tuple[WindowCells, int]) -> None:
+    def _checkpoint(self, slot: ServerSlot, tokens: int, request: int, own: tuple[Cells, int]) -> None:
         cells, number = own
         most, kept = self.options.ctx_checkpoints, slot.checkpoints
         earlier: int | None = None

@@ -26,10 +26,12 @@ _LEAST = {
     "ctx_checkpoints": 0,
     "checkpoint_min_step": 0,
     "sliding_window": 1,
-    "kv_bytes_per_token": 1,
+    "kv_bytes_per_token": 0,
     "window_bytes_per_token": 0,
-    "kv_layers": 1,
+    "kv_layers": 0,
     "window_layers": 0,
+    "state_bytes": 0,
+    "state_layers": 0,
     "kv_unified_per_slot": 1,
 }
 
@@ -60,7 +62,7 @@ class LlamaCppOptions:
     swa_full: bool = False
     """True if layers with a window keep all tokens (`--swa-full`)."""
     ctx_checkpoints: int = 32
-    """Checkpoints of the window a slot (`--ctx-checkpoints`)."""
+    """Checkpoints of the window or the state of a slot (`--ctx-checkpoints`)."""
     checkpoint_min_step: int = 8192
     """Tokens between two of them (`--checkpoint-min-step`)."""
     sliding_window: int | None = None
@@ -73,6 +75,10 @@ class LlamaCppOptions:
     """Layers without a window; each has 24 bytes in the header of a saved prompt."""
     window_layers: int = 0
     """Layers with a window."""
+    state_bytes: int = 0
+    """Bytes of one state of all layers that have one."""
+    state_layers: int = 0
+    """Layers with a state that cannot go back: Mamba, Gated DeltaNet, short convolutions."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -84,6 +90,10 @@ class LlamaCppOptions:
         if self.slots > MOST_SLOTS:
             raise EngineError(
                 f"parallel is {self.slots}; llama.cpp accepts {MOST_SLOTS} at most", hint="lower --parallel"
+            )
+        if self.state_layers and self.sliding_window is not None:
+            raise EngineError(
+                "a model with a window and states is not in these rules", hint="leave --sliding-window out"
             )
         if not 0 <= self.slot_prompt_similarity <= 1:
             raise EngineError(
@@ -119,7 +129,9 @@ class LlamaCppOptions:
 
     @property
     def kept_window(self) -> int | None:
-        """Return the window beyond which tokens may be lost; None where all are kept."""
+        """Return the window beyond which tokens may be lost, 0 with states; None where all are kept."""
+        if self.state_layers:
+            return 0
         return None if self.swa_full else self.sliding_window
 
     @property

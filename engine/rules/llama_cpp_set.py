@@ -8,7 +8,7 @@ from kvtool.engine.rules.llama_cpp import LlamaCppCache
 from kvtool.engine.rules.llama_cpp_options import MOST_SLOTS, LlamaCppOptions
 from kvtool.engine.rules.rule_set import OtherSetting, RuleSet, Rung
 
-WINDOW, LIST_FULL, SLOT_LOST = "window", "host_list_full", "slot_lost"
+WINDOW, NO_STATE, LIST_FULL, SLOT_LOST = "window", "no_state", "host_list_full", "slot_lost"
 """Fates, in the ledger's words."""
 
 _MIB = 1024 * 1024
@@ -16,12 +16,18 @@ _ANY_MIB = 1 << 40
 """More host memory than any server has."""
 _CHUNK = 256
 """Least tokens of a moved chunk in the proposed `--cache-reuse`; the value of the server's presets for code completion."""
+_SMALL_BATCH = 64
+"""A micro batch that puts a checkpoint before a short last message."""
 _ALIKE = 0.9
 """The similarity at which a slot is chosen, high enough that a shared head alone is not enough."""
 
 
 def _no_window(options: LlamaCppOptions) -> LlamaCppOptions:
     return replace(options, sliding_window=None) if options.sliding_window is not None else options
+
+
+def _no_state(options: LlamaCppOptions) -> LlamaCppOptions:
+    return replace(options, state_layers=0, state_bytes=0) if options.state_layers else options
 
 
 def _endless_list(options: LlamaCppOptions) -> LlamaCppOptions:
@@ -57,8 +63,29 @@ def _more_of_windows(options: LlamaCppOptions) -> list[OtherSetting[LlamaCppOpti
     return found
 
 
+def _other_checkpoints(options: LlamaCppOptions) -> list[OtherSetting[LlamaCppOptions]]:
+    """Move or add checkpoints: one is a micro batch and four tokens before the end of a prompt, one is four tokens before it."""
+    found = [
+        OtherSetting(
+            NO_STATE, f"place a checkpoint elsewhere: --ubatch-size {size}", replace(options, ubatch_size=size)
+        )
+        for size in (_SMALL_BATCH, options.batch_size)
+        if size != options.ubatch_size
+    ]
+    more = 4 * max(options.ctx_checkpoints, LlamaCppOptions().ctx_checkpoints)
+    what = f"keep more checkpoints: --ctx-checkpoints {more}"
+    return [
+        *found,
+        OtherSetting(NO_STATE, what, replace(options, ctx_checkpoints=more), "each checkpoint needs memory"),
+    ]
+
+
 def _remedies(options: LlamaCppOptions) -> tuple[OtherSetting[LlamaCppOptions], ...]:
-    found = _more_of_windows(options) if options.kept_window is not None else []
+    found = list[OtherSetting[LlamaCppOptions]]()
+    if options.state_layers:
+        found = _other_checkpoints(options)
+    elif options.kept_window is not None:
+        found = _more_of_windows(options)
     if options.cache_ram:
         larger = 8 * (options.cache_ram if options.cache_ram > 0 else LlamaCppOptions().cache_ram)
         found.append(
@@ -90,7 +117,7 @@ LLAMA_CPP = RuleSet(
     evidence="compared with the cached tokens that the server reports, with tiny random models",
     not_modelled=(
         "concurrent requests",
-        "hybrid and recurrent models",
+        "models with both windows and states",
         "images and audio",
         "speculative decoding",
         "checkpoints at messages of chat requests",
@@ -99,7 +126,7 @@ LLAMA_CPP = RuleSet(
     options=LlamaCppOptions(),
     make=LlamaCppCache,
     unit=lambda _: 1,
-    ladder=(Rung(LIST_FULL, _endless_list), Rung(WINDOW, _no_window)),
+    ladder=(Rung(LIST_FULL, _endless_list), Rung(WINDOW, _no_window), Rung(NO_STATE, _no_state)),
     rest=SLOT_LOST,
     scopes=False,
     moves=True,

@@ -35,12 +35,13 @@ _MOST_POINTS = 4
 CLAIM = "stops reuse of the text after it"
 
 
-def is_candidate(cause: SlotCause, group: GroupTotals) -> bool:
-    """Return whether a cause is worth a rerun: it costs something, and it is not simply what a user wrote or the model answered.
+def is_candidate(cause: SlotCause, group: GroupTotals, of: int) -> bool:
+    """Return whether a cause is worth a rerun: it costs something of so many tokens, and it is not simply what a user wrote or the
+    model answered.
 
     Where what requests share after a user's text is worth a finding, an application wrote what is around it.
     """
-    if cause.blocked < THRESHOLDS.warning_share * group.prompt_tokens or is_paid_once(cause):
+    if cause.blocked < THRESHOLDS.warning_share * of or is_paid_once(cause):
         return False
     slot = cause.slot
     if slot.logged and slot.part.endswith("(assistant)") and not cause.structural:

@@ -38,6 +38,7 @@ _MESSAGES = {
     "slot_lost": "the server slot of the prefix took another prompt, and no saved prompt could replace it",
     "host_list_full": "newer prompts replaced the saved prefix in host memory",
     "window": "sliding-window layers had dropped tokens that the prefix needs",
+    "no_state": "state layers had no checkpoint where the prefix ends",
     "taken_over": "another prompt took over the last block of the prefix",
     "partial_block": "shared prefixes end inside pages of {unit:,} tokens",
 }

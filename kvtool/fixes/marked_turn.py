@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kvtool.accounting.caches.breakpoints import BlockPlace, block_places
+from kvtool.accounting.caches.breakpoints import BlockPlace, block_places, takes_mark
 from kvtool.accounting.caches.mark_plan import MarkSet, placed
 from kvtool.accounting.caches.providers import Provider
 from kvtool.text.cache_marks import without_marks
@@ -21,8 +21,8 @@ def marked_turn(turn: Turn, marks: MarkSet, rules: Provider) -> Turn:
     places = block_places(turn)
     lead = sum(not each.name.startswith("messages") for each in places)
     last = {each.name.partition(".")[0]: at for at, each in enumerate(places) if at >= lead}
-    answers = frozenset(at for at, each in enumerate(places) if rules.implicit and _is_answer(turn, each))
-    found = placed(marks, lead, list(last.values()), len(places), rules.most, answers)
+    unmarkable = frozenset(at for at, each in enumerate(places) if rules.implicit and not _takes_mark(turn, each))
+    found = placed(marks, lead, list(last.values()), len(places), rules.most, unmarkable)
     messages = [_bare_message(message) for message in turn.messages or ()]
     tools = [_bare(tool) for tool in turn.tools or ()]
     for at, ttl in found.items():
@@ -47,9 +47,9 @@ def marked_turn(turn: Turn, marks: MarkSet, rules: Provider) -> Turn:
     return replace(turn, messages=messages, tools=tools or turn.tools)
 
 
-def _is_answer(turn: Turn, place: BlockPlace) -> bool:
+def _takes_mark(turn: Turn, place: BlockPlace) -> bool:
     number = place.path[0]
-    return isinstance(number, int) and role_of((turn.messages or [])[number]) == "assistant"
+    return not isinstance(number, int) or takes_mark((turn.messages or [])[number])
 
 
 def _bare(holder: Any) -> Any:

@@ -29,13 +29,23 @@ from kvtool.fixes.fix import Fix
 from kvtool.fixes.forms.json_form import WRITE_JSON
 from kvtool.fixes.forms.stable_delimiter import DELIMITER
 from kvtool.fixes.instructions_kept import INSTRUCTIONS_KEPT
+from kvtool.fixes.message_proofs import (
+    context_added,
+    history_longer,
+    instructions_differ,
+    instructions_last,
+    lines_by_role,
+    messages_restored,
+    roles_only,
+    shells_of,
+    text_places,
+)
 from kvtool.fixes.moves.move_target import places_of
 from kvtool.fixes.moves.parent_prefix import PARENT_PREFIX
 from kvtool.fixes.moves.passages_last import PASSAGES
-from kvtool.fixes.turn_texts import INSTRUCTIONS, lines_with_places, marks_in, texts_of
+from kvtool.fixes.turn_texts import lines_with_places, marks_in, texts_of
 from kvtool.text.cache_marks import without_marks
 from kvtool.text.json_text import json_in
-from kvtool.text.message import Message, role_of
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 
@@ -95,9 +105,9 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
     if fix.kind == DELIMITER:
         return _contains_one_word(before, after)
     if fix.kind == INSTRUCTIONS_KEPT:
-        return _instructions_differ(before, after)
+        return instructions_differ(before, after)
     if fix.kind == PARENT_PREFIX:
-        return _instructions_last(before, after)
+        return instructions_last(before, after)
     if fix.kind == STEADY_TOOLS:
         return _tools_redefined(before, after)
     if fix.code in _P3:
@@ -107,7 +117,7 @@ def check_proof(fix: Fix, before: Turn, after: Turn) -> str | None:
 
 def _contains_one_word(before: Turn, after: Turn) -> str | None:
     """Return one word is another one wherever it stands, and nothing else differs."""
-    if _places(before) != _places(after) or _shells(before) != _shells(after):
+    if text_places(before) != text_places(after) or shells_of(before) != shells_of(after):
         return "the messages are not the same"
     held: set[tuple[str, str]] = set()
     for old, new in zip(texts_of(before), texts_of(after), strict=True):
@@ -153,7 +163,7 @@ def _texts_differ(
     """Return whether two turns have other texts, or at other places, once the canonicalizer was applied; `by_line`: it looks at
     each line alone, so that those which are the same need not be shown to it.
     """
-    if _places(before) != _places(after) or _shells(before) != _shells(after):
+    if text_places(before) != text_places(after) or shells_of(before) != shells_of(after):
         return "the messages are not the same"
     for old, new in zip(texts_of(before), texts_of(after), strict=True):
         one, other = str.__str__(old.text), str.__str__(new.text)
@@ -162,18 +172,6 @@ def _texts_differ(
         if one != other and canonicalizer(one) != canonicalizer(other):
             return "a text differs in more than the canonicalizer may change"
     return None
-
-
-def _places(turn: Turn) -> list[tuple[int | None, int | None, str]]:
-    return [(at.message, at.part, at.role) for at in texts_of(turn)]
-
-
-def _shell(message: Message) -> bytes:
-    """Return a message without its text, JSON in it (arguments of tool calls) as what it says."""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else []
-    others = [part for part in parts if not (isinstance(part, dict) and "text" in part)]
-    return canonical({**message, "content": others})
 
 
 def _with_json(text: str, write: Callable[[Any], str]) -> str:
@@ -217,7 +215,7 @@ def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
         return "something else than text moved"
     between_roles = any(warning.startswith(ROLE_WARNING) for warning in fix.warnings)
     renumbered = fix.code in (KV111.code, KV113.code, KV114.code)
-    old, new = _lines(before, between_roles=between_roles), _lines(after, between_roles=between_roles)
+    old, new = lines_by_role(before, between_roles=between_roles), lines_by_role(after, between_roles=between_roles)
     gone, come = old - new, new - old
     if not gone and not come:
         return None
@@ -244,16 +242,6 @@ def _others(turn: Turn) -> Counter[str]:
             json.dumps({key: value for key, value in without_marks(message).items() if key != "content"}, default=repr)
         ] += 1
     return rest
-
-
-def _lines(turn: Turn, *, between_roles: bool) -> Counter[tuple[str, str]]:
-    """Return the lines of each role, without the space around them; blank ones do not count."""
-    return Counter(
-        ("" if between_roles else at.role, line.strip())
-        for at in texts_of(turn)
-        for line in str.__str__(at.text).split("\n")
-        if line.strip()
-    )
 
 
 def _words(lines: Counter[tuple[str, str]]) -> Counter[tuple[str, tuple[str, ...]]]:
@@ -305,13 +293,13 @@ def _without_times(text: str) -> str:
     return text
 
 
-def _shells(turn: Turn) -> list[bytes]:
-    return [_shell(message) for message in turn.messages or ()]
-
-
 def _value_left_out(fix: Fix, before: Turn, after: Turn) -> str | None:
     """Check that each text is the earlier one with values of the cause left out, or the lines that contain them."""
-    if before.tools != after.tools or _shells(before) != _shells(after) or _places(before) != _places(after):
+    if (
+        before.tools != after.tools
+        or shells_of(before) != shells_of(after)
+        or text_places(before) != text_places(after)
+    ):
         return "more than text changed"
     for old, new in zip(texts_of(before), texts_of(after), strict=True):
         if old.text != new.text and not _is_left_over(fix, Traced(old.text), new.text):
@@ -321,7 +309,11 @@ def _value_left_out(fix: Fix, before: Turn, after: Turn) -> str | None:
 
 def _values_cut(before: Turn, after: Turn) -> str | None:
     """Check that only stretches of lines were left out, the same ones everywhere: the values."""
-    if before.tools != after.tools or _shells(before) != _shells(after) or _places(before) != _places(after):
+    if (
+        before.tools != after.tools
+        or shells_of(before) != shells_of(after)
+        or text_places(before) != text_places(after)
+    ):
         return "more than text changed"
     for old, new in zip(texts_of(before), texts_of(after), strict=True):
         lines, left = str.__str__(old.text).split("\n"), str.__str__(new.text).split("\n")
@@ -374,92 +366,11 @@ def _tools_redefined(before: Turn, after: Turn) -> str | None:
     return None if names[0] == names[1] else "the tools are not the same"
 
 
-def _history_longer(before: Turn, after: Turn) -> str | None:
-    """Return everything of the turn is there, with older messages put back between the instructions and the rest."""
-    old, new = before.messages or [], after.messages or []
-    if before.text != after.text or before.tools != after.tools or len(new) < len(old):
-        return "more than the history changed"
-    head = next((at for at, message in enumerate(old) if role_of(message) not in ("system", "developer")), len(old))
-    tail = len(old) - head
-    if old[:head] != new[:head] or (tail and old[head:] != new[len(new) - tail :]):
-        return "the messages of the turn itself changed"
-    return None
-
-
-def _context_added(before: Turn, after: Turn) -> str | None:
-    """Check that all that was sent is there, in its role, and nothing but user messages has more."""
-    if before.tools != after.tools or len(before.messages or ()) != len(after.messages or ()):
-        return "more than user messages changed"
-    for one, other in zip(before.messages or (), after.messages or (), strict=True):
-        if one != other and (role_of(one) not in ("user", "tool") or role_of(other) != role_of(one)):
-            return "more than user messages changed"
-    lost = _lines(before, between_roles=True) - _lines(after, between_roles=True)
-    return "text was lost" if lost else None
-
-
-def _messages_restored(before: Turn, after: Turn) -> str | None:
-    """Check that messages only got longer, each by a text of at least twice its own."""
-    old, new = before.messages or [], after.messages or []
-    if before.tools != after.tools or len(old) != len(new):
-        return "more than the history changed"
-    for one, other in zip(old, new, strict=True):
-        if one == other:
-            continue
-        text, longer = one.get("content"), other.get("content")
-        if {**one, "content": ""} != {**other, "content": ""} or not (
-            isinstance(text, str) and isinstance(longer, str)
-        ):
-            return "more than the history changed"
-        if len(text) >= len(longer):
-            return "a message was shortened"
-    return None
-
-
-def _instructions_last(before: Turn, after: Turn) -> str | None:
-    """Check that the instructions are in one other message now, with others in their place, and nothing else differs."""
-    old, new = before.messages or [], after.messages or []
-    changed = sum(one != other for one, other in zip(old[1:], new[1:], strict=False))
-    if (
-        before.tools != after.tools
-        or not old
-        or not len(old) <= len(new) <= len(old) + 1
-        or changed > 1 + len(new) - len(old)
-    ):
-        return "more than instructions changed"
-    lost = _lines(before, between_roles=True) - _lines(after, between_roles=True)
-    return "text was lost" if lost else None
-
-
-def _instructions_differ(before: Turn, after: Turn) -> str | None:
-    """Check that only texts of instructions differ, at the same places."""
-    if before.tools != after.tools or _places(before) != _places(after) or _shells(before) != _shells(after):
-        return "more than instructions changed"
-    others = [
-        old.text == new.text
-        for old, new in zip(texts_of(before), texts_of(after), strict=True)
-        if old.role not in INSTRUCTIONS
-    ]
-    return None if all(others) else "more than instructions changed"
-
-
-def _roles_only(before: Turn, after: Turn) -> str | None:
-    """Check that only roles of instructions and of users differ."""
-    old, new = before.messages or [], after.messages or []
-    if (before.text, before.tools) != (after.text, after.tools) or len(old) != len(new):
-        return "more than roles changed"
-    bound = any(
-        one.get("role") != other.get("role") and "assistant" in (one.get("role"), other.get("role"))
-        for one, other in zip(old, new, strict=True)
-    )
-    same = all({**one, "role": ""} == {**other, "role": ""} for one, other in zip(old, new, strict=True))
-    return None if same and not bound else "more than roles changed"
-
-
 _P3: dict[str, Check] = {
-    KV143.code: _messages_restored,
-    KV144.code: _context_added,
-    KV116.code: _roles_only,
+    KV143.code: messages_restored,
+    KV144.code: context_added,
+    KV116.code: roles_only,
     KV101.code: _times_only,
     KV115.code: _tools_in_other_order,
-    KV141.code: _history_longer,
+    KV141.code: history_longer,
 }

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+from kvtool.config.find import find_config
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.front_matter import body_start
 from kvtool.lint.passed_values import PassedValue
@@ -275,8 +276,11 @@ def _template_given(path: str, mark: re.Match[str] | None = None) -> KvtoolError
     suffix = Path(path).suffix.lower()
     code = "Python" if suffix == ".py" else "JavaScript" if "js" in suffix else "TypeScript"
     text = code if suffix in CODE_SUFFIXES else "a template"
+    made = "kvtool init to make a workload from the prompts here"
+    if find_config() is not None:  # init was run, and would refuse
+        made = "kvtool profile without a file: it runs the workload of your configuration"
     return KvtoolError(
         f"this file is {text}, not requests: nothing fills its placeholders",
-        hint=f"run kvtool lint {shlex.quote(path)}, or kvtool init to make a workload from the prompts here",
+        hint=f"run kvtool lint {shlex.quote(path)}, or {made}",
         place=Place(path, line),
     )

@@ -16,7 +16,7 @@ from kvtool.lint.skeleton import Hole, Node, TemplatePlace, with_holes
 _DATE = "date"
 _MOST_CONSTANTS = 20
 Constant = str | int | float | bool
-ValueKind = Literal["clock", "date", "id", "counter", "constant"]
+ValueKind = Literal["clock", "date", "id", "counter", "constant", "order"]
 """What code says of a value that differs from call to call, or never."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import keyword
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from kvtool.lint.passed_values import Constant, RenderedFile, TemplateCalls, Val
 from kvtool.lint.python.chats import ChatMessage
 from kvtool.lint.skeleton import Choice, Hole, Node, leaves
 from kvtool.text.files.text_files import read_text
+from kvtool.text.terminal.numbers import plural
 
 __all__ = [
     "Constant",
@@ -32,8 +34,9 @@ __all__ = [
     "rendered_by",
 ]
 
-_MOST = 4
+_MOST = 16
 """Prompts of one file."""
+_MARKUP = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\n", re.DOTALL)
 _SYNTAX = ("{{", "{%", "{#")
 _RESERVED = frozenset(("loop", "self", "super", "caller", "range", "dict", "namespace", "true", "false", "none"))
 
@@ -52,6 +55,8 @@ class CopiedPrompt:
     unknown: tuple[str, ...] = ()
     """Notes on constants whose text is not known."""
     kinds: dict[str, ValueKind] = field(default_factory=dict)
+    name: str = ""
+    """What the code calls it, or the function that sends it."""
 
 
 def copy_prompts(
@@ -62,15 +67,24 @@ def copy_prompts(
     `notes` get a line for each file that cannot be read, and for each text that is not known.
     """
     rendered = [] if rendered is None else rendered
-    found: list[CopiedPrompt] = []
+    copies: list[CopiedPrompt] = []
     for name in names:
         try:
-            copies = list(_copies(folder, name, rendered))[:_MOST]
-            found += copies
-            notes += dict.fromkeys(note for copy in copies for note in copy.unknown)
+            copies += _copies(folder, name, rendered)
         except (KvtoolError, RecursionError) as error:
             message = error.message if isinstance(error, KvtoolError) else "nested too deeply to read"
             notes.append(f"{name} was left out: {message}")
+    sent = ["".join(_written(copy.text)) for copy in copies if copy.messages]
+    found: list[CopiedPrompt] = []
+    taken: Counter[str] = Counter()
+    for copy in copies:
+        if copy.messages or not _is_sent(_written(copy.text), sent):
+            taken[copy.path] += 1
+            found += [copy] if taken[copy.path] <= _MOST else []
+    notes += dict.fromkeys(note for copy in found for note in copy.unknown)
+    notes += [
+        f"{name}: {plural(count - _MOST, 'more prompt')} left out" for name, count in taken.items() if count > _MOST
+    ]
     return found
 
 
@@ -95,17 +109,14 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
         seen: set[object] = set()
         code = code_prompts(str(folder / name), text)
         rendered += code.rendered
-        for chat in code.chats:
-            copy = _from_chat(name, chat)
-            if copy.messages not in seen:
-                seen.add(copy.messages)
+        each = [(chat.messages, chat.sender) for chat in code.chats]
+        each += [([("", nodes)], called) for nodes, called in zip(code.prompts, code.names, strict=True)]
+        for messages, called in each:
+            copy = _from_chat(name, messages, called)
+            key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
+            if any(_written(copy.text)) and key not in seen:
+                seen.add(key)
                 yield copy
-        sent = [_constant(nodes) for chat in code.chats for _, nodes in chat]
-        for nodes in code.prompts:
-            constant = _constant(nodes)
-            if constant.strip() and constant not in seen and not _is_sent(nodes, sent):
-                seen.add(constant)  # a template and where it is filled are one prompt
-                yield _from_chat(name, [("", nodes)])
         return
     read = read_prompts(str(folder / name), text)
     for prompt in read.prompts if read is not None else ():
@@ -119,17 +130,17 @@ _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": 
 _KNOWN_ROLES = ("system", "developer", "user", "assistant", "tool")
 
 
-def _constant(nodes: Iterable[Node]) -> str:
-    return "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str))
+def _written(text: str) -> tuple[str, ...]:
+    """Return the lines of constant text in a template, without white space; a value ends one, too."""
+    return tuple(part for one in _MARKUP.split(text) if (part := "".join(one.split())))
 
 
-def _is_sent(nodes: Iterable[Node], sent: Sequence[str]) -> bool:
-    """Return whether all constant texts of a prompt are in messages that are sent."""
-    texts = [leaf.strip() for leaf in leaves(nodes) if isinstance(leaf, str)]
-    return all(any(text in one for one in sent) for text in texts)
+def _is_sent(texts: Sequence[str], sent: Iterable[str]) -> bool:
+    """Return whether one chat that is sent has all texts of a prompt."""
+    return any(all(text in one for text in texts) for one in sent)
 
 
-def _from_chat(name: str, chat: Sequence[ChatMessage]) -> CopiedPrompt:
+def _from_chat(name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
     """Return the copy of a chat, or of a text without a role."""
     nodes = [node for _, each in chat for node in each]
     writer = _Writer()
@@ -141,6 +152,9 @@ def _from_chat(name: str, chat: Sequence[ChatMessage]) -> CopiedPrompt:
     places: dict[str, str] = {}
     kinds: dict[str, ValueKind] = {}
     unknown: list[str] = []
+    for variable, order in writer.orders.items():
+        places[variable] = f"{name}:{order.spot.line}:{order.spot.column}"
+        kinds[variable] = "order"
     for leaf in leaves(nodes):
         if isinstance(leaf, Hole):
             variable, place = _variable(leaf), f"{name}:{leaf.spot.line}:{leaf.spot.column}"
@@ -151,7 +165,7 @@ def _from_chat(name: str, chat: Sequence[ChatMessage]) -> CopiedPrompt:
                 kinds.setdefault(variable, kind)
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
-    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds)
+    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, called)
 
 
 def _spot(leaf: str | Hole) -> int:
@@ -163,6 +177,8 @@ class _Writer:
 
     def __init__(self) -> None:
         self._number = 0
+        self.orders: dict[str, Hole] = {}
+        """Variables that choose an order of a list, and where that is left to chance."""
 
     def written(self, nodes: Iterable[Node]) -> Iterator[str]:
         for node in nodes:
@@ -176,17 +192,24 @@ class _Writer:
                 self._number += 1
                 number = self._number
                 yield f"{{% for item_{number} in repeated_{number} %}}"
+                if node.between:
+                    yield f"{{% if not loop.first %}}{_literal(node.between)}{{% endif %}}"
                 yield from self.written(node.body)
                 yield "{% endfor %}"
 
     def _choice(self, node: Choice) -> Iterator[str]:
+        texts = list(dict.fromkeys("".join(self.written(branch)) for branch in node.branches))
+        if len(texts) < 2:
+            yield from texts
+            return
         self._number += 1
         name = f"variant_{self._number}"
-        for at, branch in enumerate(node.branches):
-            yield f'{{% {"elif" if at else "if"} {name} == "{at + 1}" %}}'
-            yield from self.written(branch)
-        if node.branches:
-            yield "{% endif %}"
+        if node.order is not None:
+            name = f"{_variable(node.order)}_{len(texts)}"
+            self.orders[name] = node.order
+        for at, text in enumerate(texts):
+            yield f'{{% {"elif" if at else "if"} {name} == "{at + 1}" %}}{text}'
+        yield "{% endif %}"
 
 
 def _literal(text: str) -> str:

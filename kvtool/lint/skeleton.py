@@ -68,16 +68,18 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of several texts: which one is not known."""
+    """One of several texts: which one is not known. `order`: they are orders of one list, of which a random number picks one."""
 
     branches: tuple[tuple[Node, ...], ...]
+    order: Hole | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A text that is there any number of times."""
+    """A text that is there any number of times, with another one between them, which counts as nothing."""
 
     body: tuple[Node, ...]
+    between: str = ""
 
 
 Node = str | Hole | Choice | Repeat
@@ -106,7 +108,7 @@ def with_holes(nodes: Iterable[Node], change: Callable[[Hole], Hole]) -> list[No
         elif isinstance(node, Choice):
             result.append(Choice(tuple(tuple(with_holes(branch, change)) for branch in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(with_holes(node.body, change))))
+            result.append(replace(node, body=tuple(with_holes(node.body, change))))
         else:
             result.append(node)
     return result

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kvtool.accounting.boundary import BoundaryBook
+from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.accounting.ledger.sums import SumTotals
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.accounting.misses.miss_book import MissBook
@@ -120,6 +121,7 @@ def made_report(
         views=result.book(ViewBook).views(result.ledger),
         kept_fixes=kept_fixes,
         editable=editable,
+        below_minimum=_below_minimum(counts.hosted, misses),
         requests=None if rows is None else rows.rows,
         reported=told.reported,
         predicted=told.predicted,
@@ -146,6 +148,13 @@ def saved_report(report: Report, *, show_text: ShowText = "none", patches: Mappi
     `snippet` quotes the lines that findings are about, `full` gives whole lines and the `patches` (`patches.patches_of`).
     """
     return report.model_copy(update={"findings": [quoted(one, show_text, patches) for one in report.findings]})
+
+
+def _below_minimum(cache: ProviderCache | None, misses: MissBook | None) -> int:
+    """Return the provider's minimum, where every prompt is shorter; 0 where the log does not say how long they are."""
+    if cache is None or (misses is not None and (not misses.predictable or misses.total.read)):
+        return 0
+    return cache.least or 0
 
 
 def _group(

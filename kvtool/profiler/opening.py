@@ -100,8 +100,8 @@ class Opened:
     def _planned_edits(
         self, wanted: ReportOptions, progress: Progress, profiler: Profiler, result: RunResult
     ) -> tuple[Optimized, Advice]:
+        from kvtool.profiler.optimize.edit_plans import first_edits, plan_edits
         from kvtool.profiler.optimize.edited_runs import EditedRuns
-        from kvtool.profiler.optimize.optimizer import first_edits, plan_edits
 
         plan = first_edits if wanted.edits == "first" else plan_edits
         return plan(EditedRuns(self, progress, known=(profiler, result)))
@@ -159,7 +159,13 @@ class Opened:
             config |= {"model": None, "model_from": None}
         if report.ttft.predicted.on is None:
             config |= {"accelerator": None}
-        notes = [*self.options.notes, *run_notes(self.planned), *self._read_notes(), *profiler.told]
+        simulated = report.misses is None or report.misses.predictable
+        notes = [
+            *self.options.notes,
+            *(run_notes(self.planned) if simulated else ()),
+            *self._read_notes(),
+            *profiler.told,
+        ]
         notes += [profiler.interrupted] if profiler.interrupted is not None else []
         files = list(self.options.inputs) if len(self.options.inputs) > 1 else []
         return report.model_copy(update={"config": config, "notes": notes, "files": files})

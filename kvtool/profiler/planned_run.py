@@ -105,6 +105,8 @@ class PlannedRun:
         chunks = options.serving.enable_chunked_prefill
         chunks = asked.enable_chunked_prefill if chunks is None else chunks
         self.limits_source: str | None = None
+        self.assumes_step = False
+        """Whether memory was reserved for steps that nobody gave the size of."""
         """The accelerator whose limits of a step are used, if one is given and no limits are."""
         limits = self._batch_limits(longest)
         engine = EngineConfig(
@@ -347,6 +349,11 @@ class PlannedRun:
             except KvtoolError as error:
                 raise self._option_error(name, error) from None
         elif memory is not None:
+            named = self.options.predicting.accelerator or asked.accelerator
+            given = (options.serving.max_num_batched_tokens or asked.max_num_batched_tokens) and (
+                options.serving.max_num_seqs or asked.max_num_seqs
+            )
+            self.assumes_step = named is None and not given
             self.check_known("--gpu-memory" if options.serving.gpu_memory is not None else "`gpu_memory`")
             utilization = options.serving.gpu_memory_utilization or asked.gpu_memory_utilization or DEFAULT_UTILIZATION
             blocks = blocks_that_fit(

@@ -142,6 +142,8 @@ class Profiler:
         self.metrics: Metrics | None = None
         self.advice: Advice | None = None
         """Advice that was tried in the last run and kept."""
+        self.followed: Advice | None = None
+        """The part of it that the next command carries out: no more tiers are allowed than that needs."""
         self.timelines: list[Timeline] = []
         """Hit rates in the course of the last run, whether the report has views or not."""
         self._together: CheaperMarks | None = None
@@ -189,13 +191,18 @@ class Profiler:
             again = partial(self.runs.priced, "pricing the fixes")
             tries = self.wanted.advice and not result.partial
             marks = self._marks or MarkTrial(result, book, None)
-            kept = self.advice.fixes if self.advice is not None and tries else []
-            run = again(kept) if kept else None
-            if run is not None and run.partial:
+            kept = self.followed.fixes if self.followed is not None and tries else []
+            run = again(kept) if kept else result
+            settings: Sequence[Fix] = []
+            if advises and tries and not run.partial:
+                from kvtool.profiler.reported.request_settings import cheaper_settings
+
+                settings, run = cheaper_settings(run, again, kept)
+            if run.partial:
                 result.partial = True
-            elif run is not None and (fixed_book := money_of(run)) is not None:
-                samples = result.find(SampleBook)
-                trial = MarkTrial(run, fixed_book, again if advises else None, kept, samples)
+            elif run is not result and (fixed_book := money_of(run)) is not None:
+                samples, fixes = result.find(SampleBook), [*kept, *settings]
+                trial = MarkTrial(run, fixed_book, again if advises else None, fixes, samples, settings=settings)
                 fixed = FixedRun(run, trial, self._together)
         return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
 
@@ -443,13 +450,21 @@ class Profiler:
         teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
         return teller.unverified(groups, self._trials_on(result).fixes_of, why)
 
-    def advised_with_edits(self, result: RunResult, silent: Collection[str] = ()) -> Advice:
-        """Return the advice on a run, and keep the `edits` of files that carry it out. Raises TrialInterruptedError."""
+    def advised_with_edits(self, result: RunResult, silent: Collection[str] = ()) -> tuple[Advice, Advice]:
+        """Return the advice on a run and the part that is followed first, and keep the `edits` of files that carry that out.
+
+        Raises TrialInterruptedError.
+        """
+        from kvtool.profiler.advice.next_tiers import next_advice
+
         advice = self.advised(result, silent=silent)
-        if self._plan_edits is None or self.wanted.edits == "none" or not advice.kept:
-            return advice
-        self.edits, followed = self._plan_edits(self, result)
-        return advice.after(followed)
+        if not advice.kept:
+            return advice, advice
+        if self._plan_edits is None or self.wanted.edits == "none":
+            followed = next_advice(lambda tiers: self.advised(result, tiers, silent=silent))
+        else:
+            self.edits, followed = self._plan_edits(self, result)
+        return advice.after(followed), followed
 
     def _is_made_up(self, cause: SlotCause) -> bool:
         """Return whether a cause is a variable whose values the workload file calls made up."""
@@ -518,34 +533,37 @@ class Profiler:
     def _advise(self, result: RunResult, teller: Teller, silent: Collection[str]) -> list[Finding]:
         """Return the findings of fixes that were tried; an interruption marks the result."""
         try:
-            advice = self.advised_with_edits(result, silent)
-            if self._marks is not None and advice.idle:
+            advice, followed = self.advised_with_edits(result, silent)
+            if self._marks is not None and followed.idle:
                 from kvtool.profiler.reported.fixes_with_marks import with_marked_fixes
 
                 every = [group.name for group in result.ledger.totals()]
                 explained = partial(self.runs.tried, explain=every)
-                advice, self._together = with_marked_fixes(advice, self._marks, explained)
-            self.advice = advice
+                marked, self._together = with_marked_fixes(followed, self._marks, explained)
+                advice, followed = marked if advice is followed else advice.after(marked), marked
+            self.advice, self.followed = advice, followed
         except TrialInterruptedError:
             result.partial = True
             return []
+        from kvtool.profiler.advice.made_steps import MadeSteps
         from kvtool.profiler.reported.rule_agreement import rule_differences, with_estimates
 
-        return with_estimates(teller.findings(advice, self.edits), rule_differences(result))
+        made = MadeSteps.of(followed, advice) if self.edits is None else MadeSteps.by_edits(self.edits)
+        return with_estimates(teller.findings(advice, made), rule_differences(result))
 
     def _count_kept(self) -> int:
         """Count the fixes that are kept: the steps that edits of files make, and all where no file is edited."""
         if self.edits is not None and self.edits.edited:
             return self.edits.count
-        return 0 if self.advice is None else len(self.advice.steps)
+        return 0 if self.followed is None else len(self.followed.steps)
 
     def _is_editable(self, result: RunResult) -> bool:
         """Return whether `kvtool optimize` edits the files; where no edits were planned, whether an edit makes any of the fixes."""
         if self.edits is not None:
             return bool(self.edits.files)
-        if self._plan_edits is None or self.advice is None or result.partial or self.wanted.edits != "none":
+        if self._plan_edits is None or self.followed is None or result.partial or self.wanted.edits != "none":
             return False
-        return any(isinstance(edits := self.edits_of(fix), list) and edits for fix in self.advice.fixes)
+        return any(isinstance(edits := self.edits_of(fix), list) and edits for fix in self.followed.fixes)
 
     def edits_of(self, fix: Fix) -> list[FileEdit] | str:
         """Return the edits of the workload's own files for a kept fix, or the reason for none; computed once for each."""

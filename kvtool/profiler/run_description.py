@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
+from kvtool.config.command_line import flag
 from kvtool.config.engine_rules import described_engine, engine_notes
 from kvtool.config.options.cache_options import described_rules, rule_note
 from kvtool.engine.config import UNLIMITED_LEN
@@ -28,8 +29,8 @@ def run_notes(run: PlannedRun) -> list[str]:
     plan, engine = run.plan, run.plan.engine
     if plan.cache is not None and plan.cache.engine is not None:
         choice = plan.cache.engine
-        windows = "sliding_window" in {each.name for each in fields(choice.options)}
-        lack = None if run.model is None else left_out_of(run.run_model.served(), windows=windows)
+        kinds_known = "sliding_window" in {each.name for each in fields(choice.options)}
+        lack = None if run.model is None else left_out_of(run.run_model.served(), kinds_known=kinds_known)
         notes = [*engine_notes(choice), *run.run_model.notes(with_tokens=True)]
         notes += [run.assumed_note] if run.rules == "llamacpp" and run.model is None else []
         return notes if lack is None else [*notes, f"{lack}: kvtool assumes full attention in every layer"]
@@ -59,9 +60,7 @@ def run_notes(run: PlannedRun) -> list[str]:
         how += ", asynchronous scheduling"
     change = " (change with --concurrency, --gpu-memory)" if (how, cache) == _DEFAULTS else ""
     notes = [f"{how}, {cache}{change}." if plan.cache is not None else f"Simulated: {how}, {cache}{change}."]
-    if run.limits_source is not None and plan.by_engine:
-        step = f"{engine.max_num_batched_tokens:,} tokens and {engine.max_num_seqs:,} requests"
-        notes.append(f"Largest step: {step} (defaults of {run.limits_source}).")
+    notes += _step_notes(run) if plan.by_engine else []
     if run.served is not None and run.served.plan is not None and plan.by_engine:
         notes += group_notes(run.served, engine.prefix_cache_retention_interval)
     notes += _plain_notes(run)
@@ -69,6 +68,17 @@ def run_notes(run: PlannedRun) -> list[str]:
     if run.untimed and plan.use_arrivals and plan.by_engine:
         notes.append(f"no arrival times, so all requests start at second 0: {', '.join(run.untimed)}")
     return notes
+
+
+def _step_notes(run: PlannedRun) -> list[str]:
+    """Say how large a step is, where nobody gave it: memory is reserved for it."""
+    engine = run.plan.engine
+    step = f"{engine.max_num_batched_tokens:,} tokens and {engine.max_num_seqs:,} requests"
+    if run.limits_source is not None:
+        return [f"Largest step: {step} (defaults of {run.limits_source})."]
+    if not run.assumes_step:
+        return []
+    return [f"Memory is reserved for steps of {step}. Add {flag('accelerator')} NAME to reserve what its server needs."]
 
 
 def _model_notes(run: PlannedRun) -> list[str]:

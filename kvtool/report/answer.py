@@ -5,37 +5,30 @@ Every format begins with it. Nothing in it is escaped: the format does that.
 
 from __future__ import annotations
 
-import re
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kvtool.config.command_line import CommandLine, flag, flags
-from kvtool.diagnose.codes import wins
+from kvtool.config.command_line import CommandLine
 from kvtool.diagnose.codes.structure.kv112 import KV112
+from kvtool.report.next_steps import Case, next_step, place_of_finding
+from kvtool.report.views.facts import too_short
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.finding import Finding, gain_basis
 from kvtool.results.misses import MissCause
-from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report, lost_tokens
 from kvtool.results.shared_line import by_line, claim_of
 from kvtool.results.steps import Steps
-from kvtool.results.worst_loss import lost_on_line, won_tokens, worst_finding
+from kvtool.results.worst_loss import WorstLoss, worst_loss
 from kvtool.text.terminal.numbers import percent, plural
 
 _NOTICEABLE = 0.0005
 """A difference of rates that shows in their one decimal."""
-_HEALTHY = "nothing that is known to have been cached"
+_HEALTHY = "none of the text that is known to be cached"
 _SEVERAL = 2
-_FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
 _NO_LOSS = ("hit", "first_use", "unique", "displaced", "partial_block", "last_token")
 """Fates of text that is sent for the first time, or that no prefix contains."""
 _FORMS: tuple[MissCause, ...] = ("system_changed", "wire_form", "resumed")
 """Causes by which a provider computes a text again that was sent before."""
-_TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
-"""The settings that a fix of the run was tried with, in the words of the fix."""
-_NO_GAIN = "(tested: "
-"""What the words of a fix contain that gained nothing in a trial."""
 _UNLIMITED = ("vllm", "block-lru")
 """Rules whose cache has no limit where no capacity is given."""
 
@@ -91,47 +84,23 @@ def _other_form(report: Report) -> str:
 
 
 def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) -> Answer:
-    finding = worst_finding(report)
-    rate, lost = _rate(report), _lost(report, finding)
-    misses = report.misses
+    loss, misses = worst_loss(report), report.misses
+    proven = any(each.rerun is not None for each in report.findings)
+    rate, lost, finding = _rate(report), _lost(report, loss), None if loss is None else loss.finding
     if misses is not None:
-        from kvtool.report.reported_answer import reported_loss, reported_rate, verdict_of_healthy
-        from kvtool.report.views.advised_change import advised_change, cheaper_life, field_to_compare
+        from kvtool.report.reported_answer import reported_loss, reported_rate
 
-        rate, lost = reported_rate(report, misses), reported_loss(report, misses)
-        if not any(each.rerun is not None for each in report.findings):
-            line = CommandLine(command or ("profile", *report.inputs)).without_output()
-            if (field := field_to_compare(misses)) and flag("group_by") not in line:
-                return Answer(rate, lost, None, "Compare the hit rates by this field", *_flagged(line, group_by=field))
-            currency = report.money.currency if report.money else "USD"
-            change = advised_change(misses, currency, hosted=report.hosted) if lost else ""
-            if change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
-                what = finding.fix.partition(". ")[0]
-                change = f"{what[:1].upper()}{what[1:]}"
-            if not change and not report.partial:
-                change = cheaper_life(misses, currency) or verdict_of_healthy(report, misses)
-            if change and finding is not None and finding.example is not None:
-                todo = f"{change}. Compare two such requests"
-                return Answer(rate, lost, None, todo, tuple(shlex.split(finding.example.command)[1:]))
-            return Answer(rate, lost or _HEALTHY, None, change)
-        lost = lost or _lost(report, finding)
-    if report.partial:
-        return Answer(rate, lost, finding)
+        rate = reported_rate(report, misses)
+        lost = reported_loss(report, misses) or (lost if proven else _HEALTHY)
     line = CommandLine(command or ("profile", *report.inputs)).without_output()
-    todo, words, change = _next(report, finding, line, optimize or optimize_command(report, command))
-    return Answer(rate, lost, finding, todo, tuple(words), change)
+    step = next_step(Case(report, finding, line, optimize or optimize_command(report, command)))
+    shown = finding if misses is None or proven else None
+    return Answer(rate, lost, shown, step.todo, tuple(step.command), step.change)
 
 
 def optimize_command(report: Report, command: Sequence[str]) -> CommandLine:
     """Return the command that edits the inputs, with the options of `command` (empty: none) that decide their figures."""
     return CommandLine(command or ("profile", *report.inputs)).to("optimize", *report.inputs)
-
-
-def place_of_finding(finding: Finding) -> str:
-    """Return the place of a finding: the file, with its line, or in a log the record and the place in it."""
-    if finding.logged is not None:
-        return f"{finding.path}:{finding.logged.record}, {finding.logged.told}"
-    return f"{finding.path}:{finding.line}" if finding.line else finding.path
 
 
 def fixed_rate(report: Report) -> float | None:
@@ -147,26 +116,11 @@ def gains_basis(report: Report) -> str:
     return {"estimate": "estimate by the published rules"}.get(basis, basis)
 
 
-def needed_tiers(report: Report) -> list[str]:
-    """Return the flag for moves of text, if a report promises any; `kvtool optimize` makes P0 and P1 without one.
-
-    Changes of content (P3) are never the first step: where nothing else wins, that command lists them and names its flag.
-    """
-    tiers = {each.tier for each in report.findings if each.rerun is not None}
-    return list(flags(allow="P2" if "P2" in tiers else None))
-
-
-def preview_of(report: Report) -> str:
-    """Say what `kvtool optimize` shows with these flags; only a second step changes content."""
-    tiers = {each.tier for each in report.findings if each.rerun is not None}
-    if "P3" not in tiers:
-        return PREVIEW_EDIT
-    return PREVIEW_BEFORE_P3 if tiers - {"P3"} else SEE_CONSENT
-
-
 def _rate(report: Report) -> str:
     """Say what the hit rate is, and what it can be."""
     now, reachable, fixed = report.totals.hit_rate, report.totals.reachable_hit_rate, fixed_rate(report)
+    if report.below_minimum:
+        return f"{percent(now)}{too_short(report)}"
     if fixed is not None:
         # A finding that goes along with another's fix has none of its own.
         by_fix: dict[str, Finding] = {}
@@ -221,11 +175,6 @@ def _is_stable(report: Report) -> bool:
     return report.steps is not None and not report.steps.broken
 
 
-def _broken_pair(report: Report) -> str | None:
-    """Return the command that shows the costliest step that breaks."""
-    return next((each.command for each in report.steps.breaks if each.command), None) if report.steps else None
-
-
 def larger_cache(report: Report) -> str | None:
     """Name the cache that hits all that can be hit; None where it is the one that was run, or not the user's to change."""
     config = report.config
@@ -241,18 +190,17 @@ def larger_cache(report: Report) -> str | None:
     return None if config.get("rules") in _UNLIMITED else "an unlimited cache"
 
 
-def _lost(report: Report, finding: Finding | None) -> str:
+def _lost(report: Report, loss: WorstLoss | None) -> str:
     """Say which line of which prompt loses how much; without such a line, what took the most tokens."""
     totals = report.totals
-    if finding is not None:
-        tokens, groups = lost_on_line(report, finding)
+    if loss is not None:
+        finding = loss.finding
         group = f" in {finding.group}" if len(report.groups) > 1 else ""
-        group = f" in {groups:,} groups" if groups > 1 else group
+        group = f" in {loss.groups:,} groups" if loss.groups > 1 else group
         line = f" after {place_of_finding(finding)}" if finding.line else ""
-        won = won_tokens(report, finding)
-        part = percent(tokens / max(totals.prompt_tokens, 1))
-        wins = f". Its fix wins {plural(won, 'token')}" if won else ""
-        return f"{plural(tokens, 'token')} ({part}){group}{line}: {claim_of(finding)}{wins}"
+        part = percent(loss.tokens / max(totals.prompt_tokens, 1))
+        won = f". Its fix wins {plural(loss.won, 'token')}" if loss.won else ""
+        return f"{plural(loss.tokens, 'token')} ({part}){group}{line}: {claim_of(finding)}{won}"
     lost = lost_tokens(totals)
     if not lost or (_is_stable(report) and all(not count or fate in _NO_LOSS for fate, count in report.fates.items())):
         return ""
@@ -260,44 +208,3 @@ def _lost(report: Report, finding: Finding | None) -> str:
     fate, count = fates[0]
     most = "mostly" if 2 * count > lost else "above all"
     return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))}), {most} {fate_name(fate)}"
-
-
-def _next(
-    report: Report, finding: Finding | None, command: CommandLine, optimize: Sequence[str]
-) -> tuple[str, Sequence[str], str]:
-    """Return what to do now, the command for it where there is one, and what is new in it."""
-    proven = [each for each in report.findings if each.rerun is not None]
-    edit = next((each for each in proven if each.in_source), None)
-    if report.editable:
-        return preview_of(report), [*optimize, *needed_tiers(report)], ""
-    if edit is not None and edit.example is not None:
-        place = place_of_finding(edit)
-        return f"Apply the fix below in every file with this line, such as {place}. Then run again", command, ""
-    if edit is not None:
-        return f"Edit {place_of_finding(edit)}. Then run again", command, ""
-    if proven:
-        shown = next((each for each in proven if each.example is not None), None)
-        if shown is not None:
-            todo = f"Fix the code that writes {place_of_finding(shown)}. {SEE_EDITED_REQUEST}"
-            return todo, [*optimize, *needed_tiers(report)], ""
-        return "Fix the code that writes this line. Then profile a new log", (), ""
-    capacity = report.config.get("capacity_blocks")
-    if report.fates.get("evicted") and isinstance(capacity, int) and capacity:
-        sized = command.without("num_gpu_blocks", "gpu_memory", "gpu_memory_utilization")
-        return "Double the cache", *_flagged(sized, capacity=2 * capacity)
-    setting = _TRIED_FLAGS.search(finding.fix) if finding is not None and finding.tried is not None else None
-    if setting is not None:
-        tried = command.with_flags(setting[1].split())
-        return "Run again with the setting that helped", tried, setting[1]
-    if finding is not None and finding.fix and finding.tried is None and _NO_GAIN not in finding.fix:
-        return f"{finding.fix[:1].upper()}{finding.fix[1:]}. Then run again", command, ""
-    if (pair := _broken_pair(report)) is not None:
-        return "Compare the two requests of this step", shlex.split(pair)[1:], ""
-    floor = int(report.known_hit_rate * 100) / 100
-    if not report.gates and floor > 0:
-        return "Fail the build if the hit rate drops below today's", *_flagged(command, min_hit_rate=f"{floor:.2f}")
-    return "", (), ""
-
-
-def _flagged(command: CommandLine, **values: object) -> tuple[CommandLine, str]:
-    return command.with_(**values), " ".join(flags(**values))

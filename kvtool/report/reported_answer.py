@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from kvtool.accounting.misses.advised_change import WORTH, is_noticeable
 from kvtool.accounting.prices.bill import shown_money
-from kvtool.report.views.advised_change import WORTH
+from kvtool.report.views.facts import too_short
 from kvtool.report.views.misses import causes_in_short
 from kvtool.results.misses import CacheMisses, MissCause
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
-_NOTICEABLE = 0.0005
-"""A part of the prompt tokens that shows in the one decimal of a rate."""
 _UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept"))
 """Causes that neither requests nor settings avoid."""
 
@@ -20,7 +19,9 @@ _UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept"))
 def reported_rate(report: Report, misses: CacheMisses) -> str:
     """Say the reported hit rate, what was paid, and what caching saved."""
     rate = percent(min(misses.read / max(misses.prompt_tokens, 1), 1.0))
-    text = f"{rate} reported ({misses.read:,} of {misses.prompt_tokens:,} prompt tokens)"
+    text = f"{rate} reported ({misses.read:,} of {misses.prompt_tokens:,} prompt tokens){too_short(report)}"
+    if misses.counted_twice:
+        text += f"; the log counts cached tokens twice in {plural(misses.counted_twice, 'request')}, kvtool once"
     money = report.money
     if money is not None and money.paid is not None:
         paid = Decimal(money.paid)
@@ -34,9 +35,9 @@ def reported_rate(report: Report, misses: CacheMisses) -> str:
 
 def reported_loss(report: Report, misses: CacheMisses) -> str:
     """Say which cached tokens were not read, by cause; or that there were none."""
-    missed = misses.promised - misses.read
-    if missed < _NOTICEABLE * misses.prompt_tokens:
+    if not is_noticeable(misses):
         return ""
+    missed = misses.promised - misses.read
     costs = [Decimal(total.cost) for total in misses.by_cause.values() if total.cost is not None]
     currency = "USD" if report.money is None else report.money.currency
     cost = f", {shown_money(sum(costs, Decimal(0)), currency)}" if costs else ""

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, get_args
-
-from kvtool.engine.vllm_release import RELEASES
+from typing import Literal
 
 Severity = Literal["error", "warning", "info"]
 Rules = Literal["vllm", "sglang", "llamacpp", "trtllm", "block-lru"]
 """Whose rules a run follows: the embedded engine, which has those of vLLM, another engine's, or the LRU list of trace studies."""
-if TYPE_CHECKING:
-    RulesOf = str
-    RulesAsked = str
-else:
-    _VLLM, *_OTHERS = get_args(Rules)
-    RulesOf = Literal[(_VLLM, *(f"{_VLLM}@{release}" for release in RELEASES), *_OTHERS)]
-    RulesAsked = Literal[(*get_args(RulesOf), "all")]
-"""The same, where a release of vLLM may be named, and where all engines may be compared."""
+RulesOf = Literal["vllm", "vllm@0.32", "vllm@0.33", "sglang", "llamacpp", "trtllm", "block-lru"]
+"""The same, where a release of vLLM may be named: each that the engine knows."""
+RulesAsked = Literal[RulesOf, "all"]
+"""The same, where all engines may be compared."""
 RadixEviction = Literal["lru", "lfu", "slru", "priority"]
 """Which leaf of SGLang's tree goes first."""
 Routing = Literal["round-robin", "random", "sticky", "prefix-aware"]

@@ -53,13 +53,15 @@ class LoggedPlace(Model):
     """Where in a log a finding is: record `record` of its file (from 1), and line `line` (from 1) of a text of that request.
 
     `part` names the text: `messages[0] (system)`, `prompt`, `tools`. `content` is which of a message's parts it is (from 0) where
-    it has several. `line` is 0 where it is in no text that the record holds as it is.
+    it has several. `line` is 0 where it is in no text that the record holds as it is. `template` numbers the constant text of that
+    line (from 1): findings of a report that share the number have the same text around the value. 0: not known.
     """
 
     record: Count
     part: str
     content: Count | None
     line: Count
+    template: Count = 0
 
     @property
     def told(self) -> str:

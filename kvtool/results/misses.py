@@ -279,6 +279,11 @@ class CacheMisses(Model):
     promised: Count
     read: Count
     unjudged: Count = 0
+    local_times: Count = 0
+    """Requests whose time has no zone, taken as UTC; no gap is counted between them and the `zoned_times`."""
+    zoned_times: Count = 0
+    counted_twice: Count = 0
+    """Requests whose log counts cached tokens twice; here they count once."""
     by_cause: CauseSums = Field(validation_alias="causes", serialization_alias="causes")
     events: list[MissEvent]
     left_out: Count
@@ -367,6 +372,10 @@ def hypothesis_in_words(found: Hypothesis) -> str:
     """Name a hypothesis: `with 3 replicas in turn`, `without answers in the cache`."""
     if found.dropped is not None:
         return _DROPPED[found.dropped]
+    if found.cause == "wire_form":
+        return "in which the same text in another form is another prompt"
+    if found.cause == "system_changed":
+        return "in which system messages of mid-conversation are moved to the front"
     if found.cause == "host_changed":
         silent = f" and none on {', '.join(found.silent_hosts)}" if found.silent_hosts else ""
         return f"with a separate cache on each host{silent}"

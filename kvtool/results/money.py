@@ -222,6 +222,8 @@ class Money(Model):
     """The cost of 1,000 requests."""
     by_group: dict[str, GroupMoney]
     by_cause: dict[str, CauseMoney]
+    settings: list[str] = Field(default_factory=list)
+    """The cache keys and times to live of `with_fixes`, where it has others than the log."""
     marks: list[MarkAdvice]
     """The marks of `with_fixes`, where it has others than the log."""
     unpriced: dict[str, Count]

@@ -269,6 +269,8 @@ class Report(Document):
     """Fixes that the hit rate with fixes is of: the steps that `kvtool optimize` makes in files or, where it edits none, shows."""
     editable: bool = False
     """Whether `kvtool optimize` can write a fix that is kept into the user's own files."""
+    below_minimum: Count = 0
+    """The fewest tokens that the provider caches, where every prompt has fewer; 0 where one has as many, and on own servers."""
     requests: list[RequestRow] | None = None
     reported: Reported | None = None
     predicted: Predicted | None = None

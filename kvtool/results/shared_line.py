@@ -26,8 +26,9 @@ def claim_of(finding: Finding) -> str:
 
 
 def _line_and_fix(finding: Finding) -> tuple[object, ...]:
-    """Records of a log differ by group, so there the place inside the record decides."""
-    if not finding.group or not finding.line:
+    """Records of a log differ by group, so there the place inside the record decides, and the text of the line."""
+    logged = finding.logged
+    if not finding.group or not finding.line or (logged is not None and not logged.template):
         return finding.identity
-    place = (finding.line, finding.column) if finding.logged is None else finding.logged.told
+    place = (finding.line, finding.column) if logged is None else (logged.told, logged.template)
     return finding.code, finding.severity, finding.path, place, claim_of(finding), finding.fix

@@ -296,6 +296,11 @@ def _whole(text: str, marks: tuple[Mark, ...]) -> Traced:
     return made
 
 
+def first_origin(text: str) -> Origin | None:
+    """Return where the first character of a text with a place was read."""
+    return next((mark.origin for mark in marks_of(text) if mark.origin is not None), None)
+
+
 def marks_of(text: str) -> tuple[Mark, ...]:
     """The marks of a text; a plain string is one stretch of unknown origin."""
     if isinstance(text, Traced):

@@ -48,6 +48,8 @@ class CacheScope:
     region: str | None = None
     key: str | None = None
     """`prompt_cache_key`, a session's header, a salt: whatever the request names to be sent where it was cached."""
+    replica: str | None = None
+    """The data-parallel rank of a vLLM or SGLang server, each with a cache of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,10 @@ class StoredContent:
         return self.ttl
 
 
+Began = Literal["resumed", "compacted", "tools_changed"]
+"""What a transcript records before a request: a resume, a compaction, or another list of tools."""
+
+
 class ReportedMiss(NamedTuple):
     """Why a provider says that it did not read its cache, in its own word (`tools_changed`), and of how many tokens."""
 
@@ -122,6 +128,8 @@ class Call:
     subagent: bool = False
     """Whether an agent sent it that another one had started."""
     usage: Usage | None = None
+    counted_twice: bool = False
+    """Whether the log counts tokens of its prompt twice; `usage` has them once."""
     scope: CacheScope = field(default_factory=CacheScope)
     settings: CallSettings = field(default_factory=CallSettings)
     end: float | None = None
@@ -130,7 +138,7 @@ class Call:
     status: int | None = None
     missed: ReportedMiss | None = None
     """The miss that its provider itself reports."""
-    began: Literal["resumed", "compacted"] | None = None
+    began: Began | None = None
     """What the transcript of its session records between the call before and this one."""
     reasoned: bool = False
     """Whether its answer has reasoning."""

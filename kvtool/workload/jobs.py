@@ -16,6 +16,7 @@ from kvtool.engine.request import Request
 from kvtool.errors import MessageRefusedError
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.call import CUT_OFF
+from kvtool.workload.counted_twice import CountedTwice
 from kvtool.workload.render import Renderer
 from kvtool.workload.request_fields import priority, reads_cache
 from kvtool.workload.turn import HashedPrompt, Ids, Output, Turn
@@ -133,6 +134,7 @@ class JobMaker:
         self.made = 0
         self.numbers = numbers
         self._answers = answers
+        self._counted = CountedTwice()
         self._apart = TraceNumbers()
         """For blocks of traces whose answers are known, where they have hashes."""
         self._block_numbers: dict[int, int] = {}
@@ -150,6 +152,8 @@ class JobMaker:
         if made is None:
             made = self.prepare(turn)
         prompt = made.prompt
+        if turn.call.usage is not None:
+            turn.call = self._counted.mended(turn.call, len(prompt))
         request = Request(
             id=name,
             num_prompt_tokens=len(prompt),

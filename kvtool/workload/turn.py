@@ -18,6 +18,10 @@ from kvtool.workload.call import NO_CALL, Call
 Ids = npt.NDArray[np.int32]
 
 
+class LocalTime(float):
+    """A time of a log that does not say its zone, taken as UTC."""
+
+
 @dataclass(slots=True)
 class HashedPrompt:
     """A prompt that a trace gives only as ids of its blocks: `hash_ids[i]` names tokens [i*block_size, (i+1)*block_size).
@@ -88,7 +92,7 @@ class Turn:
     epoch: float | None = None
     """The moment from which `arrival` counts, in seconds since 1970, where the log has a clock."""
     clock: float | None = None
-    """When it arrived on the clock of the log itself, in seconds."""
+    """When it arrived on the clock of the log itself, in seconds; a `LocalTime` where the zone is not known."""
 
     def with_text(self, text: Traced | None) -> Turn:
         """Return the same request with another text (as `dataclasses.replace` makes it, in a fifth of the time)."""
@@ -122,6 +126,13 @@ class Turn:
         turn = self.with_text(self.text)
         turn.messages = messages
         return turn
+
+    @property
+    def session_or_file(self) -> str:
+        """What the requests of one session share: its name or, where the log names none, the path of the file."""
+        if self.session is not None:
+            return self.session
+        return "(no session)" if self.name is None else self.name.path
 
     @property
     def place(self) -> Place | None:

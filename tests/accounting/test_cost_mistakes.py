@@ -1,9 +1,11 @@
-"""Known mistakes of accounting: a logged cost that has one is named to the cent, and no other cost is."""
+"""Known mistakes of accounting: logged costs that have one are named, whatever else differs, and no others are."""
 
 from __future__ import annotations
 
 import random
 from decimal import Decimal
+
+import pytest
 
 from kvtool.accounting.prices.bill import Charged, bill_of
 from kvtool.accounting.prices.cost_mistakes import CostMistakes
@@ -13,51 +15,66 @@ from kvtool.workload.call import Usage
 RATES = Rates(Decimal(5), Decimal(25), Decimal("0.5"), Decimal("6.25"), Decimal("6.25"), Decimal(10))
 
 
-def made_costs(seed: int, mistake: str) -> tuple[CostMistakes, Decimal, Decimal]:
-    """Return the sums of random requests, their cost with a mistake, and their cost."""
+def made_costs(seed: int, *mistakes: str, places: int = 8) -> CostMistakes:
+    """Return random requests whose logged costs have these mistakes; every third one has no cached tokens."""
     source, found = random.Random(seed), CostMistakes()
-    logged = ours = Decimal(0)
-    for _ in range(source.randrange(2, 40)):
-        cached, hour, plain, output = (source.randrange(1_000, 60_000) for _ in range(4))
+    for number in range(source.randrange(3, 40)):
+        cached, hour, minutes, plain, output = (source.randrange(1_000, 60_000) for _ in range(5))
+        cached = cached if number % 3 else 0
         reasoning = source.randrange(output)
-        usage = Usage(cached + hour + plain, cached, hour, 0, hour, output, reasoning)
-        cost = bill_of(Charged(cached + hour + plain, cached, hour, hour, output), RATES).total
-        found.add(RATES, usage)
-        ours += cost
-        match mistake:
-            case "twice":
-                cost += cached * RATES.input / MILLION
-            case "no cache price":
-                cost += cached * (RATES.input - RATES.read) / MILLION
-            case "5 minutes":
-                cost -= hour * (RATES.write_1h - RATES.write) / MILLION
-            case "reasoning":
-                cost -= reasoning * RATES.output / MILLION
-            case "noise":
-                cost *= Decimal(str(source.uniform(0.5, 3.0)))
-        logged += cost
-    return found, logged, ours
+        written, prompt = hour + minutes, cached + hour + minutes + plain
+        ours = bill_of(Charged(prompt, cached, written, hour, output), RATES).total
+        added = {
+            "again as reads": cached * RATES.input,
+            "cached tokens are billed as input": cached * (RATES.input - RATES.read),
+            "cached tokens are not billed": -cached * RATES.read,
+            "taken off": -min(cached, plain) * RATES.input,
+            "again as writes": written * RATES.input,
+            "written tokens are not billed": -minutes * RATES.write - hour * RATES.write_1h,
+            "at the price for 5 minutes": -hour * (RATES.write_1h - RATES.write),
+            "at the price for 1 hour": minutes * (RATES.write_1h - RATES.write),
+            "reasoning tokens are left out": -reasoning * RATES.output,
+            "reasoning tokens are billed twice": reasoning * RATES.output,
+            "old read price": cached * RATES.input + cached * RATES.read / 4,
+            "noise": ours * Decimal(str(source.uniform(-0.5, 2.0))) * MILLION,
+        }
+        logged = ours + sum((added[each] for each in mistakes), Decimal(0)) / MILLION
+        usage = Usage(prompt, cached, written, minutes, hour, output, reasoning)
+        found.add(RATES, usage, round(logged, places), ours)
+    return found
 
 
-def test_a_mistake_is_named() -> None:
-    words = {
-        "twice": "and again as reads",
-        "no cache price": "as input",
-        "5 minutes": "1 hour",
-        "reasoning": "reasoning",
-    }
-    for mistake, said in words.items():
-        for seed in range(25):
-            found, logged, ours = made_costs(seed, mistake)
-            assert said in (found.found(logged, ours) or "")
+@pytest.mark.parametrize(
+    "mistakes",
+    [
+        ("again as reads",),
+        ("cached tokens are billed as input",),
+        ("cached tokens are not billed",),
+        ("taken off",),
+        ("written tokens are not billed",),
+        ("at the price for 5 minutes",),
+        ("at the price for 1 hour",),
+        ("reasoning tokens are left out",),
+        ("again as reads", "again as writes"),
+        ("again as writes", "reasoning tokens are billed twice"),
+    ],
+)
+def test_mistakes_are_named_together(mistakes: tuple[str, ...]) -> None:
+    for seed in range(8):
+        words = made_costs(seed, *mistakes, places=4).found()
+        assert words is not None
+        assert all(each in words for each in mistakes)
 
 
 def test_no_mistake_is_claimed_of_a_right_cost_or_of_another_price() -> None:
-    for seed in range(25):
-        found, logged, ours = made_costs(seed, "none")
-        assert found.found(logged, ours) is None
-    claimed = 0
-    for seed in range(200):
-        found, logged, ours = made_costs(seed, "noise")
-        claimed += found.found(logged, ours) is not None
-    assert claimed <= 2
+    for seed in range(40):
+        assert made_costs(seed).found() is None
+        assert made_costs(seed, "noise").found() is None
+
+
+def test_cached_tokens_that_cost_more_than_input_are_billed_again_at_some_price() -> None:
+    found = CostMistakes()
+    for cached in range(10_000, 60_000, 7_000):
+        logged = cached * (RATES.input + RATES.read / 4) / MILLION
+        found.add(RATES, Usage(cached, cached), logged, cached * RATES.read / MILLION)
+    assert found.found() == "bills a million cached tokens at $5.13, as input ($5.00) and once more"

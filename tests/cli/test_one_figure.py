@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.report.answer import answer_of, fixed_rate, needed_tiers
+from kvtool.report.answer import answer_of, fixed_rate
+from kvtool.report.next_steps import needed_tiers
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
-from kvtool.results.worst_loss import loss_sentence, lost_on_line, worst_finding
+from kvtool.results.worst_loss import loss_sentence, worst_loss
 from tests.files import write
 from tests.fuzz.promises import workload_of
 from tests.tokenizers_made import byte_tokenizer_json
@@ -78,11 +79,10 @@ def test_a_workload(ask: Ask, seed: int) -> None:
         assert int(count[1] if count is not None else ("both" in together["change"] and 2) or 1) == profile.kept_fixes
 
     # The line that loses most, in the headline and beside its finding.
-    worst = worst_finding(profile)
+    worst = worst_loss(profile)
     assert loss_sentence(profile) == loss_sentence(checked)
     if worst is not None:
-        tokens, _ = lost_on_line(profile, worst)
-        assert f"{tokens:,} token" in answer_of(profile).lost
+        assert f"{worst.tokens:,} token" in answer_of(profile).lost
     of_profile = tokens_lost(profile.findings)
     assert tokens_lost(checked.findings) == of_profile
     measured = [one for one in linted["findings"] if one["group"]]

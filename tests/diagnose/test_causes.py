@@ -275,11 +275,11 @@ def test_a_cause_is_a_candidate_only_where_it_costs(tmp_path: Path, byte_rendere
     result = account(log_of(tmp_path, [f"{stamp(number)}\n{RULES}" for number in (1, 2, 3)]), byte_renderer)
     (group,) = result.ledger.totals()
     (cause,) = result.causes
-    assert is_candidate(cause, group)
+    assert is_candidate(cause, group, group.prompt_tokens)
     cause.blocked = group.prompt_tokens // 75
-    assert is_candidate(cause, group)
+    assert is_candidate(cause, group, group.prompt_tokens)
     cause.blocked = group.prompt_tokens // 200
-    assert not is_candidate(cause, group)
+    assert not is_candidate(cause, group, group.prompt_tokens)
 
 
 @pytest.mark.parametrize(

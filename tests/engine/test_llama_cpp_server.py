@@ -24,11 +24,16 @@ pytestmark = pytest.mark.llama
 
 _ROW = 2 * 64 * 2
 """Bytes of keys and values of a toy layer: 64 numbers of 16 bits each."""
+_STATES = {"lfm2": (1, 5, 5 * 2 * 64 * 4), "mamba": (0, 6, 6 * (2 + 4) * 128 * 4)}
+"""Layers with attention, layers with a state, and the bytes of one state of all layers: two inputs of each convolution, and in
+Mamba four numbers a channel."""
 
 Asks = list[dict[str, Any]]
 
 
-def random_options(chance: random.Random, window: int | None) -> LlamaCppOptions:
+def random_options(chance: random.Random, model: int | str | None) -> LlamaCppOptions:
+    window = model if isinstance(model, int) else None
+    attending, states, state_bytes = _STATES.get(str(model), (2 if window is None else 1, 0, 0))
     slots, unified = chance.choice([1, 1, 2, 4]), chance.random() < 0.5
     context = chance.choice([256, 512, 700, 1500])
     return LlamaCppOptions(
@@ -45,10 +50,12 @@ def random_options(chance: random.Random, window: int | None) -> LlamaCppOptions
         ctx_checkpoints=chance.choice([0, 1, 3, 32]),
         checkpoint_min_step=chance.choice([0, 100, 8192]),
         sliding_window=window,
-        kv_bytes_per_token=_ROW * (2 if window is None else 1),
-        kv_layers=2 if window is None else 1,
+        kv_bytes_per_token=_ROW * attending,
+        kv_layers=attending,
         window_bytes_per_token=0 if window is None else 5 * _ROW,
         window_layers=0 if window is None else 5,
+        state_layers=states,
+        state_bytes=state_bytes,
     )
 
 
@@ -83,7 +90,7 @@ def random_requests(chance: random.Random, context: int) -> Asks:
     return found
 
 
-def told(options: LlamaCppOptions, requests: Asks, folder: Path) -> list[int | None]:
+def told(options: LlamaCppOptions, requests: Asks, folder: Path, model: int | str | None) -> list[int | None]:
     """By the server."""
     params = {
         "n_parallel": options.slots,
@@ -100,7 +107,7 @@ def told(options: LlamaCppOptions, requests: Asks, folder: Path) -> list[int | N
         "checkpoint_min_step": options.checkpoint_min_step,
     }
     job = folder / "job.json"
-    job.write_text(json.dumps({"params": params, "window": options.sliding_window, "requests": requests}))
+    job.write_text(json.dumps({"params": params, "window": model, "requests": requests}))
     command = [
         os.environ["XLLAMACPP_PYTHON"],
         str(Path(__file__).with_name("llama_cpp_peer.py")),
@@ -130,9 +137,9 @@ def predicted(options: LlamaCppOptions, requests: Asks) -> list[int | None]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-@pytest.mark.parametrize("window", [None, 16, 64])
-def test_random_requests_hit_what_the_server_tells(window: int | None, seed: int, tmp_path: Path) -> None:
-    chance = random.Random(f"{window} {seed}")
-    options = random_options(chance, window)
+@pytest.mark.parametrize("model", [None, 16, 64, "lfm2", "mamba"])
+def test_random_requests_hit_what_the_server_tells(model: int | str | None, seed: int, tmp_path: Path) -> None:
+    chance = random.Random(f"{model} {seed}")
+    options = random_options(chance, model)
     requests = random_requests(chance, options.slot_ctx)
-    assert predicted(options, requests) == told(options, requests, tmp_path)
+    assert predicted(options, requests) == told(options, requests, tmp_path, model)

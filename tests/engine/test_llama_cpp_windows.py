@@ -1,4 +1,5 @@
-"""Models with a sliding window under the rules of llama.cpp's server: cells, checkpoints, --swa-full. Figures are the server's."""
+"""Models with a sliding window or states under the rules of llama.cpp's server: cells, checkpoints, --swa-full. Figures are the
+server's."""
 
 from __future__ import annotations
 
@@ -52,6 +53,18 @@ def test_checkpoints_stand_a_micro_batch_and_four_before_the_end() -> None:
         (1496 - 768, 1495),
     ]
     assert all(len(checkpoint.positions) == 64 for checkpoint in slot.checkpoints)
+
+
+@pytest.mark.parametrize(("kv_layers", "state_layers"), [(1, 5), (0, 6)])
+def test_a_state_goes_on_or_goes_back_to_a_checkpoint(kv_layers: int, state_layers: int) -> None:
+    """A prompt, one that goes on from its answer, one that leaves the answer out, and the same once more."""
+    options = LlamaCppOptions(
+        parallel=1, ctx_size=2048, cache_ram=0, kv_layers=kv_layers, state_layers=state_layers, state_bytes=640
+    )
+    cache, prompt = LlamaCppCache(options), [*range(5, 17)]
+    served = [cache.serve(asked(prompt + end, [50] * 3)) for end in ([], [50, 50, 60], [60], [60])]
+    assert [each.cached for each in served] == [0, 14, 8, 9]
+    assert [each.loss for each in served] == ["", "", "no_state", "no_state"]
 
 
 @pytest.mark.parametrize(("step", "left"), [(15, [96, 100, 111]), (16, [80, 100, 111])])

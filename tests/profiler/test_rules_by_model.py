@@ -41,9 +41,10 @@ def test_a_window_by_a_flag_overrules_the_models(prompts: str, capsys: pytest.Ca
     assert (config["sliding_window"], config["ctx_size"]) == (64, 9000)
 
 
-def test_a_model_with_states_is_refused_with_the_reason(prompts: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["profile", prompts, *RULES, "qwen3-next-80b-a3b"]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "36 layers with a state; these llama.cpp rules support only attention" in captured.err
-    assert run(["profile", prompts, "--rules", "sglang", "--model", "qwen3-next-80b-a3b", "-q"]) == 0
+def test_states_of_a_model_go_back_only_to_checkpoints(prompts: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["profile", prompts, *RULES, "qwen3-next-80b-a3b", "--parallel", "1", "--json", "-q"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["config"]["state_layers"], report["config"]["kv_layers"]) == (36, 12)
+    assert report["totals"]["hit_tokens"] == 0
+    assert report["groups"][0]["fates"]["no_state"] > 0
+    assert [each["code"] for each in report["findings"]].count("KV333") == 1

@@ -16,6 +16,7 @@ from kvtool.text.quantities import parse_duration
 from kvtool.text.templates.chat import TOOLS_HEAD
 from kvtool.text.templates.served_messages import part_text
 from kvtool.text.tokens.prompt import Prompt
+from kvtool.text.traced import first_origin
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
@@ -38,8 +39,8 @@ class _Piece(NamedTuple):
     text: str
     mark: CacheMark | None
     role: str = ""
-    answer: bool = False
-    """True if the model said it."""
+    takes_mark: bool = True
+    """False where OpenAI's API takes no mark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +104,12 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
         ends[tools_end] = mark
     message_ends: list[int] = []
     turn_ends: list[int] = []
-    answers: set[int] = set()
+    unmarkable: set[int] = set()
     lead_end, last, leading, before = tools_end, 0, True, ""
     for piece, end in _found_pieces(job.prompt, job.turn.messages, text):
         ends[end] = piece.mark or ends.get(end)
-        if piece.answer and provider.implicit:
-            answers.add(end)
+        if provider.implicit and not piece.takes_mark:
+            unmarkable.add(end)
         if piece.role:
             message_ends.append(end)
             last = end if piece.role in _ASKING else last
@@ -142,7 +143,7 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
         lead_end,
         tools_end,
         turn_ends=tuple(turn_ends),
-        unmarkable=frozenset(answers),
+        unmarkable=frozenset(unmarkable),
         extra=extra,
     )
 
@@ -213,9 +214,19 @@ def _pieces(messages: list[Message]) -> Iterator[_Piece]:
         if not found:
             continue
         role = role_of(message) or "user"
-        found = [piece._replace(answer=role == "assistant") for piece in found]
+        if not takes_mark(message):
+            found = [piece._replace(takes_mark=False) for piece in found]
         yield from found[:-1]
         yield found[-1]._replace(mark=found[-1].mark or _mark(message), role=role)
+
+
+def takes_mark(message: Message) -> bool:
+    """Return whether OpenAI's API takes a mark on a message: not on an answer, and not on `instructions`, which are a text."""
+    content: Any = message.get("content")
+    first = content[0] if isinstance(content, list) and content else content
+    text = first.get("text") if isinstance(first, dict) else first
+    origin = first_origin(text) if isinstance(text, str) else None
+    return role_of(message) != "assistant" and (origin is None or origin.pointer[-1:] != ("instructions",))
 
 
 class BlockPlace(NamedTuple):

@@ -79,6 +79,8 @@ class ProviderCache:
     def __init__(self, rules: CacheRules, *, lays_out: bool = False) -> None:
         """Create the cache. `lays_out`: it keeps what is needed to price other marks of the same requests."""
         assert rules.hosted
+        self.least: int | None = None
+        """The provider's minimum, while no prompt was as long: 0 once one was, None before the first."""
         self.rules = rules
         self.layouts: list[PromptLayout] | None = [] if lays_out else None
         """The requests of providers that store marked prefixes, the first ones of a long log."""
@@ -119,6 +121,9 @@ class ProviderCache:
             return Outcome(0, (("unmarked", reachable),))
         scope = scope_of(job.turn) or ""
         asked = self._asked(job, rules, now, scope)
+        if self.least != 0:
+            short = asked.scale.theirs_of(len(job.ids)) < rules.minimum
+            self.least = min(rules.minimum, self.least or rules.minimum) if short else 0
         scoped = self.trees.get(scope)
         if scoped is None:
             scoped = self.trees[scope] = ScopedTree(TimedTree(), rules, job.turn.call.model, job.turn.call.provider)

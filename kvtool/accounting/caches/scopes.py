@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kvtool.accounting.hosted_models import hosted_model
 from kvtool.workload.turn import Turn
+
+_APART = "\x1f"
+
+
+def count_keys(scopes: Iterable[str]) -> int:
+    """Count the cache keys of scopes by their names."""
+    return len({scope.split(_APART)[-2] for scope in scopes if scope})
 
 
 def scope_of(turn: Turn) -> str | None:
@@ -15,4 +24,4 @@ def scope_of(turn: Turn) -> str | None:
         parts = [model.provider, call.model, *parts]
     if not any(parts):
         return None
-    return "\x1f".join(part or "" for part in parts)
+    return _APART.join(part or "" for part in parts)

@@ -19,7 +19,8 @@ unmarked              the shared prefix ends at no breakpoint that the provider 
 setting_changed       its prefix is stored for requests with other settings
 not_kept              a block of it was computed in a window or a state, and not kept: no kept boundary ends there
 answer_not_kept       the same for the answer of a session's last turn
-no_state              linear attention keeps states only at ends of steps or prefill chunks, and none ended there
+no_state              linear attention keeps states only at ends of steps or prefill chunks, llama.cpp in checkpoints, and none
+                      ended there
 drafts                the block before it cannot be used, because drafts need the next token
 long_block            it ends inside of a block, because the model's blocks are long
 in_flight             it was being computed at that moment; requests one after another would have found it

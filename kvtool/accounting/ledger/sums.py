@@ -112,7 +112,7 @@ class SumBook:
         """Return the end of each range of tokens and its key."""
         match self.by:
             case "session":
-                yield num_tokens, "(no session)" if turn.session is None else turn.session
+                yield num_tokens, turn.session_or_file
             case "tenant":
                 yield num_tokens, turn.salt or turn.call.tenant or "(no salt)"
             case "line" if prompt is not None:

@@ -78,13 +78,19 @@ def _same_tools(was: tuple[ToolForm, ...], now: tuple[ToolForm, ...]) -> bool:
 
 def _ends_within(job: Job, messages: int, read: int) -> bool:
     """Return whether so many messages end within the first tokens of a prompt: the next text begins there."""
-    if read <= 0 or job.prompt is None or job.prompt.text is None:
-        return False
+    after = token_of_message(job, messages) if read > 0 else None
+    return after is not None and after <= read
+
+
+def token_of_message(job: Job, number: int) -> int | None:
+    """Return our tokens before the text of a message; None where the prompt does not hold it as it was sent."""
+    if job.prompt is None or job.prompt.text is None:
+        return None
     texts = [list(_texts(each)) for each in job.turn.messages or []]
-    before = sum(map(len, texts[:messages]))
+    before = sum(map(len, texts[:number]))
     places = list(found_in_order(chain.from_iterable(texts), str.__str__(job.prompt.text)))
-    after = next((place for place in places[before:] if place is not None), None)
-    return after is not None and job.prompt.token_at(after[0]) <= read
+    found = next((place for place in places[before:] if place is not None), None)
+    return None if found is None else job.prompt.token_at(found[0])
 
 
 def _texts(message: Message) -> Iterator[str]:

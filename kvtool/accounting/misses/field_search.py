@@ -6,6 +6,7 @@ likely chance separates as well; it is corrected (Bonferroni) for all that was t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import exp, lgamma
 
@@ -18,6 +19,9 @@ _MOST_VALUES = 32
 """Values of a field with sums of their own; a field with more is tried by its changes alone."""
 _MOST_SESSIONS = 2_000
 """Sessions whose latest fields are kept: bounds on memory."""
+
+ABSENT = "(absent)"
+"""The value of a field in requests without it."""
 
 Fields = tuple[tuple[str, str], ...]
 
@@ -74,6 +78,12 @@ class FieldSearch:
             if now.get(path) != before.get(path) and (sums := self._sums(path)) is not None:
                 sums.changed.add(missed=missed)
 
+    def _values(self, values: Mapping[str, MissesAndHits]) -> dict[str, MissesAndHits]:
+        """Return the sums by value, those of the requests without the field included."""
+        with_it = values.values()
+        misses, hits = (sum(getattr(each, name) for each in with_it) for name in ("misses", "hits"))
+        return {**values, ABSENT: MissesAndHits(self._all.misses - misses, self._all.hits - hits)}
+
     def _sums(self, path: str) -> _FieldSums | None:
         if path not in self._fields and len(self._fields) >= _MOST_FIELDS:
             return None
@@ -85,7 +95,8 @@ class FieldSearch:
         best: tuple[float, int, str, str | None, MissesAndHits, MissesAndHits] | None = None
         for path, sums in self._fields.items():
             groups: list[tuple[str | None, MissesAndHits, MissesAndHits]] = [(None, sums.changed, self._followed)]
-            groups += [(value, each, self._all) for value, each in (sums.values or {}).items()]
+            if sums.values is not None:
+                groups += [(value, each, self._all) for value, each in self._values(sums.values).items()]
             for value, each, total in groups:
                 if not 0 < each.misses + each.hits < total.misses + total.hits:
                     continue  # in all requests or in none: it separates nothing

@@ -1,4 +1,5 @@
-"""Rerun requests under hypotheses that a log does not state: replicas, hosts with caches of their own, dropped reasoning.
+"""Rerun requests under hypotheses that a log does not state: replicas, hosts with caches of their own, dropped reasoning, a form
+or a place of messages that counts.
 
 A hypothesis counts if it gives the reported read of nearly every request, hits included, not only of the misses.
 """
@@ -11,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from kvtool.accounting.misses.field_search import MissesAndHits, chance_of
+from kvtool.accounting.misses.prefix_cuts import NO_CUTS, CutName, PrefixCuts
 from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey
-from kvtool.accounting.misses.sent_reasoning import NO_CUTS, ReasoningCuts
 from kvtool.results.misses import DroppedReasoning, Hypothesis, MissCause
 
 _MOST_REPLICAS = 8
@@ -30,7 +31,11 @@ _LEVEL = 0.01
 """The chance, over all hosts together, of a host that only seems to read nothing."""
 
 Routing = Literal["round-robin", "any", "host"]
-RERUN_CAUSES: tuple[MissCause, ...] = ("unknown", "provider", "host_changed", "answer_not_kept")
+_OF_FORM: dict[CutName, MissCause] = {"form": "wire_form", "hoisted": "system_changed", "front": "system_changed"}
+RERUN_CAUSES: tuple[MissCause, ...] = (
+    *("unknown", "provider", "host_changed", "answer_not_kept"),
+    *("wire_form", "system_changed"),
+)
 """Causes of misses that a rerun may explain better."""
 _TEXT_CAUSES: tuple[MissCause, ...] = ("prompt_changed", "history_edited", "compaction", "tools_changed")
 """Causes that a rerun knows: the text of the prompt shows them."""
@@ -60,7 +65,7 @@ class KeptRead:
     minimum: float = 0.0
     stored: int | None = None
     """How many names its marks store; None: all, and the answer where answers are kept."""
-    cuts: ReasoningCuts = NO_CUTS
+    cuts: PrefixCuts = NO_CUTS
     prompt: tuple[int, int] = (0, 0)
     """All of its tokens: ours, and the server's. Ours are without reasoning."""
     unread: int = 0
@@ -82,6 +87,8 @@ class _Trial:
     routing: Routing = "round-robin"
     answers: bool = True
     dropped: DroppedReasoning | None = None
+    cut: CutName | None = None
+    """The places up to which requests read; None: nothing cuts them short."""
     silent: frozenset[str | None] = frozenset()
     """Hosts that read nothing from a cache."""
 
@@ -129,7 +136,7 @@ class HypothesisTrials:
             if best is not None and trial.cause == "replicas":
                 break  # these have more freedom: they count where nothing else agrees
             outcome = self._run(trial)
-            if trial.routing == "host" and (silent := self._silent(outcome)):
+            if trial.cause == "host_changed" and (silent := self._silent(outcome)):
                 outcome = self._run(replace(trial, silent=silent))
             found = self._judged(outcome)
             if found is None:
@@ -145,7 +152,11 @@ class HypothesisTrials:
         kinds: tuple[DroppedReasoning, ...] = ("client", "question", "always")
         for dropped in kinds:
             if sum(kept.cuts.of(dropped) is not None for kept in self._kept) >= _FEWEST:
-                yield _Trial("reasoning_dropped", (*_UNEXPLAINED, "answer_not_kept"), dropped=dropped)
+                yield _Trial("reasoning_dropped", (*_UNEXPLAINED, "answer_not_kept"), dropped=dropped, cut=dropped)
+        for cut, cause in _OF_FORM.items():
+            if sum(kept.cuts.of(cut) is not None for kept in self._kept) >= _FEWEST:
+                for answers in (True, False):
+                    yield _Trial(cause, (cause, *_UNEXPLAINED), routing="host", answers=answers, cut=cut)
         if not hosted:
             yield _Trial("answer_not_kept", ("answer_not_kept",), answers=False)
         if len({kept.key.host for kept in self._kept}) > 1:
@@ -165,7 +176,7 @@ class HypothesisTrials:
         for kept, agrees, old in zip(self._kept, outcome.agrees, outcome.stale, strict=True):
             if not kept.judged:
                 continue
-            cut = trial.dropped is None or kept.cuts.of(trial.dropped) is not None
+            cut = trial.cut is None or kept.cuts.of(trial.cut) is not None
             causes: dict[MissCause, MissCause] = dict.fromkeys(trial.explains if cut else _UNEXPLAINED, trial.cause)
             if kept.key.host in trial.silent:
                 causes |= dict.fromkeys(_UNEXPLAINED, "host_uncached")
@@ -226,6 +237,8 @@ class HypothesisTrials:
         hosts: defaultdict[CacheKey, dict[int, str | None]] = defaultdict(dict)
         answered: dict[int, int] = {}
         """Tokens of the answer after a prompt, by its last name: how a provider writes an answer into a prompt, nobody knows."""
+        scales: dict[int, float] = {}
+        """Our tokens for one of the server's in a whole prompt, by its last name: a text is denser than another one."""
         outcome = _Outcome(trial)
         for number, kept in enumerate(self._kept):
             if trial.routing == "any":
@@ -240,12 +253,15 @@ class HypothesisTrials:
             tokens = _read(kept, length * CHUNK + after, trial)
             outcome.tokens.append(tokens)
             read = kept.read if ours is None else kept.prompt[0] - kept.unread * ours
+            if ours is None and length and trial.cut is not None and (scale := scales.get(kept.names[length - 1])):
+                read *= scale * kept.prompt[1] / max(kept.prompt[0], 1)
             outcome.agrees.append(abs(tokens - read) <= kept.least)
             outcome.over.append(kept.judged and read > tokens + kept.least)
             owner = cache[kept.names[length - 1]] if length else None
             outcome.stale.append(owner is not None and owner == kept.session and length < latest)
             if kept.names:
                 answered[kept.names[-1]] = kept.answered
+                scales[kept.names[-1]] = kept.prompt[0] / max(kept.prompt[1], 1)
             answer = kept.answer if trial.answers and kept.stored is None else ()
             for name in (*kept.names[: kept.stored], *answer):
                 cache[name] = kept.session if cache.get(name, kept.session) == kept.session else None
@@ -254,7 +270,7 @@ class HypothesisTrials:
 
 def _read(kept: KeptRead, tokens: int, trial: _Trial) -> float:
     """Return what a request reads, of a cache with so many of its tokens."""
-    cut = None if trial.dropped is None else kept.cuts.of(trial.dropped)
+    cut = None if trial.cut is None else kept.cuts.of(trial.cut)
     if cut is not None:
         tokens = min(tokens, cut)
     return 0 if tokens < kept.minimum - kept.least or kept.key.host in trial.silent else tokens

@@ -58,7 +58,9 @@ class LargestEvents:
 
 
 def _simulated(event: MissEvent, cause: MissCause, hypothesis: Hypothesis) -> MissEvent:
-    """Return a miss with what a rerun shows of it."""
+    """Return a miss with what a rerun shows of it, where nothing proves its cause."""
+    if event.certainty == "proven":
+        return event
     if cause == event.cause:
         return event.model_copy(update={"certainty": "simulated"})
     words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"

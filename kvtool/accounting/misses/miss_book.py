@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
@@ -15,7 +14,8 @@ from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, Explained, 
 from kvtool.accounting.misses.largest_events import LargestEvents
 from kvtool.accounting.misses.miss_causes import cause_of_report
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
-from kvtool.accounting.misses.miss_sums import CauseSum, Missed, MissedRequest, MissesByKey, MissTotals
+from kvtool.accounting.misses.miss_sums import CauseSum, MissedRequest, MissesByKey, MissTotals
+from kvtool.accounting.misses.prefix_cuts import PrefixCuts, prefix_cuts
 from kvtool.accounting.misses.prompt_states import (
     CHUNK,
     CacheKey,
@@ -24,7 +24,6 @@ from kvtool.accounting.misses.prompt_states import (
     tool_forms,
 )
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest, is_short, request_forms
-from kvtool.accounting.misses.sent_reasoning import ReasoningCuts, follow_reasoning
 from kvtool.accounting.misses.session_timelines import SessionTimelines
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.choices import MissesBy
@@ -72,6 +71,11 @@ class MissBook(Book):
     short: int = 0
     unruled: int = 0
     """Requests for whose models no cache rules are known."""
+    counted_twice: int = 0
+    """Requests whose log counts tokens of their prompts twice."""
+    local_times: int = 0
+    """Requests whose time has no zone, and (`zoned_times`) those whose time has one."""
+    zoned_times: int = 0
     compared: int = 0
     """Requests with a whole prompt and a prediction; of `contradicted` more was read than the rules allow."""
     contradicted: int = 0
@@ -90,6 +94,8 @@ class MissBook(Book):
     _keys: set[CacheKey] = field(default_factory=set)
     _searches: dict[str | None, FieldSearch] = field(default_factory=dict)
     """By model, as no model reads what another one stored."""
+    _wrote: dict[str | None, tuple[int, int]] = field(default_factory=dict)
+    """By model, all tokens that were read, and written."""
     _trials: HypothesisTrials = field(default_factory=HypothesisTrials)
     _rerun: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
     """By number, misses that a rerun may explain, and the row that has them."""
@@ -116,11 +122,14 @@ class MissBook(Book):
             self.unreported += 1
             self.short += is_short(job)
             return
+        self.counted_twice += job.turn.call.counted_twice
         if self.epoch is None:
             self.epoch = job.turn.epoch
         if len(self._keys) < _MOST_KEYS:
             self._keys.add(request.key)
         self._judge_rules(request)
+        self.local_times += request.is_local
+        self.zoned_times += request.now is not None and not request.is_local
         turn = job.turn
         donor = None if entry is None or entry.alignment is None else entry.alignment.donor
         earlier = self._states.find(request.names, request.key, turn.session, None if donor is None else donor.turn)
@@ -132,27 +141,44 @@ class MissBook(Book):
             tool_forms(turn.tools, () if like is None else like.tools),
             self.hosted,
         )
-        cuts, begins = follow_reasoning(compared.before, compared.forms)
+        cuts, begins = prefix_cuts(compared.before, compared.forms, job)
         compared = replace(compared, reasons=begins is not None)
         parts = compared.parts()
-        state = request.state_after(compared.before, self.epoch, compared.forms, compared.tools, begins)
+        state = request.state_after(
+            compared.before,
+            self.epoch,
+            compared.forms,
+            compared.tools,
+            begins,
+            tells_writes=self._tells_writes(request),
+        )
         self._enter(compared, parts, state, cuts)
         self._compare_diagnosis(compared)
         self._search_fields(compared, parts)
         self._states.add(state, turn)
+
+    def _tells_writes(self, request: ReportedRequest) -> bool:
+        """Return whether writes of its model are reported: agents log 0 where a provider stores all prompts and reports none, and
+        reads without any write show it."""
+        model, wrote = request.call.model, request.usage.all_written or 0
+        if len(self._wrote) < _MOST_MODELS or model in self._wrote:
+            read, written = self._wrote.get(model, (0, 0))
+            self._wrote[model] = read + request.read, written + wrote
+        read, written = self._wrote.get(model, (0, 1))
+        return not read or bool(written)
 
     def _enter(
         self,
         compared: ComparedRequest,
         parts: list[MissPart],
         state: PromptState,
-        cuts: ReasoningCuts,
+        cuts: PrefixCuts,
     ) -> None:
         """Enter a request and its misses in the sums, the events and the replays."""
         request, earlier = compared.request, compared.earlier
         turn, usage, rates = request.job.turn, request.usage, self._rates(request)
-        missed = [_priced(part, request, rates) for part in parts]
-        paid = None if rates is None else _paid(request, rates)
+        missed = [request.priced(part.found.cause, part.tokens, rates) for part in parts]
+        paid = None if rates is None else request.paid(rates)
         written, judged = usage.all_written or 0, compared.is_judged
         whole = MissedRequest(request.prompt, request.read, written, paid, request.now, missed, judged)
         self.total.add(whole)
@@ -179,7 +205,9 @@ class MissBook(Book):
         if rates is not None and request.call.summed is None:
             expired = sum(each.tokens for each in missed if each.cause == "expired")
             for totals in (self.total, *([] if row is None else [row])):
-                totals.replay.add(usage, request.answer, rates, compared.before, request.now, expired)
+                before = compared.before
+                gap = None if before is None else request.gap_after(before)
+                totals.replay.add(usage, request.answer, rates, before, gap, expired)
 
     def _reruns(self, request: ReportedRequest) -> bool:
         """Return whether hypotheses are tested on a request: its prompt is whole, and the log is not too long for them."""
@@ -229,7 +257,7 @@ class MissBook(Book):
             return
         from kvtool.accounting.prices.price_row import MILLION
 
-        of_token = None if rates is None else (_above_read(request, rates) / MILLION, rates.read / MILLION)
+        of_token = None if rates is None else (request.above_read(rates) / MILLION, rates.read / MILLION)
         prompts = before.prompt, request.prompt
         self._compactions.compacted(
             request.job.request.id, session, now, prompts=prompts, read=request.read, rates=of_token
@@ -327,6 +355,9 @@ class MissBook(Book):
             promised=total.promised,
             read=total.read,
             unjudged=total.unjudged,
+            counted_twice=self.counted_twice,
+            local_times=self.local_times,
+            zoned_times=self.zoned_times,
             by_cause=by_cause,
             events=events,
             left_out=self._events.count - len(events),
@@ -348,26 +379,6 @@ class MissBook(Book):
             compactions=self._compactions.results(),
             timelines=self._timelines.results(explained),
         )
-
-
-def _priced(part: MissPart, request: ReportedRequest, rates: Rates | None) -> Missed:
-    """Return a part of the misses with its price above that of a read."""
-    if rates is None:
-        return Missed(part.found.cause, part.tokens, None)
-    from kvtool.accounting.prices.price_row import MILLION
-
-    return Missed(part.found.cause, part.tokens, part.tokens * _above_read(request, rates) / MILLION)
-
-
-def _above_read(request: ReportedRequest, rates: Rates) -> Decimal:
-    """Return what a million tokens cost above a read: by the rate of what the request wrote, else as input."""
-    return rates.above_read(written=request.usage.all_written or 0, written_1h=request.usage.written_1h or 0)
-
-
-def _paid(request: ReportedRequest, rates: Rates) -> Decimal:
-    from kvtool.accounting.prices.money_book import reported_bill
-
-    return reported_bill(request.usage, request.prompt, request.answer, rates).total
 
 
 def _contradiction(contradicted: int, compared: int) -> str:

@@ -42,13 +42,18 @@ class MissEvidence:
     @property
     def gap(self) -> float | None:
         """Seconds since the earlier request."""
-        if self.request.now is None or self.state.time is None:
-            return None
-        return max(self.request.now - self.state.time, 0.0)
+        return self.request.gap_after(self.state)
 
     @property
     def prediction(self) -> Prediction | None:
         return self.request.prediction
+
+    @property
+    def continues(self) -> bool:
+        """Whether a whole request begins with all messages of the earlier one."""
+        before, now = self.state.forms, self.forms
+        same = [(each.role, each.text) for each in before] == [(each.role, each.text) for each in now[: len(before)]]
+        return bool(before) and self.request.whole and same
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +77,7 @@ _REPORTED: dict[str, MissCause] = {
     "context_compacted": "compaction",
 }
 """Causes by the words of Anthropic's and OpenAI's diagnostics."""
+_OF_MESSAGES = ("messages_changed", "input_changed")
 _REPORTED_SETTINGS = {
     "text_format_changed": "text.format",
     "reasoning_effort_changed": "reasoning.effort",
@@ -82,7 +88,15 @@ _REPORTED_SETTINGS = {
 
 
 def reported_by_provider(evidence: MissEvidence) -> MissReason | None:
-    """Anthropic's and OpenAI's diagnostics name the part of the request that differs."""
+    """Anthropic's and OpenAI's diagnostics name the part of the request that differs: not where the log shows that it does not."""
+    missed = evidence.request.call.missed
+    if missed is None or (missed.reason in _OF_MESSAGES and evidence.continues):
+        return None
+    return cause_of_report(missed)
+
+
+def reported_against_the_log(evidence: MissEvidence) -> MissReason | None:
+    """A diagnosis that the log does not bear out is all that is known where nothing else explains the miss."""
     missed = evidence.request.call.missed
     return None if missed is None else cause_of_report(missed)
 
@@ -155,6 +169,13 @@ def resumed(evidence: MissEvidence) -> MissReason | None:
     if evidence.request.call.began != "resumed":
         return None
     return MissReason("resumed", "consistent", "the transcript records a resume before this request")
+
+
+def tools_listed(evidence: MissEvidence) -> MissReason | None:
+    """Transcripts do not hold tools, but some note that their list changed."""
+    if evidence.request.call.began != "tools_changed":
+        return None
+    return MissReason("tools_changed", "consistent", "the transcript records another list of tools before this request")
 
 
 def _unread_prefix(evidence: MissEvidence, *, dropped: bool) -> UnreadPrefix | None:
@@ -244,7 +265,7 @@ def unanswered(evidence: MissEvidence) -> MissReason | None:
 
 def by_exclusion(evidence: MissEvidence) -> MissReason:
     """Nothing in the log explains it: the provider lost it or, where the log lacks what could explain it, it is unknown."""
-    missing = [] if evidence.request.now is not None and evidence.state.time is not None else ["times"]
+    missing = [] if evidence.gap is not None else ["times that can be compared"]
     whole = evidence.request.whole
     if not whole and not evidence.request.read:
         missing.append("whole prompts")
@@ -267,11 +288,13 @@ CAUSES: tuple[FindCause, ...] = (
     unanswered,
     compaction,
     resumed,
+    tools_listed,
     lookback,
     marks_limit,
     setting_changed,
     system_changed,
     wire_form,
+    reported_against_the_log,
 )
 """In the order in which they are asked; the first with evidence is the cause."""
 

@@ -60,10 +60,11 @@ class ComparedRequest:
 
     def _keeps(self, like: PromptState | None) -> bool:
         """Return whether the cache of this request still keeps an earlier one."""
-        now, request = self.request.now, self.request
-        if like is None or not request.whole or like.key != request.key or like.time is None or now is None:
+        request = self.request
+        gap = None if like is None else request.gap_after(like)
+        if like is None or not request.whole or like.key != request.key or gap is None:
             return False
-        return like.ttl is None or now - like.time <= like.ttl
+        return like.ttl is None or gap <= like.ttl
 
     @property
     def is_judged(self) -> bool:
@@ -103,6 +104,8 @@ class ComparedRequest:
             if found is None and not (after and self.reasons):
                 past = before.stored > shared
                 found = find_unstored(request.prediction, before, shared, after_prompt=after, past=past)
+                if past and before is self.earlier.session and found is not None and found.cause == "not_marked":
+                    found = self._changed(before, known, shared)  # its mark is after the change, and would have held
             rows += [] if found is None else [MissPart(unstored, found, evidence.gap)]
         runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
         repeated = request.theirs_of(min(runs, request.own_tokens - known))
@@ -130,12 +133,27 @@ class ComparedRequest:
         if stored - read <= least:
             return []
         hour = before.stored_1h if before.stored_1h < stored - least else stored
-        rest = find_cause(evidence)
-        front = find_cause(self._evidence(before, _HOUR)) if read < hour else rest
+        rest = self._find_cause(evidence)
+        front = self._find_cause(self._evidence(before, _HOUR)) if read < hour else rest
         if front == rest:
             return [MissPart(stored - read, rest, evidence.gap)]
         parts = [(hour - read, front), (stored - hour, rest)]
         return [MissPart(tokens, found, evidence.gap) for tokens, found in parts if tokens > least]
+
+    def _find_cause(self, evidence: MissEvidence) -> MissReason:
+        """Return why a stored prefix was not read. Where an older prefix is gone and the request before in the session is not, a
+        change since then is the cause."""
+        found, before, request = find_cause(evidence), self.earlier.session, self.request
+        if found.cause not in ("expired", "provider", "unknown") or before is None or before is evidence.state:
+            return found
+        is_kept = request.whole and (request.gap_after(before) or 0.0) <= (before.ttl or 0.0)
+        turn = request.job.turn
+        part = find_changed_part(before, turn, self.forms, self.tools) if is_kept else None
+        return (
+            found
+            if part is None
+            else MissReason(part.cause, "consistent", part.says, place_in_record(turn, part.place))
+        )
 
     def _least(self, before: PromptState) -> int:
         """Return the tokens above which a stored prefix was not read: none are lost to rounding where both are reported, unless our

@@ -179,7 +179,7 @@ class MissesByKey:
     def _key(self, turn: Turn, epoch: float | None) -> str | None:
         match self.by:
             case "session":
-                return "(no session)" if turn.session is None else turn.session
+                return turn.session_or_file
             case "project":
                 return turn.call.project or "(no project)"
             case "model":

@@ -90,6 +90,8 @@ class PromptState:
     """Our tokens before the first reasoning that it sends again since its last question."""
     reported: bool = False
     """Whether reports say what is stored: to the token. Else it follows from the provider's rules."""
+    is_local: bool = False
+    """Whether the log does not say the zone of its time."""
     stored_ends: tuple[int, ...] | None = None
     """Our tokens at which its marks end; None where no mark is known, or all of a prompt is stored."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy as np
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.misses.hypothesis_trials import JUDGED_CAUSES, KeptRead
+from kvtool.accounting.misses.miss_sums import Missed
+from kvtool.accounting.misses.prefix_cuts import PrefixCuts
 from kvtool.accounting.misses.prompt_states import (
     CHUNK,
     CacheKey,
@@ -20,14 +23,15 @@ from kvtool.accounting.misses.prompt_states import (
     chunk_names,
     message_forms,
 )
-from kvtool.accounting.misses.sent_reasoning import ReasoningCuts
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.misses import MissCause
 from kvtool.workload.call import FEWER, Call, Usage
 from kvtool.workload.jobs import Job
+from kvtool.workload.turn import LocalTime
 
 if TYPE_CHECKING:
     from kvtool.accounting.caches.providers import Provider
+    from kvtool.accounting.prices.price_row import Rates
 
 _MOST_FEWER = 1.5
 """Reported tokens for each of ours up to which a text is whole: tokenizers of the same text differ by less."""
@@ -65,8 +69,9 @@ class ReportedRequest:
             return None
         lack = lack_of(job)
         scope = call.scope
+        host = call.provider if scope.replica is None else f"rank {scope.replica}"
         key = CacheKey(
-            call.model, scope.key or job.turn.salt, call.provider, (scope.organisation, scope.workspace, scope.region)
+            call.model, scope.key or job.turn.salt, host, (scope.organisation, scope.workspace, scope.region)
         )
         names = _chunk_names(job)
         prediction, hit = (None, None) if served is None else (served.prediction, served.hit)
@@ -80,6 +85,17 @@ class ReportedRequest:
     def now(self) -> float | None:
         """When it was sent, in seconds since the log began."""
         return self.job.turn.arrival
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the log does not say the zone of its time."""
+        return isinstance(self.job.turn.clock, LocalTime)
+
+    def gap_after(self, state: PromptState) -> float | None:
+        """Return the seconds since an earlier request; None without times, or if the zone of one of them alone is known."""
+        if self.now is None or state.time is None or self.is_local != state.is_local:
+            return None
+        return max(self.now - state.time, 0.0)
 
     @property
     def rules(self) -> Provider | None:
@@ -126,7 +142,7 @@ class ReportedRequest:
         self,
         numbers: Mapping[MissCause, tuple[int, ...]],
         state: PromptState,
-        cuts: ReasoningCuts,
+        cuts: PrefixCuts,
     ) -> KeptRead:
         """Return what a rerun under a hypothesis needs. `numbers`: its misses by cause; `state`: what it left in the cache."""
         ours = self.own_tokens / max(self.prompt, 1)
@@ -151,6 +167,24 @@ class ReportedRequest:
             judged=JUDGED_CAUSES.issuperset(numbers),
         )
 
+    def above_read(self, rates: Rates) -> Decimal:
+        """Return what a million tokens cost above a read: by the rate of what the request wrote, else as input."""
+        return rates.above_read(written=self.usage.all_written or 0, written_1h=self.usage.written_1h or 0)
+
+    def priced(self, cause: MissCause, tokens: int, rates: Rates | None) -> Missed:
+        """Return a part of its misses with the price above that of a read."""
+        if rates is None:
+            return Missed(cause, tokens, None)
+        from kvtool.accounting.prices.price_row import MILLION
+
+        return Missed(cause, tokens, tokens * self.above_read(rates) / MILLION)
+
+    def paid(self, rates: Rates) -> Decimal:
+        """Return its whole price."""
+        from kvtool.accounting.prices.money_book import reported_bill
+
+        return reported_bill(self.usage, self.prompt, self.answer, rates).total
+
     def theirs_of(self, own: int) -> int:
         """Return the provider's tokens for a number of ours."""
         return min(own * self.prompt // max(self.own_tokens, 1), self.prompt)
@@ -162,13 +196,17 @@ class ReportedRequest:
         forms: tuple[MessageForm, ...],
         tools: tuple[ToolForm, ...],
         reasoning_begins: int | None,
+        *,
+        tells_writes: bool = True,
     ) -> PromptState:
         """Return what it left in the cache: what it read and wrote or, where writes are free, all of it in whole steps.
 
-        `before` is the request from whose cache it may have read.
+        `before` is the request from whose cache it may have read. `tells_writes`: a reported write of 0 means that nothing was.
         """
         rules, wrote = self.rules, self.usage.all_written
-        if wrote is not None or (rules is not None and rules.keeps == "breakpoints"):
+        marked = rules is not None and rules.keeps == "breakpoints"
+        is_told = wrote is not None and (wrote > 0 or tells_writes)
+        if is_told or (marked and (self.whole or tells_writes)):
             stored = min(self.read + (wrote or 0), self.prompt)
         else:
             step = 1 if rules is None else rules.step
@@ -198,7 +236,8 @@ class ReportedRequest:
             self.marks,
             self.call.reasoned,
             reasoning_begins,
-            wrote is not None,
+            is_told,
+            self.is_local,
             self.prediction.stored_ends if self.prediction is not None and self.marks else None,
         )
 

@@ -27,9 +27,9 @@ class TtlReplay:
     costs: dict[float, Decimal] = field(default_factory=lambda: {MINUTES: Decimal(0), HOUR: Decimal(0)})
 
     def add(
-        self, usage: Usage, answer: int, rates: Rates, before: PromptState | None, now: float | None, expired: int
+        self, usage: Usage, answer: int, rates: Rates, before: PromptState | None, gap: float | None, expired: int
     ) -> None:
-        """Add a request, sent at `now`, after the one that stored its prefix; the gap between them lost `expired` tokens."""
+        """Add a request, sent so many seconds after the one that stored its prefix; that gap lost `expired` tokens."""
         prompt, read, written = usage.prompt, usage.cached, usage.all_written
         if prompt is None or read is None or written is None or rates.cache_write_1h is None:
             return
@@ -40,8 +40,8 @@ class TtlReplay:
         self.paid += reported_bill(usage, prompt, answer, rates).total
         for ttl in self.costs:
             gained = 0
-            if before is not None and before.time is not None and now is not None:
-                if now - before.time <= ttl:
+            if before is not None and gap is not None:
+                if gap <= ttl:
                     gained = min(expired, prompt - read)
                 elif ttl < HOUR:
                     gained = -min(read, before.stored_1h)

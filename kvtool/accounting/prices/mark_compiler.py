@@ -232,12 +232,13 @@ def _times(layouts: Sequence[PromptLayout]) -> list[float | None]:
 
 
 def _places(layouts: Sequence[PromptLayout]) -> list[MarkPlace]:
-    """Return the places that are tried: the end of the leading text, the last messages, blocks after which many requests part, and
-    blocks at the distance of the look-back in long messages."""
+    """Return the places that are tried: the end of the leading text, the last messages, the block before the last one (that may
+    change), blocks at the distance of the look-back in long messages, and those after which many requests part."""
     places = [MarkPlace("lead")]
     places += [MarkPlace("message", at) for at in range(_MESSAGES)]
     lookback = max(layout.rules.lookback for layout in layouts)
-    places += [MarkPlace("late_block", at) for at in range(lookback, min(_most_new(layouts), 4 * lookback), lookback)]
+    distances = range(lookback, min(_most_new(layouts), 4 * lookback), lookback)
+    places += [MarkPlace("late_block", at) for at in (1, *distances)]
     places += [MarkPlace("block", at) for at in _parting_blocks(layouts)]
     kept: dict[tuple[int | None, ...], MarkPlace] = {}
     for place in places:

@@ -130,19 +130,27 @@ class MoneyBook:
                 side.difference.update(dict(parts))
         if rates is None or prompt is None:
             return
-        self._charge(sides, call, usage, prediction, parts, rates, prompt, output)
+        paid = self._charge(sides, usage, prediction, parts, rates, prompt, output)
+        if call.cost is not None:
+            self.logged += call.cost
+            self.logged_requests += 1
+            self.logged_priced += paid
+            if (short := self.rates_of(call, 0, moment)) is not None:
+                answer = usage.output if usage.output is not None else output
+                short_cost = None if short == rates else reported_bill(usage, prompt, answer, short).total
+                self.mistakes.add(rates, usage, call.cost, paid, short_cost)
 
     def _charge(
         self,
         sides: tuple[MoneySide, ...],
-        call: Call,
         usage: Usage,
         prediction: Prediction | None,
         parts: list[tuple[str, int]],
         rates: Rates,
         prompt: int,
         output: int,
-    ) -> None:
+    ) -> Decimal:
+        """Enter what a request costs; return what was paid, else what the rules predict."""
         answer = usage.output if usage.output is not None else output
         written = usage.all_written or 0
         paid = reported_bill(usage, prompt, answer, rates)
@@ -162,11 +170,7 @@ class MoneyBook:
             for cause, tokens, differs in charged_causes:
                 before, cost = side.cost.get((cause, differs), (0, Decimal(0)))
                 side.cost[cause, differs] = before + tokens, cost + tokens * above_read / MILLION
-        if call.cost is not None:
-            self.logged += call.cost
-            self.logged_requests += 1
-            self.logged_priced += paid.total if usage.cached is not None else by_rules.total
-            self.mistakes.add(rates, usage)
+        return paid.total if usage.cached is not None else by_rules.total
 
     def store(self, caches: Iterable[StoredContent]) -> None:
         """Add the cost of explicit caches at the end; `caches` are separate records of caches."""

@@ -86,11 +86,13 @@ class WhatIfCommand(Command):
         """Count and print; KvtoolError for what cannot be read or does not go together."""
         check_values(self)
         check_piped("what-if", self.inputs)
+        from kvtool.lint.lint_inputs import refuse_templates
         from kvtool.report.formats.what_if_formats import FORMATTERS, write_what_if
         from kvtool.report.outputs import check_outputs
         from kvtool.text.terminal.console import DEFAULT_WIDTH
         from kvtool.text.terminal.streams import printing
 
+        refuse_templates(self.inputs)
         outputs = check_outputs(
             self.outputs,
             self.inputs,

@@ -10,13 +10,14 @@ from kvtool.fixes.edits.record_calls import NotInRecordError, calls_of, change_c
 from kvtool.fixes.turn_texts import texts_of
 from kvtool.text.cache_marks import CACHE_MARKS, marks_on, without_marks
 from kvtool.text.message import Message, role_of
-from kvtool.text.traced import Origin, marks_of
+from kvtool.text.traced import first_origin
 from kvtool.workload.turn import Turn
 
 Pointer = tuple[str | int, ...]
 _TOOL_LISTS = ("tools", "functions")
 _OF_RESPONSES = "input"
 """The name of the messages in OpenAI's Responses API, whose blocks of text have a type of their own."""
+_CACHE_KEY = "prompt_cache_key"
 _OF_RESULT = ("tool_result", "tool_use_id", "toolResult")
 
 
@@ -30,8 +31,7 @@ def edited_record(value: Any, before: Turn, after: Turn) -> Any:
     if before.messages is None or after.messages is None:
         raise NotInRecordError("the request has no messages")
     record = _Record(json.loads(json.dumps(value)))
-    if after.call.settings.cache_mode != before.call.settings.cache_mode:
-        record.set_cache_mode(before, after.call.settings.cache_mode)
+    record.change_settings(before, after)
     record.change_tools(before, after)
     change_calls(record.value, before, after)
     record.change_messages(before.messages, after.messages)
@@ -39,8 +39,23 @@ def edited_record(value: Any, before: Turn, after: Turn) -> Any:
 
 
 def same_prompt(one: Turn, other: Turn) -> bool:
-    """Return whether two turns say the same in the same roles, with the same marks: the proof of an edited record."""
-    return all(found(one) == found(other) for found in (_said, _marks, _tools_in_order, calls_of))
+    """Return whether two turns say the same in the same roles, with the same marks and settings: the proof of an edited record."""
+    return all(found(one) == found(other) for found in (_said, _marks, _tools_in_order, calls_of, _settings))
+
+
+def changed_settings(before: Turn, after: Turn) -> dict[str, Any]:
+    """Return the fields of a body that choose a cache, with their new values."""
+    known = _settings(before)
+    return {name: value for name, value in _settings(after).items() if value != known[name]}
+
+
+def _settings(turn: Turn) -> dict[str, Any]:
+    settings = turn.call.settings
+    return {
+        _CACHE_KEY: turn.call.scope.key,
+        "prompt_cache_retention": settings.retention,
+        "prompt_cache_options": {"mode": settings.cache_mode},
+    }
 
 
 def _said(turn: Turn) -> list[tuple[str, str]]:
@@ -83,7 +98,7 @@ class _Record:
 
     def locate(self, text: str) -> Pointer:
         """Return where a text of the request is: where it was read, else where the record has the same text."""
-        origin = _origin(text)
+        origin = first_origin(text)
         plain = str.__str__(text)
         if origin is not None and origin.pointer:
             try:
@@ -199,15 +214,21 @@ class _Record:
             made.append(_like(raw[at], old[at], tool))
         raw[:] = made
 
-    def set_cache_mode(self, turn: Turn, mode: str | None) -> None:
-        """Say in the body beside the messages who sets cache marks."""
-        places = (self.locate(text) for message in turn.messages or () for text in _texts_of(message))
-        for place in places:
-            at = next((n for n, step in enumerate(place) if isinstance(step, int)), 0)
-            body = self.at(place[: at - 1]) if at else None
-            if isinstance(body, dict):
-                body["prompt_cache_options"] = {**(body.get("prompt_cache_options") or {}), "mode": mode}
-                return
+    def change_settings(self, before: Turn, after: Turn) -> None:
+        """Write into the body what decides which cache the request reads, who sets its marks, and how long they are kept."""
+        wanted = changed_settings(before, after)
+        body = self._body(before) if wanted else {}
+        for name, value in wanted.items():
+            if name == _CACHE_KEY and name not in body:
+                raise NotInRecordError("its cache key is not in the body")
+            body[name] = {**(body.get(name) or {}), **value} if isinstance(value, dict) else value
+
+    def _body(self, turn: Turn) -> dict[str, Any]:
+        """Return the object that holds the messages."""
+        for place in (self.locate(text) for message in turn.messages or () for text in _texts_of(message)):
+            at = next((n for n, step in enumerate(place) if isinstance(step, int)), len(place))
+            if at and isinstance(body := self.at(place[: at - 1]), dict):
+                return body
         raise NotInRecordError("its messages are no list")
 
     def _raw_tools(self, turn: Turn, count: int) -> list[Any]:
@@ -267,7 +288,7 @@ def _is_same(was: Message, now: Message) -> bool:
     """Return whether a message is an earlier one, changed or not."""
     if was is now or was == now:
         return True
-    origins = [{id(_origin(text)) for text in _texts_of(message)} for message in (was, now)]
+    origins = [{id(first_origin(text)) for text in _texts_of(message)} for message in (was, now)]
     return role_of(was) == role_of(now) and bool(origins[0] & origins[1])
 
 
@@ -287,12 +308,9 @@ def _text_of(part: Any) -> str | None:
 def _is_of(part: Any, other: Any) -> bool:
     """Return whether a later part is an earlier one with another text: its first character was read at the same place."""
     texts = _text_of(part), _text_of(other)
-    return texts[0] is not None and texts[1] is not None and _origin(texts[0]) is _origin(texts[1]) is not None
-
-
-def _origin(text: str) -> Origin | None:
-    """Return where the first character of a text with a place was read."""
-    return next((mark.origin for mark in marks_of(text) if mark.origin is not None), None)
+    return (
+        texts[0] is not None and texts[1] is not None and first_origin(texts[0]) is first_origin(texts[1]) is not None
+    )
 
 
 def _leaves(value: Any, place: Pointer = ()) -> Iterator[tuple[Pointer, str]]:

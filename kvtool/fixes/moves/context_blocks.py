@@ -95,7 +95,7 @@ class MovedContext:
                 if units:
                     changed[text_at.message, text_at.part] = text
                     moved += units
-        after = append_units(with_texts(turn, changed), moved, at=at) if moved else turn
+        after = append_units(with_texts(turn, changed), moved, at=at, own_block=True) if moved else turn
         return turn if after.messages == turn.messages else after
 
 
@@ -147,7 +147,7 @@ class ContextKept:
         if asked < 0 or (not new and all(a is b for a, b in zip(messages, turn.messages or (), strict=True))):
             return turn
         after = turn.with_messages(messages)
-        after = append_units(after, new) if new else after
+        after = append_units(after, new, own_block=True) if new else after
         after.call = turn.call.of_another_prompt
         return after
 

@@ -126,8 +126,11 @@ def last_asked(messages: Sequence[Message]) -> int | None:
     return next((at for at in reversed(range(len(messages))) if role_of(messages[at]) in _SAID_THERE), None)
 
 
-def append_units(turn: Turn, units: list[MovedText], *, at: int | None = None) -> Turn:
-    """Return the turn with units at the end of its last message, or of message `at`; after a cache mark as a block of their own."""
+def append_units(turn: Turn, units: list[MovedText], *, at: int | None = None, own_block: bool = False) -> Turn:
+    """Return the turn with units at the end of its last message, or of message `at`; after a cache mark as a block of their own.
+
+    `own_block`: so also where a mark could be set before them, in a content of blocks whose API takes marks.
+    """
     messages = [dict(message) for message in turn.messages or ()]
     at = last_asked(messages) if at is None else at
     if at is None:
@@ -135,11 +138,23 @@ def append_units(turn: Turn, units: list[MovedText], *, at: int | None = None) -
     last = messages[at]
     text = _last_text(last) or ""
     tail = _take_end(last, cue_begin(text))
+    if own_block and units and isinstance(content := last.get("content"), list) and takes_marks(turn):
+        last["content"] = [*content, {"type": "text", "text": ""}]
     more = _append_to_last(last, units, tail)
     _append_text(last, tail, apart=True)
     if more is not None:
         messages.insert(at + 1, more)
     return turn.with_messages(messages)
+
+
+def takes_marks(turn: Turn) -> bool:
+    """Return whether the API of a request takes cache marks, as its form or its own marks show."""
+    if turn.call.system_blocks:
+        return True
+    blocks = (
+        block for message in turn.messages or () if isinstance(of := message.get("content"), list) for block in of
+    )
+    return any(map(is_marked, (*(turn.tools or ()), *(turn.messages or ()), *blocks)))
 
 
 def _append_to_last(message: Message, units: list[MovedText], tail: str) -> Message | None:

@@ -305,6 +305,9 @@ def reads_as_reply(text: str, first: int = _FIRST_WORDS) -> bool:
     return _ABOVE.search(text[: min(first, _FIRST_WORDS)]) is not None
 
 
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
+
+
 def _is_program(text: str) -> bool:
     """Return whether a text is a Python program that defines or imports something; prompts that it quotes are its own.
 
@@ -317,9 +320,6 @@ def _is_program(text: str) -> bool:
         len(imports := _statements(first)) > 1
         and all(isinstance(each, ast.Import | ast.ImportFrom) for each in imports)
     )
-
-
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
 def _statements(text: str) -> list[ast.stmt]:

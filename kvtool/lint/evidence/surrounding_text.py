@@ -193,7 +193,7 @@ def _labelled(nodes: Iterable[Node]) -> list[Node]:
         elif isinstance(node, Choice):
             result.append(Choice(tuple(tuple(_labelled(branch)) for branch in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(_labelled(node.body))))
+            result.append(replace(node, body=tuple(_labelled(node.body))))
         else:
             result.append(node)
         before = f"{before}{node}"[-_BEFORE_CLOCK:] if isinstance(node, str) else ""
@@ -238,7 +238,7 @@ def _without_goals(nodes: Iterable[Node], text: str) -> list[Node]:
         if isinstance(node, Choice):
             result.append(Choice(tuple(tuple(_without_goals(branch, text)) for branch in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(_without_goals(node.body, text))))
+            result.append(replace(node, body=tuple(_without_goals(node.body, text))))
         elif not (isinstance(node, Hole) and _is_pursued(node) and _INTRODUCED.search(_before(text, node))):
             result.append(node)
     return result

@@ -18,9 +18,9 @@ from kvtool.lint.traffic_findings import not_ignored
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.trial_findings import Teller
 from kvtool.profiler.opening import Opened, open_workload
+from kvtool.profiler.optimize.edit_plans import optimize
 from kvtool.profiler.optimize.edited_files import Changed, edit_notes
 from kvtool.profiler.optimize.edited_runs import EditedRuns
-from kvtool.profiler.optimize.optimizer import optimize
 from kvtool.profiler.optimize.outcome import edit_of
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.documents.parts import PromptEdit

@@ -94,7 +94,7 @@ def with_hidden(nodes: Iterable[Node], met: HolesBefore | None = None) -> list[N
             result.append(Choice(tuple(tuple(with_hidden(branch, way)) for branch, way in branches)))
             met.join(ways)
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(with_hidden(node.body, met))))
+            result.append(replace(node, body=tuple(with_hidden(node.body, met))))
         else:
             result.append(node)
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from kvtool.errors import KvtoolError
@@ -66,6 +67,6 @@ def constant_nodes(nodes: Iterable[Node], path: str = "") -> Iterator[Node]:
         if isinstance(node, Choice):
             yield Choice(tuple(tuple(constant_nodes(branch, path)) for branch in node.branches))
         elif isinstance(node, Repeat):
-            yield Repeat(tuple(constant_nodes(node.body, path)))
+            yield replace(node, body=tuple(constant_nodes(node.body, path)))
         elif not isinstance(node, Hole) or not node.spot.path.startswith(path):
             yield node

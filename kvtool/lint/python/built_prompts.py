@@ -23,10 +23,10 @@ from kvtool.lint.evidence.prompt_evidence import (
     is_system_name,
     is_template_name,
 )
-from kvtool.lint.evidence.volatile_calls import of_unknown, shuffled, unordered
+from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.changed_values import backwards, changed
-from kvtool.lint.python.chats import ChatMessage
+from kvtool.lint.python.chats import Chat
 from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
 from kvtool.lint.python.imported_texts import ImportedTexts
@@ -70,14 +70,15 @@ class PythonPrompts(NamedTuple):
     """Texts of a file that may be prompts, as nodes; functions that were too much work to be read; templates that it renders.
 
     `imported`: the files that decide what it imports, those that do not exist too. `chats`: the messages
-    that it sends together, of all or of some of the prompts.
+    that it sends together, of all or of some of the prompts. `names`: what the code calls each prompt.
     """
 
     prompts: list[list[Node]]
     unread: tuple[str, ...]
     rendered: tuple[RenderedFile, ...]
     imported: tuple[str, ...]
-    chats: list[list[ChatMessage]]
+    chats: list[Chat]
+    names: tuple[str, ...]
 
 
 def python_prompts(path: str, text: str) -> PythonPrompts:
@@ -107,7 +108,12 @@ def built_prompts(path: str, text: str, parse: Callable[[str, str], PythonSource
                 for one in program.rendered
             ]
             return PythonPrompts(
-                prompts, tuple(unread), tuple(rendered), tuple(imports.budget.looked_at), program.chats.all()
+                prompts,
+                tuple(unread),
+                tuple(rendered),
+                tuple(imports.budget.looked_at),
+                program.chats.all(),
+                program.names(),
             )
     except RecursionError as error:
         raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error
@@ -298,12 +304,12 @@ class _Scope(Flow):
             return
         if isinstance(node, ast.Await):
             node = node.value
-        if isinstance(node, ast.Call) and self._grows(node):
+        if isinstance(node, ast.Call) and (self._reorders(node) or self._grows(node)):
             return
         self.told(self.value_of(node), Evidence.NOTHING)
 
     def _grows(self, node: ast.Call) -> bool:
-        """Return whether a call makes a list grow, or puts it into another order."""
+        """Return whether a call makes a list grow."""
         if not isinstance(node.func, ast.Attribute):
             return False
         method = node.func.attr
@@ -311,14 +317,6 @@ class _Scope(Flow):
             return self._updates(node, dotted(node.func.value))
         if not node.args:
             return False
-        if method == "shuffle":
-            name = dotted(node.args[0])
-            if name:
-                values = next(
-                    (piece.values for piece in self.variable(node.args[0], name) if isinstance(piece, Items)), ()
-                )
-                self.values[name] = (Items(values, shuffled(name, self.source.spot_of(node))),)
-            return True
         name = dotted(node.func.value)
         if method not in ("append", "extend", "write", "add", "insert", "update", "appendleft") or not name:
             return False
@@ -347,6 +345,23 @@ class _Scope(Flow):
         self._set(name, self.added([value, known] if first else [known, value]))
         return True
 
+    def _reorders(self, node: ast.Call) -> bool:
+        """Return whether a call puts a list into another order: `items.sort()`, `random.shuffle(items)`."""
+        method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if method == "shuffle" and node.args:
+            over = node.args[0]
+        elif method == "sort" and isinstance(node.func, ast.Attribute):
+            over = node.func.value
+        else:
+            return False
+        name, spot = dotted(over), self.source.spot_of(node)
+        value = self.variable(over, name) if name else ()
+        if method == "shuffle" and name:
+            self.values[name] = self.mixed(value, over, spot, "random.shuffle")
+        elif any(isinstance(piece, Items) for piece in value):
+            self.values[name] = self.in_new_order(node, over, spot)
+        return True
+
     def _updates(self, node: ast.Call, name: str) -> bool:
         """`values.update(now=…)`."""
         known, rest = self._base(name) if name else (None, "")
@@ -371,6 +386,8 @@ class _Scope(Flow):
                 self.assign(one, known[number] if known is not None else (), node)
             return
         name = dotted(target)
+        if isinstance(target, ast.Subscript):
+            self.swap(target)
         if isinstance(target, ast.Subscript) and name:
             base = dotted(target.value)
             before = self.values.get(base)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 
 from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.prompt_evidence import (
@@ -17,7 +19,8 @@ from kvtool.lint.evidence.prompt_evidence import (
     is_system_name,
     message_role,
 )
-from kvtool.lint.evidence.volatile_calls import has_no_order, unordered
+from kvtool.lint.evidence.volatile_calls import has_no_order, order_hole, unordered
+from kvtool.lint.python.changed_values import with_between
 from kvtool.lint.python.chats import has_messages, messages_in
 from kvtool.lint.python.filled_templates import any_of, filled_text
 from kvtool.lint.python.rendered_files import text_of_file
@@ -33,6 +36,7 @@ from kvtool.lint.python.text_values import (
     Literal,
     Mapped,
     Message,
+    Mixed,
     Param,
     Piece,
     Value,
@@ -119,14 +123,6 @@ def _descriptions(tools: ast.expr) -> Iterator[ast.expr]:
             yield from (one for key, one in keyed(node).items() if key == _TOOL_TEXT)
         elif isinstance(node, ast.Call):
             yield from (each.value for each in node.keywords if each.arg == _TOOL_TEXT)
-
-
-def _with_between(values: Sequence[Value], between: str) -> Iterator[Piece]:
-    """Texts that `join` puts together."""
-    for number, value in enumerate(values):
-        if number and between:
-            yield between
-        yield from value
 
 
 class Calls(TemplateFills):
@@ -284,18 +280,18 @@ class Calls(TemplateFills):
 
     def _join(self, argument: ast.expr, between: str) -> Value:
         if isinstance(argument, ast.List | ast.Tuple):
-            return cut(_with_between([self.as_text(self.put(one), one) for one in argument.elts], between))
+            return cut(with_between([self.as_text(self.put(one), one) for one in argument.elts], between))
         value = self.value_of(argument)
         pieces: list[Piece] = []
         for piece in value:
             if isinstance(piece, Items):
                 order = piece.order
-                if order is not None:
-                    inside = isinstance(argument, ast.Name | ast.Attribute)
-                    pieces.append(order.at(self.source.spot_of(argument)) if inside else order)
-                pieces += _with_between(piece.values, between)
+                if order is not None and isinstance(argument, ast.Name | ast.Attribute):
+                    order = order.at(self.source.spot_of(argument))
+                parts = with_between(piece.values, between)
+                pieces += parts if order is None else [Mixed(order, piece.values, between)]
             elif isinstance(piece, Mapped):
-                pieces += _with_between([(key,) for key, _ in piece.pairs], between)
+                pieces += with_between([(key,) for key, _ in piece.pairs], between)
             elif isinstance(piece, Either):
                 pieces.append(Either(tuple(self.as_text(one, argument) for one in piece.branches)))
             else:
@@ -352,7 +348,7 @@ class Calls(TemplateFills):
     def _add_chat(self, node: ast.Call, values: Sequence[Value], sends: Evidence, last: str) -> None:
         """Keep the messages that a call sends: those of the system are before all others, whatever their order is."""
         if last == "from_template" and values:
-            self.program.chats.add([("user", self._later(values[0], {}))])
+            self.program.chats.add([("user", self._later(values[0], {}))], self.label)
         if sends is not Evidence.ASKED:
             return
         system: list[tuple[str, Value]] = []
@@ -368,7 +364,7 @@ class Calls(TemplateFills):
                 others.append(("placeholder", (self.conversation(one, dotted(one)),)))
             elif name in _ASKED_WITH or (not name and filled_text(value)):
                 others.append(("user", value))
-        self.program.chats.add([*system, *others])
+        self.program.chats.add([*system, *others], self.label)
 
     @staticmethod
     def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:
@@ -383,6 +379,12 @@ class Calls(TemplateFills):
             self.tools(self.value_of(word.value), word.value)
             for text in _descriptions(word.value):
                 self.tool_text(self.value_of(text))
+
+    def _named_order(self, node: ast.Call, piece: Piece) -> Piece:
+        """Return a list that a function put into another order, with what its argument says that the list holds."""
+        if not isinstance(piece, Items) or piece.order is None or not node.args:
+            return piece
+        return replace(piece, order=order_hole(piece.order, self._words(node.args[0]), piece.order.spot))
 
     def _program_call(self, target: Callee | Instance, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
         """A call of a function or a class of the same module."""
@@ -408,7 +410,7 @@ class Calls(TemplateFills):
         if sends := call_sends(name):
             for one in node.args:
                 self.told(self.value_of(one), sends)
-        value = self.program.call(target, node, self)
+        value = tuple(map(partial(self._named_order, node), self.program.call(target, node, self)))
         if says:
             self.told(value, Evidence.NAME)
         if (

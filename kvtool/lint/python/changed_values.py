@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from kvtool.lint.python.text_values import (
@@ -14,6 +14,7 @@ from kvtool.lint.python.text_values import (
     Many,
     Mapped,
     Message,
+    Mixed,
     Param,
     Piece,
     Value,
@@ -25,6 +26,14 @@ from kvtool.lint.python.work_budget import spend
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _SYSTEM = ("system", "developer")
+
+
+def with_between(values: Iterable[Value], between: str) -> Iterator[Piece]:
+    """Texts that `join` puts together."""
+    for number, value in enumerate(values):
+        if number and between:
+            yield between
+        yield from (replace(one, between=between) if isinstance(one, Many) else one for one in value)
 
 
 def backwards(value: Value) -> Value:
@@ -77,7 +86,7 @@ def substituted(
         elif isinstance(piece, Hole):
             result.append(piece if made is None else replace(piece, made=made))
         elif isinstance(piece, Items):
-            result.append(replace(piece, values=tuple(map(inside, piece.values))))
+            result.append(replace(piece, values=tuple(_spread(piece.values, inside))))
         elif isinstance(piece, Mapped):
             result.append(Mapped(tuple((key, inside(one)) for key, one in piece.pairs)))
         elif isinstance(piece, Message):
@@ -85,10 +94,30 @@ def substituted(
         elif isinstance(piece, Either):
             result.append(Either(tuple(map(inside, piece.branches))))
         elif isinstance(piece, Many):
-            result.append(Many(inside(piece.body)))
+            result.append(replace(piece, body=inside(piece.body)))
+        elif isinstance(piece, Mixed):
+            result += _mixed(inside((piece.order,)), tuple(_spread(piece.parts, inside)), piece)
         else:
             result.append(piece)
     return cut(result)
+
+
+def _spread(values: Iterable[Value], inside: Callable[[Value], Value]) -> Iterator[Value]:
+    """Yield the elements of a list; a list that a caller gives for all of them has them itself."""
+    for one in values:
+        given = inside(one)
+        items = given[0] if len(one) == len(given) == 1 and isinstance(one[0], Param) else None
+        if isinstance(items, Items) and items.order is None:
+            yield from items.values
+        else:
+            yield given
+
+
+def _mixed(order: Value, parts: tuple[Value, ...], before: Mixed) -> Value:
+    """Return a list in no fixed order with other parts; one whose order is no longer known to vary is its parts."""
+    if len(order) == 1 and isinstance(order[0], Hole):
+        return (replace(before, order=order[0], parts=parts),)
+    return (*order, *(piece for part in parts for piece in part))
 
 
 def in_order(value: Value) -> Value:
@@ -113,7 +142,7 @@ def with_hole(value: Value, hole: Hole | None) -> Value:
         if isinstance(piece, Param) and piece.hole is None
         else Either(tuple(with_hole(one, hole) for one in piece.branches))
         if isinstance(piece, Either)
-        else Many(with_hole(piece.body, hole))
+        else replace(piece, body=with_hole(piece.body, hole))
         if isinstance(piece, Many)
         else piece
         for piece in value
@@ -155,7 +184,9 @@ def changed(value: Value, change: Callable[[Piece], Value | None]) -> Value:
             return (replace(piece, content=every(piece.content)),)
         if isinstance(piece, Either):
             return (Either(tuple(map(every, piece.branches))),)
-        return (Many(every(piece.body)),) if isinstance(piece, Many) else (piece,)
+        if isinstance(piece, Mixed):
+            return _mixed(every((piece.order,)), tuple(map(every, piece.parts)), piece)
+        return (replace(piece, body=every(piece.body)),) if isinstance(piece, Many) else (piece,)
 
     def every(inside: Value) -> Value:
         spend(len(inside))

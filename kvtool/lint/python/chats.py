@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.python.filled_templates import nodes_of
@@ -11,6 +12,15 @@ from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, Templat
 
 ChatMessage = tuple[str, list[Node]]
 """The role of a message, as code names it, and its text."""
+
+
+class Chat(NamedTuple):
+    """The messages of a call, and the function or the class that sends them."""
+
+    sender: str
+    messages: list[ChatMessage]
+
+
 LEAST_TEXT = 40
 """Characters of constant text, below which nothing is a prompt."""
 _MOST_NODES = 2_000
@@ -25,24 +35,24 @@ class Chats:
 
     def __init__(self, path: str) -> None:
         self._nowhere = TemplatePlace(path, 0, 0, 0)
-        self._found: list[list[ChatMessage]] = []
+        self._found: list[Chat] = []
 
-    def add(self, messages: Iterable[tuple[str, Value]]) -> None:
+    def add(self, messages: Iterable[tuple[str, Value]], sender: str) -> None:
         """Add the messages of a call; those with hardly any constant text are no prompt."""
         chat = [(role, self._nodes(role, content)) for role, content in messages][:_MOST_MESSAGES]
         if len(self._found) < _MOST_CHATS and sum(len(_text(nodes)) for _, nodes in chat) >= LEAST_TEXT:
-            self._found.append(chat)
+            self._found.append(Chat(sender, chat))
 
-    def all(self) -> list[list[ChatMessage]]:
+    def all(self) -> list[Chat]:
         """Return the chats in the order in which they were found."""
-        kept: list[list[ChatMessage]] = []
-        for chat in sorted(self._found, key=len, reverse=True):
-            if not any(_is_within(chat, other) for other in kept):
+        kept: list[Chat] = []
+        for chat in sorted(self._found, key=lambda one: len(one.messages), reverse=True):
+            if not any(_is_within(chat.messages, other.messages) for other in kept):
                 kept.append(chat)
         return sorted(kept, key=self._found.index)
 
     def _nodes(self, role: str, content: Value) -> list[Node]:
-        nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES])
+        nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES], orders=True)
         nodes = [node for node in nodes if not (isinstance(node, Hole) and node.unseen == MARKED_BLOCK)]
         if any(True for _ in leaves(nodes)):
             return nodes

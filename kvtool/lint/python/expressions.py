@@ -11,7 +11,7 @@ from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
 from kvtool.lint.python.call_values import Calls
-from kvtool.lint.python.changed_values import holes_of, is_given, with_hole
+from kvtool.lint.python.changed_values import holes_of, in_order, is_given, with_hole
 from kvtool.lint.python.filled_templates import any_of, filled_text, percent_filled
 from kvtool.lint.python.syntax import dotted, is_written, keyed
 from kvtool.lint.python.text_values import (
@@ -264,9 +264,12 @@ class Expressions(Calls):
         order: Hole | None = None
         if len(node.generators) == 1 and not isinstance(node, ast.SetComp):
             generator = node.generators[0]
-            known = self.each(self.value_of(generator.iter), _MOST_REPEATED)
+            over = self.value_of(generator.iter)
+            order = over[0].order if len(over) == 1 and isinstance(over[0], Items) else None
+            known = self.each(in_order(over) if order is not None else over, _MOST_REPEATED)
             if known:
-                return self._for_each(node, generator.target, known)
+                order = self.order_of(over, generator.iter, "")
+                return (Items(self._for_each(node, generator.target, known), order),)
         values = self.values
         mark = values.begin()
         for number, generator in enumerate(node.generators):
@@ -291,8 +294,10 @@ class Expressions(Calls):
             return (Items((), order),)
         return (Items(((*self.answered(node.generators[0].iter, body), Many(body)),), order),)
 
-    def _for_each(self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...]) -> Value:
-        """A list of something for each of a few known elements."""
+    def _for_each(
+        self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...]
+    ) -> tuple[Value, ...]:
+        """Something for each of a few known elements."""
         results: list[Value] = []
         values = self.values
         mark = values.begin()
@@ -301,7 +306,7 @@ class Expressions(Calls):
             value = self.value_of(node.elt)
             results.append(value if isinstance(node.elt, ast.Dict) else self.as_text(value, node.elt))
         values.undo(mark)
-        return (Items(tuple(results)),)
+        return tuple(results)
 
     _of_generatorexp = _of_listcomp
     _of_setcomp = _of_listcomp
@@ -328,8 +333,11 @@ class Expressions(Calls):
                     and -len(piece.values) <= node.slice.value < len(piece.values)
                 ):
                     return piece.values[node.slice.value]
-        if not isinstance(node.slice, ast.Slice | ast.Constant) and (found := any_of(value)):
-            return found
+        if not isinstance(node.slice, ast.Slice | ast.Constant):
+            if (picked := self.chance_in(node.slice)) is not None:
+                return (picked,)
+            if found := any_of(value):
+                return found
         if isinstance(node.slice, ast.Slice):
             step = node.slice.step
             turned = isinstance(step, ast.UnaryOp) and isinstance(step.op, ast.USub)

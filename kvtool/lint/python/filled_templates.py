@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice, permutations
+from random import Random
 
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
@@ -23,6 +25,7 @@ from kvtool.lint.python.text_values import (
     Many,
     Mapped,
     Message,
+    Mixed,
     Param,
     Piece,
     Value,
@@ -30,7 +33,17 @@ from kvtool.lint.python.text_values import (
     pieces_of,
 )
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import JINJA_MARK, Choice, Hole, Node, Repeat, TemplatePlace, is_for_format, placeholders
+from kvtool.lint.skeleton import (
+    JINJA_MARK,
+    Choice,
+    Hole,
+    Node,
+    Repeat,
+    TemplatePlace,
+    is_for_format,
+    leaves,
+    placeholders,
+)
 from kvtool.lint.template_files import jinja_template
 from kvtool.text.traced import Origin, Traced
 
@@ -90,9 +103,11 @@ def formatted(base: Value, given: Mapping[str, Value], positional: list[Value], 
         elif isinstance(piece, Either):
             yield Either(tuple(tuple(formatted(one, given, positional, style)) for one in piece.branches))
         elif isinstance(piece, Many):
-            yield Many(tuple(formatted(piece.body, given, positional, style)))
+            yield replace(piece, body=tuple(formatted(piece.body, given, positional, style)))
         elif isinstance(piece, Items):
             yield Items(tuple(tuple(formatted(one, given, positional, style)) for one in piece.values), piece.order)
+        elif isinstance(piece, Mixed):
+            yield replace(piece, parts=tuple(tuple(formatted(one, given, positional, style)) for one in piece.parts))
         elif isinstance(piece, Message):
             yield Message(piece.role, tuple(formatted(piece.content, given, positional, style)))
         else:
@@ -288,8 +303,10 @@ def _piece(node: Node) -> Piece:
     return Many(tuple(map(_piece, node.body))) if isinstance(node, Repeat) else node
 
 
-def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list[Node]:
-    """A value as the text it becomes. `unfilled`: its placeholders may be filled by code that is not seen."""
+def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int], orders: bool = False) -> list[Node]:
+    """A value as the text it becomes. `unfilled`: its placeholders may be filled by code that is not seen.
+
+    `orders`: a list in no fixed order is one of its orders, and not the hole of its order before its parts."""
     result: list[Node] = []
     for piece in value:
         most[0] -= 1
@@ -302,17 +319,51 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int]) -> list
         elif isinstance(piece, Param):
             result += [piece.hole] if piece.hole is not None else []
         elif isinstance(piece, Items):
-            result += [node for one in piece.values for node in nodes_of(one, unfilled=unfilled, most=most)]
+            result += [
+                node for one in piece.values for node in nodes_of(one, unfilled=unfilled, most=most, orders=orders)
+            ]
         elif isinstance(piece, Mapped):
             texts = [one for key in MESSAGE_KEYS if (one := piece.get(key)) is not None]
-            result += [node for one in texts for node in nodes_of(one, unfilled=unfilled, most=most)]
+            result += [node for one in texts for node in nodes_of(one, unfilled=unfilled, most=most, orders=orders)]
         elif isinstance(piece, Message):
-            result += nodes_of(piece.content, unfilled=unfilled, most=most)
+            result += nodes_of(piece.content, unfilled=unfilled, most=most, orders=orders)
         elif isinstance(piece, Either):
-            result.append(Choice(tuple(tuple(nodes_of(one, unfilled=unfilled, most=most)) for one in piece.branches)))
+            result.append(
+                Choice(
+                    tuple(tuple(nodes_of(one, unfilled=unfilled, most=most, orders=orders)) for one in piece.branches)
+                )
+            )
+        elif isinstance(piece, Mixed):
+            parts = [tuple(nodes_of(one, unfilled=unfilled, most=most, orders=orders)) for one in piece.parts]
+            result += _in_orders(parts, piece) if orders else [piece.order, *_one_after_another(parts, piece.between)]
         elif isinstance(piece, Many):
-            result.append(Repeat(tuple(nodes_of(piece.body, unfilled=unfilled, most=most))))
+            body = tuple(nodes_of(piece.body, unfilled=unfilled, most=most, orders=orders))
+            result.append(Repeat(body, piece.between))
     return result
+
+
+_MOST_ORDERS = 24
+"""Orders of a list in a copy of a prompt: a list of four has so many."""
+_LONGEST_ORDERS = 40_000
+"""Characters of a list in all of these orders."""
+
+
+def _in_orders(parts: Sequence[tuple[Node, ...]], mixed: Mixed) -> list[Node]:
+    """Return a list in one of its orders; a long one, or one of which little is known, after the hole of its order."""
+    length = sum(len(leaf) for part in parts for leaf in leaves(part) if isinstance(leaf, str))
+    if len(parts) < 2 or length * _MOST_ORDERS > _LONGEST_ORDERS:
+        return [mixed.order, *_one_after_another(parts, mixed.between)]
+    chance = Random(len(parts))  # noqa: S311 - for examples, the same in each run
+    further = iter(lambda: chance.sample(parts, len(parts)), None)
+    orders = islice(permutations(parts) if len(parts) <= 4 else chain([parts], further), _MOST_ORDERS)
+    return [Choice(tuple(tuple(_one_after_another(order, mixed.between)) for order in orders), mixed.order)]
+
+
+def _one_after_another(parts: Iterable[tuple[Node, ...]], between: str) -> Iterator[Node]:
+    for number, part in enumerate(parts):
+        if number and between:
+            yield between
+        yield from part
 
 
 def _unfilled(literal: Literal) -> list[Node]:

@@ -16,12 +16,11 @@ from kvtool.lint.evidence.volatile_calls import (
     of_unknown,
     order_hole,
     process_variable,
-    shuffled,
     unordered,
 )
-from kvtool.lint.python.changed_values import dedented, holes_of, in_order, placed
+from kvtool.lint.python.chance_orders import ChanceOrders
+from kvtool.lint.python.changed_values import dedented, holes_of, placed
 from kvtool.lint.python.filled_templates import with_replaced
-from kvtool.lint.python.objects import Objects
 from kvtool.lint.python.syntax import as_written, dotted
 from kvtool.lint.python.text_values import (
     Callee,
@@ -71,7 +70,7 @@ _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
 """What means more than itself in a pattern."""
 
 
-class KnownCalls(Objects):
+class KnownCalls(ChanceOrders):
     """Tells what is known of calls by their names, whatever program they are in."""
 
     def as_text(self, value: Value, node: ast.expr | ast.arg) -> Value:
@@ -181,8 +180,7 @@ class KnownCalls(Objects):
         if hole := from_git(name, node, spot):
             return (hole,)
         if name == "shuffled" and node.args:
-            items = [one for piece in self.value_of(node.args[0]) for one in _elements(piece)]
-            return (Items(tuple(items), shuffled(self._words(node.args[0]), spot, as_written(node.func))),)
+            return self.mixed(self.value_of(node.args[0]), node.args[0], spot, as_written(node.func))
         if name in ("locals", "vars") and not node.args:
             return (Mapped(tuple((key, value) for key, value in self.values.items() if "." not in key)),)
         if name == "re.sub" and len(node.args) >= 3:
@@ -195,7 +193,7 @@ class KnownCalls(Objects):
         if name in ("json.dumps", "dumps", "orjson.dumps", "ujson.dumps", "yaml.dump", "pprint.pformat"):
             return self._dumps(node, name, spot)
         if name == "sorted" and node.args:
-            return in_order(self.value_of(node.args[0]))
+            return self.in_new_order(node, node.args[0], spot)
         if name in _SAME_CALLS and node.args:
             value = self.value_of(node.args[0] if name != "typing.cast" else node.args[-1])
             if name == "format" and len(node.args) > 1:
@@ -213,7 +211,9 @@ class KnownCalls(Objects):
             if not {"role", "content"} <= words:
                 return (Mapped(tuple((word.arg, self.value_of(word.value)) for word in node.keywords if word.arg)),)
         if name in ("map", "filter") and len(node.args) == 2:
-            return self.value_of(node.args[1])
+            value = self.value_of(node.args[1])
+            taken = self.chance_in(node.args[0], value) if name == "filter" else None
+            return value if taken is None else (taken,)
         if name == "functools.partial" and node.args:
             return self._partial(node)
         if last in ("field", "Field"):
@@ -287,7 +287,3 @@ class KnownCalls(Objects):
 
 def _counters(value: Value) -> list[Hole]:
     return [piece for piece in pieces_of(value) if isinstance(piece, Hole) and piece.kind is COUNTER and piece.hidden]
-
-
-def _elements(piece: Piece) -> tuple[Value, ...]:
-    return piece.values if isinstance(piece, Items) else ((piece,),)

@@ -78,6 +78,7 @@ class ProgramReader(Protocol):
     def call(self, target: Callee, node: ast.Call, scope: Names) -> Value: ...
     def made(self, target: Instance, node: ast.Call, scope: Names) -> Instance: ...
     def nested(self, function: FunctionCode, scope: Names) -> Summary: ...
+    def summary(self, function: FunctionCode, depth: int = 0) -> Summary: ...
     def constant_of(self, target: Callee) -> Constant | None: ...
     def done(self, scope: Names, value: Value, evidence: Evidence) -> None: ...
     def lead(self, value: Value) -> None: ...
@@ -114,6 +115,8 @@ class Names(ABC):
         self.keywords_name = ""
         self.sinks: list[tuple[Value, Evidence]] = []
         self._label = label
+        self._subject = ""
+        """The name that a text is reported under."""
         self.naming = False
         """Whether what is reported is named for what is before a conversation."""
         self._says = Evidence.NAME if is_prompt_name(label) else Evidence.NOTHING
@@ -136,6 +139,13 @@ class Names(ABC):
         self.kept: set[str] = set()
         """Names that were assigned something of which only is known that the object was made with it."""
         self._file = Evidence.FILE if is_prompt_file(module.path) else Evidence.NOTHING
+
+    @property
+    def label(self) -> str:
+        """The name of the text that is reported, else those of the class and the function that are read."""
+        owner = self.cls.node.name if self.cls is not None else ""
+        names = (owner, self._subject.removeprefix("self.") or self._label)
+        return "-".join(name for name in names if name and not name.startswith("__"))
 
     def canonical(self, name: str) -> str:
         """A dotted name with what its first part was imported as: `dt.now` is `datetime.datetime.now`."""
@@ -333,11 +343,12 @@ class Names(ABC):
 
     def reported_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
         """Hand on a text under its name, which may say that it is a prompt, or what is before a conversation."""
+        known = self.naming, self._subject
         if evidence is None:
-            evidence = self._named(name)
-        naming, self.naming = self.naming, is_system_name(name)
+            evidence, self._subject = self._named(name), name
+        self.naming = is_system_name(name)
         self.told(value, evidence)
-        self.naming = naming
+        self.naming, self._subject = known
 
     def _named(self, name: str) -> Evidence:
         """Return the evidence in the name of a text: a template's name counts where the module asks models."""

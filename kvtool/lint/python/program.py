@@ -111,6 +111,10 @@ class Program:
             self.summary(function)
         return reported_once(self._found.all(), self.declared)
 
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the prompts, in their order."""
+        return self._found.names()
+
     # Names
 
     def values(self) -> dict[str, Value]:
@@ -148,7 +152,7 @@ class Program:
     def call_from(self, called: Callee, node: ast.Call, scope: Names) -> Value:
         """Return what a function of the module gives for a call in another one.
 
-        What its own file reports is hidden there, and what may vary by a name only is not known there.
+        What its own file reports is hidden there, and what may vary by a name that only that file has.
         """
         spot = scope.source.spot_of(node)
 
@@ -159,9 +163,9 @@ class Program:
                 return ()  # the code of another file has no places in this one
             if not isinstance(piece, Hole) or piece.spot.path != self._module.path:
                 return None
-            if not piece.certain:
-                return ()
-            return (replace(piece.at(spot), hidden=piece.hidden or piece.spot in self._reported_places()),)
+            given = piece.made is not None and piece.made != spot and piece.made.path == spot.path
+            hidden = piece.hidden or not (piece.certain or given) or piece.spot in self._reported_places()
+            return (replace(piece.at(spot), hidden=hidden),)
 
         return changed(self.call(called, node, scope), change)
 
@@ -215,11 +219,7 @@ class Program:
         `given` is what the object was made with; without it, what its constructor is given stays a parameter of that name.
         """
         value = self._attribute(cls, name, depth)
-        return (
-            substituted(value, filler(dict(given), frozenset()), [_MOST_NODES])
-            if given and given is not CLASS
-            else value
-        )
+        return substituted(value, filler(dict(given), {}), [_MOST_NODES]) if given and given is not CLASS else value
 
     def _attribute(self, cls: ClassCode, name: str, depth: int) -> Value:
         if depth > _MOST_DEPTH:
@@ -322,16 +322,17 @@ class Program:
         summary = self.summary(target.function, scope.depth + 1)
         self._hand_on(summary, given, scope)
         for made in summary.renders:
-            scope.render_with(substituted(made, filler(given, frozenset()), [_MOST_NODES]), node)
+            scope.render_with(substituted(made, filler(given, {}), [_MOST_NODES]), node)
         unknown = self._unknown(given, target.function, node, scope)
         return substituted(summary.value, filler(given, unknown), [_MOST_NODES], scope.source.spot_of(node))
 
     @staticmethod
-    def _unknown(given: Mapping[str, Value], function: FunctionCode, node: ast.Call, scope: Names) -> frozenset[str]:
-        """The parameters that a call gives something of which nothing is known but that it is given."""
+    def _unknown(given: Mapping[str, Value], function: FunctionCode, node: ast.Call, scope: Names) -> dict[str, Hole]:
+        """The parameters that a call gives something of which nothing is known but that it is given, and what that says."""
         names = [*zip(function.parameters(), node.args, strict=False)]
         names += [(word.arg, word.value) for word in node.keywords if word.arg is not None]
-        return frozenset(name for name, one in names if not given.get(name) and scope.asked_of(one) is not None)
+        holes = ((name, scope.asked_of(one)) for name, one in names if not given.get(name))
+        return {name: hole for name, hole in holes if hole is not None}
 
     def made(self, target: Instance, node: ast.Call, scope: Names) -> Instance:
         """An object is made: what its constructor hands on, and the object with what it was given."""
@@ -378,7 +379,7 @@ class Program:
         for value, evidence in summary.sinks:
             if not any(isinstance(piece, Param) and piece.name in telling for piece in pieces_of(value)):
                 continue
-            own = substituted(value, filler(given, frozenset()), [_MOST_NODES])
+            own = substituted(value, filler(given, {}), [_MOST_NODES])
             scope.told(own, evidence)
 
     # What is found
@@ -397,7 +398,7 @@ class Program:
             evidence = Evidence.ASKED
             self._leading(value, roles)
             if not written:
-                self.chats.add(messages_in(value))
+                self.chats.add(messages_in(value), scope.label)
         elif evidence < Evidence.SENT and not any(
             isinstance(one, str | Literal) and text_of(one).strip() for one in value
         ):
@@ -414,7 +415,7 @@ class Program:
             left = [_MOST_NODES]
             nodes = nodes_of(value, unfilled=unfilled, most=left)
             spend(_EACH_NODE * (_MOST_NODES - left[0]))
-            self._found.add(nodes, evidence)
+            self._found.add(nodes, evidence, scope.label)
 
     def _leading(self, value: Value, roles: list[str]) -> None:
         """A clock or an id in a system message: at its end, too, the whole conversation follows it, where that is not seen."""

@@ -31,13 +31,17 @@ class ModulePrompts:
 
     def __init__(self, module: Module) -> None:
         self._module = module
-        self._found: dict[tuple[object, ...], tuple[Evidence, list[Node]]] = {}
+        self._found: dict[tuple[object, ...], tuple[Evidence, list[Node], str]] = {}
 
     def all(self) -> list[list[Node]]:
         """Return the prompts in the order in which they were found."""
-        return [nodes for _, nodes in self._found.values()]
+        return [nodes for _, nodes, _ in self._found.values()]
 
-    def add(self, nodes: list[Node], evidence: Evidence) -> None:
+    def names(self) -> tuple[str, ...]:
+        """Return what the code calls each of them, or what makes it."""
+        return tuple(name for _, _, name in self._found.values())
+
+    def add(self, nodes: list[Node], evidence: Evidence, name: str) -> None:
         """Add a text that may be a prompt: it is one where the code and how it reads say so."""
         key = tuple(key_of(node) for node in nodes)
         if (key in self._found and self._found[key][0] >= evidence) or not any(
@@ -58,7 +62,7 @@ class ModulePrompts:
         weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
         late = evidence is not Evidence.FILE and reads_as_reply(text, before_values(nodes))
         settled = without_profiles(with_data(with_clocks(nodes)), self._module.source.text)
-        self._found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late)
+        self._found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late), name
 
     @cached_property
     def _speaks_of_models(self) -> bool:
@@ -68,7 +72,7 @@ class ModulePrompts:
     def add_holes(self, holes: Iterable[Hole]) -> None:
         """Add holes that are reported wherever their text is."""
         for hole in holes:
-            self._found[hole.spot, hole.kind.key] = Evidence.ASKED, [hole]
+            self._found[hole.spot, hole.kind.key] = Evidence.ASKED, [hole], ""
 
 
 def apart(scope: Names, value: Value, evidence: Evidence) -> Value:

@@ -41,8 +41,29 @@ def parsed(text: str) -> ast.Module:
         if earlier == text:
             raise
         with suppress(SyntaxError):
-            return ast.parse(earlier)
+            tree = ast.parse(earlier)
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    node.value = _STAND_IN.sub(_meant, node.value)
+            return tree
         raise
+
+
+_STAND_INS = {"'": "\x02", '"': "\x03", "\\": "\x05"}
+_MEANT = {stand_in: sign for sign, stand_in in _STAND_INS.items()}
+"""What is parsed in the place of signs within a field of an f-string; an escape of others begins with `\\x01` there."""
+_STAND_IN = re.compile(r"\x01(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|\x04?([\x02\x03\x05])")
+
+
+def _meant(stand_in: re.Match[str]) -> str:
+    """Return the character that an escape stands for, or a quote."""
+    if stand_in[2]:
+        return _MEANT[stand_in[2]]
+    return codecs.decode("\\" + stand_in[1], "unicode_escape") if stand_in[1].isascii() else stand_in[1]
+
+
+def _escape_for_earlier(sign: str) -> str:
+    return f"\x04{_STAND_INS[sign]}" if sign in _STAND_INS else f"\x01{sign}" if sign.isprintable() else "xx"
 
 
 def for_earlier_parsers(text: str) -> str:
@@ -80,7 +101,7 @@ def _string_for_earlier(text: str, start: re.Match[str], around: str, deep: int)
     while not text.startswith(quote, at):
         sign = text[at]
         if sign == "\\":
-            written.append(text[at : at + 2] if not around else "xx")
+            written.append(text[at : at + 2] if not around else _escape_for_earlier(text[at + 1]))
             at += 2
         elif formatted and sign == "{" and text[at + 1] != "{":
             stop, field = _field_for_earlier(text, at, around + (own or quote)[0], deep)
@@ -92,7 +113,7 @@ def _string_for_earlier(text: str, start: re.Match[str], around: str, deep: int)
         else:
             if sign == "\n" and (around or len(quote) == 1):
                 raise _NotFollowedError
-            written.append("x" if around and sign in "'\"" else sign)
+            written.append(_STAND_INS.get(sign, sign) if around else sign)
             at += 1
     stop = at + len(quote)
     inside = "".join(written)

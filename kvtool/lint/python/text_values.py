@@ -124,12 +124,22 @@ class Either:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Many:
-    """A value any number of times."""
+    """A value any number of times, with a text between them."""
 
     body: Value
+    between: str = ""
 
 
-Piece = str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | Either | Many
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixed:
+    """A text of the elements of a collection in another order each time, with a text between them."""
+
+    order: Hole
+    parts: tuple[Value, ...]
+    between: str
+
+
+Piece = str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | Either | Many | Mixed
 Value = tuple[Piece, ...]
 
 
@@ -201,6 +211,8 @@ def inner(piece: Piece) -> tuple[Value, ...]:
         return (piece.content,)
     if isinstance(piece, Either):
         return piece.branches
+    if isinstance(piece, Mixed):
+        return ((piece.order,), *piece.parts)
     return (piece.body,) if isinstance(piece, Many) else ()
 
 

@@ -41,7 +41,7 @@ def without_doubtful(value: Value) -> Value:
     return changed(value, change)
 
 
-def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Param], Value]:
+def filler(given: Mapping[str, Value], unknown: Mapping[str, Hole]) -> Callable[[Param], Value]:
     """Return a function that gives a call's arguments for parameters; those in `unknown` get an unknown value.
 
     What may be another in each request is reported where a text holds it, not where it is given.
@@ -55,7 +55,9 @@ def filler(given: Mapping[str, Value], unknown: frozenset[str]) -> Callable[[Par
         if hole is None or not hole.doubt:
             return value if hole is not None or written_length(value) >= _FEW_WORDS else without_doubtful(value)
         if not value:
-            return (hole,) if param.name in unknown else ()
+            argument = unknown.get(param.name)
+            says_more = argument is not None and argument.doubt != "open"
+            return () if argument is None else (argument.at(hole.spot) if says_more else hole,)
         if all(
             (isinstance(one, Hole) and _doubts(one)) or (isinstance(one, Param) and one.hole is None) for one in value
         ):
@@ -196,7 +198,7 @@ def _without(nodes: Iterable[Node], declared: set[TemplatePlace], placed: set[tu
         if isinstance(node, Choice):
             result.append(Choice(tuple(tuple(_without(one, declared, placed)) for one in node.branches)))
         elif isinstance(node, Repeat):
-            result.append(Repeat(tuple(_without(node.body, declared, placed))))
+            result.append(replace(node, body=tuple(_without(node.body, declared, placed))))
         elif not (isinstance(node, Hole) and node.spot in declared and (node.kind.key, node.what) in placed):
             result.append(node)
     return result

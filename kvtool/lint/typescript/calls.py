@@ -47,6 +47,7 @@ _CALLS = {
     "os.platform": "platform.system",
     "performance.now": "time.time",
     "Math.random": "random.random",
+    **dict.fromkeys(("Math.floor", "Math.ceil", "Math.round", "Math.trunc", "Number", "parseInt"), "int"),
     "JSON.stringify": "dumps",
     "path.join": "os.path.join",
     "path.resolve": "os.path.join",
@@ -88,6 +89,8 @@ _TIME_TOKENS = re.compile(r"[HhKkmsSaAxXtTpP]|LT|LLL|lll|\bc\b")
 _ISO = "toISOString"
 _DAY_OF_ISO = re.compile(r"""^(?:split\((['"`])T\1\)|(?:slice|substring|substr)\(0,\s*10\))$""")
 _FILES = frozenset(("readFileSync", "readFile", "readTextFile"))
+_SORTING = frozenset(("sortBy", "orderBy"))
+"""Functions that sort a list by what another function gives of each element."""
 _COPIES = frozenset(("structuredClone", "Array.from", "Object.freeze", "cloneDeep", "String.raw"))
 _OF_OBJECTS = {"Object.keys": "keys", "Object.values": "values", "Object.entries": "items"}
 _WRITES = frozenset(("String",))
@@ -120,6 +123,8 @@ def known_call(written: str, arguments: list[ast.expr], given: Sequence[Node], n
         return call(known_name("shuffled", written, node), arguments, node)
     if written == "format" and len(arguments) == 2 and isinstance(arguments[1], ast.Constant):
         return method(arguments[0], "strftime", [_pattern(arguments[1], node)], node)
+    if last in _SORTING and len(arguments) > 1:
+        return _sorted(arguments[0], arguments[1:], written, node)
     if (python := _CALLS.get(written)) is not None:
         return call(known_name(python, written, node), arguments, node)
     return None
@@ -151,8 +156,7 @@ def known_method(base: ast.expr, name: str, arguments: list[ast.expr], given: Se
     if name == "toString" or (name == "format" and not arguments):
         return call(known_name("str", name, node), [base], node)
     if name in ("sort", "toSorted"):
-        by_chance = any(b"Math.random" in (one.text or b"") for one in given)
-        return call(known_name("shuffled" if by_chance else "sorted", f"{name}", node), [base], node)
+        return _sorted(base, arguments, name, node)
     if name in _SAME:
         return base
     if name == "unshift":
@@ -162,6 +166,13 @@ def known_method(base: ast.expr, name: str, arguments: list[ast.expr], given: Se
         all_of = one.value if len(arguments) == 1 and isinstance(one, ast.Starred) else None
         return method(base, "extend", [all_of or at(ast.List(arguments, ast.Load()), node)], node)
     return method(base, _METHODS.get(name, name), arguments, node)
+
+
+def _sorted(base: ast.expr, arguments: list[ast.expr], name: str, node: Node) -> ast.expr:
+    """Return a list as a function sorts it, which compares two elements or gives something of each."""
+    result = call(known_name("sorted", name, node), [base], node)
+    result.keywords = [at(ast.keyword("key", one), node) for one in arguments[:1]]
+    return result
 
 
 def _of_list(base: ast.expr, name: str, arguments: list[ast.expr], node: Node) -> ast.expr:

@@ -19,6 +19,7 @@ from kvtool.lint.typescript.declarations import (
 from kvtool.lint.typescript.javascript_expressions import JavaScriptExpressions
 from kvtool.lint.typescript.translated_nodes import (
     FUNCTIONS,
+    KnownName,
     at,
     bare,
     constant,
@@ -34,6 +35,7 @@ from kvtool.lint.typescript.translated_nodes import (
 
 _TYPES = {"number": "int", "string": "str", "boolean": "bool"}
 _ENDS = (ast.Break,)
+_ASSIGNED = frozenset(("identifier", "subscript_expression", "member_expression"))
 
 
 class Statements(JavaScriptExpressions):
@@ -139,7 +141,7 @@ class Statements(JavaScriptExpressions):
                 result += self._assigned(local, part, local)
             return result
         if target.type == "array_pattern":
-            names = [self._target(one) for one in named(target) if one.type == "identifier"]
+            names = [self._target(one) for one in named(target) if one.type in _ASSIGNED]
             if not names:
                 return []
             return [at(ast.Assign([at(ast.Tuple(names, ast.Store()), target)], value), node)]
@@ -349,7 +351,10 @@ class Statements(JavaScriptExpressions):
             return []
         if one.type == "string":
             return []  # "use client"
-        return [at(ast.Expr(self.expression(one)), node)]
+        value = self.expression(one)
+        if isinstance(value, ast.Call) and isinstance(value.func, KnownName) and value.func.written == "sort":
+            return [at(ast.Assign([value.args[0]], value), node)]  # it sorts the list in place
+        return [at(ast.Expr(value), node)]
 
     def _assignment_statement(self, one: Node, node: Node) -> list[ast.stmt]:
         target, value = field(one, "left"), field(one, "right")

@@ -147,7 +147,7 @@ class Advisor:
         self._tiers = frozenset(tiers)
         self._without = frozenset(without)
         self._capacity = capacity
-        self._pile = Pile(self._groups, self._proven)
+        self._pile = Pile(self._groups, self._proven, of_misses=compares)
         self._lookahead = lookahead
         self._compares = compares
         self._richer = richer
@@ -199,13 +199,16 @@ class Advisor:
         return piled | {
             name: chain
             for name, chain in allowed.items()
-            if worths[name] > (self._rate_of(name, piled[name]) if name in piled else 0.0) + _MORE
+            if worths[name] > (self._rate_of(name, piled[name]) if name in piled else 0.0) + self._more(name)
         }
 
     def _best_of(self, name: str, chain: Chain, tried: Sequence[Chain]) -> Chain:
         """Return the chain, or one of those before it that won more: another fix in place of its last one may have won less."""
         best = max(tried, key=lambda each: self._rate_of(name, each))
-        return best if self._rate_of(name, best) > self._rate_of(name, chain) + _MORE else chain
+        return best if self._rate_of(name, best) > self._rate_of(name, chain) + self._more(name) else chain
+
+    def _more(self, name: str, share: float = _MORE) -> float:
+        return self._trials.least(name, share)
 
     def _rate_of(self, name: str, chain: Chain) -> float:
         """Return the most that any beginning of a chain gave."""
@@ -232,9 +235,9 @@ class Advisor:
         known = [(length, self._trials.worth(name, chain[:length])) for length in range(len(chain) + 1)]
         rates = [(length, rate) for length, rate in known if rate is not None]
         best = max(rate for _, rate in rates)
-        if best < rates[0][1] + THRESHOLDS.warning_share:
+        if best < rates[0][1] + self._more(name, THRESHOLDS.warning_share):
             return ()
-        return chain[: next(length for length, rate in rates if rate >= best - _MORE)]
+        return chain[: next(length for length, rate in rates if rate >= best - self._more(name))]
 
     def _without_idle(self, chains: dict[str, Chain]) -> dict[str, Chain]:
         """Return the chains without fixes that the others do not need."""
@@ -252,7 +255,7 @@ class Advisor:
             chains |= {
                 name: chain
                 for name, chain in shorter.items()
-                if rates[name] >= full[name] - _MORE and rates[name] > (self._trials.worth(name, ()) or 0.0)
+                if rates[name] >= full[name] - self._more(name) and rates[name] > (self._trials.worth(name, ()) or 0.0)
             }
         return chains
 
@@ -271,7 +274,8 @@ class Advisor:
             tried = {name: found[number] for name, found in choices.items() if number < len(found)}
             rates = self._trials.weigh(tried)
             best = self._trials.weigh({name: chains[name] for name in tried})
-            chains = chains | {name: chain for name, chain in tried.items() if rates[name] > best[name] + least}
+            more = {name: self._more(name, least) for name in tried}
+            chains = chains | {name: chain for name, chain in tried.items() if rates[name] > best[name] + more[name]}
         return chains
 
     def _with_other_tiers(self, chains: dict[str, Chain]) -> dict[str, Chain]:
@@ -295,7 +299,10 @@ class Advisor:
             if tried:
                 worths = self._trials.weigh(tried)
                 best = self._trials.weigh({name: chains[name] for name in tried})
-                chains = chains | {name: chain for name, chain in tried.items() if worths[name] > best[name] + _MORE}
+                more = {name: self._more(name) for name in tried}
+                chains = chains | {
+                    name: chain for name, chain in tried.items() if worths[name] > best[name] + more[name]
+                }
         return chains
 
     def _of_kind(self, fix: Fix, kind: str) -> Fix:

@@ -24,9 +24,14 @@ _FAILED = 0.1
 class Pile:
     """Says which fix comes next, given a run with those that are there; remembers which ones were tried."""
 
-    def __init__(self, groups: Mapping[str, GroupTotals], fixes_of: Callable[[SlotCause], list[Fix]]) -> None:
-        """`groups` as they are without any fix; `fixes_of` a cause are asked for once."""
+    def __init__(
+        self, groups: Mapping[str, GroupTotals], fixes_of: Callable[[SlotCause], list[Fix]], *, of_misses: bool = False
+    ) -> None:
+        """`groups` as they are without any fix; `fixes_of` a cause are asked for once. `of_misses`: what a cause blocks is compared
+        with the tokens that are not read, which are most of a bill, and not with all.
+        """
         self._groups = groups
+        self._of_misses = of_misses
         self._fixes_of = fixes_of
         self._left: dict[tuple[str, Slot], list[Fix]] = {}
         """Fixes of a cause that were not tried yet, of `_known` ones."""
@@ -38,7 +43,7 @@ class Pile:
 
     def copy(self) -> Pile:
         """Return one that goes on from here by itself."""
-        pile = Pile(self._groups, self._fixes_of)
+        pile = Pile(self._groups, self._fixes_of, of_misses=self._of_misses)
         pile._left = {key: list(fixes) for key, fixes in self._left.items()}
         pile._known, pile._blocked = dict(self._known), dict(self._blocked)
         return pile
@@ -72,9 +77,10 @@ class Pile:
         add.
         """
         handled = {fix.cause.slot for fix in chain if fix.cause is not None}
-        least = _NEXT_FIX * group.prompt_tokens if chain else 0.0
+        of = group.prompt_tokens - (group.hit_tokens if self._of_misses else 0)
+        least = _NEXT_FIX * of if chain else 0.0
         for cause in result.causes.of_group(group.name):
-            if not is_candidate(cause, group) or cause.blocked < least:
+            if not is_candidate(cause, group, of) or cause.blocked < least:
                 continue
             key = group.name, cause.slot
             if cause.slot in handled:

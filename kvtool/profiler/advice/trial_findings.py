@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
@@ -25,26 +23,20 @@ from kvtool.diagnose.findings import (
     place_of,
 )
 from kvtool.diagnose.severity import severity_in_run
-from kvtool.fixes.fix import Fix, fix_name
+from kvtool.fixes.fix import Fix
 from kvtool.fixes.history_kept import HISTORY_KEPT
 from kvtool.fixes.moves.passages_last import PASSAGES
 from kvtool.profiler.advice.advisor import Advice, KeptFix
 from kvtool.profiler.advice.left_to_do import SEND_THE_SAME, ends_its_message, left_to_do
+from kvtool.profiler.advice.made_steps import ALL_MADE, GOES_ALONG, MENDED_TOO, MadeSteps
 from kvtool.profiler.advice.trials import carried, total_rate
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.run.run_books import TimeBook
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run_model import ModelSizes
 from kvtool.results.choices import Severity
-from kvtool.results.finding import Finding, Rerun, as_severe
-from kvtool.text.terminal.numbers import percent, plural
-
-if TYPE_CHECKING:
-    from kvtool.profiler.optimize.edited_files import Optimized
-
-_GOES_ALONG = "another fix of this group moves this text too"
-_MENDED_TOO = "another fix of this group removes this cause too"
-_LATER = "once the other fixes are made"
+from kvtool.results.finding import Finding, LoggedPlace, Rerun, as_severe
+from kvtool.text.terminal.numbers import plural
 
 _UNNAMED = (KV107.code, KV201.code)
 _OF_THE_CAUSE = (
@@ -67,23 +59,21 @@ class Teller:
         self._locate = locate
         self._path = path
         self._pair_command = pair_command or PairCommand()
+        self._templates: dict[tuple[str, str], int] = {}
 
-    def findings(self, advice: Advice, edits: Optimized | None = None) -> list[Finding]:
+    def findings(self, advice: Advice, made: MadeSteps = ALL_MADE) -> list[Finding]:
         """Return one for each step that is kept, with what it mends beside its cause, and one for each big loss that no fix wins
         back.
 
-        Where `edits` of files make some of the steps, what those won is what the edited files hit; the others are told as tried:
-        they are left to do by hand.
+        Where only some of the steps are made together, what those won is what their run hits; the others are told as tried.
         """
-        made = frozenset[str]() if edits is None else {each.step.fix.key for each in edits.edited}
-        reasons = _Refusals() if edits is None else _Refusals.of(edits)
         found: list[Finding | None] = []
         closed: set[tuple[str, Slot]] = set()
         for name, steps in advice.kept.items():
             assert advice.proof is not None
             group = self._groups[name]
-            edited = [step for step in steps if step.fix.key in made]
-            together = self._together(group, advice.proof if edits is None or not edited else edits.after)
+            edited = [step for step in steps if step.fix.key in made.keys]
+            together = self._together(group, made.proof if edited and made.proof is not None else advice.proof)
             too, small = self._closed_too(group, steps, advice.proof)
             closed |= {(name, cause.slot) for cause in (*too, *small)}
             along = [self._goes_along(cause, group, edited or steps, together) for cause in (*too, *small)]
@@ -97,7 +87,7 @@ class Teller:
                 if as_severe(severity, told[0].severity):
                     told[0] = told[0].model_copy(update={"severity": severity})
             keys = {step.fix.name for step in edited} | ({""} if edited else set())
-            found += [_by_hand(each, reasons) if made and each.fix_key not in keys else each for each in told]
+            found += [made.told(each) if made.keys and each.fix_key not in keys else each for each in told]
         hosted = self._result.counts.hosted
         for stuck in advice.stuck:
             group = self._groups[stuck.cause.group]
@@ -222,7 +212,7 @@ class Teller:
             block_size=self._plan.base_block,
             severity=self._severity(cause, group),
             tokens_lost=cause.blocked,
-            fix=_GOES_ALONG if moves and varies(cause.kind.code) == "value" else _MENDED_TOO,
+            fix=GOES_ALONG if moves and varies(cause.kind.code) == "value" else MENDED_TOO,
         )
         return (
             None
@@ -258,9 +248,18 @@ class Teller:
                 "share_tokens": cause.share,
                 "confidence": cause.confidence,
                 "example": self._pair_command.example(cause),
+                "logged": self._numbered(finding.logged, cause),
                 "ttft_seconds": ttft_cost(self._plan, group, finding.tokens_lost) if self._one_model else None,
             }
         )
+
+    def _numbered(self, place: LoggedPlace | None, cause: SlotCause) -> LoggedPlace | None:
+        """Return the place with the number of the text around the value: groups of a log may write other lines there."""
+        if place is None or not place.line:
+            return place
+        around = cause.excerpt[: cause.value_start], cause.excerpt[cause.value_stop :]
+        number = self._templates.setdefault(around, len(self._templates) + 1)
+        return place.model_copy(update={"template": number})
 
 
 def break_even(step: KeptFix) -> str:
@@ -271,34 +270,6 @@ def break_even(step: KeptFix) -> str:
 
     pruned, kept = (shown_money(cost) for cost in step.costs)
     return f" (pruning costs {pruned}, keeping everything {kept})"
-
-
-@dataclass(frozen=True, slots=True)
-class _Refusals:
-    """Reasons against edits by the names of fixes, and the names of those that edits may make later."""
-
-    reasons: Mapping[str, str] = field(default_factory=dict)
-    later: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, edits: Optimized) -> _Refusals:
-        """Return those of a plan of edits."""
-        return cls({fix_name(key): why for key, why in edits.refused.items()}, frozenset(map(fix_name, edits.later)))
-
-
-def _by_hand(finding: Finding | None, refusals: _Refusals) -> Finding | None:
-    """Return a finding whose fix no edit of the plan makes, told as one that was tried beside them."""
-    if finding is None or finding.rerun is None:
-        return finding
-    won = f"{finding.group} {percent(finding.rerun.group_before)} -> {percent(finding.rerun.group_after)}"
-    if finding.fix in (_GOES_ALONG, _MENDED_TOO):
-        fix = f"{finding.fix}; make that one by hand"
-    elif finding.fix_key in refusals.later:
-        fix = f"{_LATER}: {finding.fix}; {won}"
-    else:
-        why = refusals.reasons.get(finding.fix_key or "", "")
-        fix = f"by hand: {finding.fix}; {won}" + (f"; not edited: {why}" if why else "")
-    return finding.model_copy(update={"fix": fix, "rerun": None, "tried": finding.rerun})
 
 
 def led_by_a_loss(

@@ -75,6 +75,10 @@ class Trials:
         """Return what decides between fixes; None where that was not run."""
         return self._worths.get((group, _key(chain)))
 
+    def least(self, group: str, share: float) -> float:
+        """Return by how much the worth must rise for a gain of a share: of all tokens, or of what the prompts cost now."""
+        return share if group not in self._full else share * max(1 - self._worths[group, _key(())], 0.0)
+
     def cost(self, group: str, chain: Chain) -> Decimal | None:
         """Return what the prompts of a group cost with these fixes; None where that was not run or has no price."""
         return self._costs.get((group, _key(chain)))

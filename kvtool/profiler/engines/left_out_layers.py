@@ -5,15 +5,16 @@ from __future__ import annotations
 from kvtool.engine.model.configs.served_model import ServedModel
 
 
-def left_out_of(served: ServedModel, *, windows: bool) -> str | None:
-    """Return what of the model's layers rules do not follow, in words; `windows` where they follow these. None where they follow
-    all.
+def left_out_of(served: ServedModel, *, kinds_known: bool) -> str | None:
+    """Return the layers that rules do not follow, in words; None where they follow all.
+
+    `kinds_known` is true where they follow windows and states.
     """
     kinds = []
-    if served.states:
+    if not kinds_known and served.states:
         kinds.append("linear attention")
     if any(layer.chunk is not None for layer in served.attention):
         kinds.append("chunked attention")
-    if not windows and any(layer.window is not None for layer in served.attention):
+    if not kinds_known and any(layer.window is not None for layer in served.attention):
         kinds.append("sliding windows")
     return f"{served.name} has {' and '.join(kinds)}" if kinds else None

@@ -174,7 +174,10 @@ class EngineComparison:
         if self._own is None:
             notes.append("prompt tokens: as the chat template of an own server writes the messages")
         planned = self.opened.planned
-        if planned.model is not None and (lack := left_out_of(planned.run_model.served(), windows=False)) is not None:
+        if (
+            planned.model is not None
+            and (lack := left_out_of(planned.run_model.served(), kinds_known=False)) is not None
+        ):
             but = " and llama.cpp" if not self._missing else ""
             notes.append(f"{lack}: all rows but vLLM{but} assume full attention in every layer")
         if planned.model is None and not self._missing:

@@ -173,7 +173,7 @@ def _edited_values(path: str, changed: dict[int, tuple[Turn, Turn]], log: Optimi
             value = parse(raw.data) if raw.value is None and not raw.around else None
             if value is None:
                 raise NotInRecordError("the file is no list of JSON records")
-            same = after.call is turn.call
+            same = after.call.usage is turn.call.usage
             edited = record_without_reads(edited_record(value, turn, after), same_prompt=same)
             again = _turn_of(edited, raw, path, number)
             if again is None or not same_prompt(again, after):

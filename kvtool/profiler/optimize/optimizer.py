@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from os.path import realpath
@@ -11,7 +11,6 @@ from pathlib import Path
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
-from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
 from kvtool.profiler.advice.advisor import LEAST_GAIN, Advice, KeptFix
 from kvtool.profiler.advice.trials import steady_first
 from kvtool.profiler.optimize.disk_lines import disk_place
@@ -173,7 +172,8 @@ class Optimizer:
             kept = made if changed is None or self._harm(changed) else replace(kept, now=changed)
         order = [(step.cause.group, step.fix.key) for chain in chains.values() for step in chain]
         done = [
-            each if each.reason or _has(kept.steps, each.step) else replace(each, reason=_NO_GAIN) for each in made.done
+            each if each.reason or has_step(kept.steps, each.step) else replace(each, reason=_NO_GAIN)
+            for each in made.done
         ]
         done.sort(key=lambda each: order.index((each.step.cause.group, each.step.fix.key)))
         return replace(kept, done=done)
@@ -183,11 +183,11 @@ class Optimizer:
         steps, overlay = list(made.steps), made.now.overlay
         refused: list[Done] = []
         for step in wanted:
-            if _has(steps, step):
+            if has_step(steps, step):
                 continue
             new, edited = [step], _TOO_LITTLE if step not in worth else self._edited(state, overlay, [*steps, step])
             if isinstance(edited, str) and step in worth:
-                ways = _of_all_readers(step, [each for each in worth if not _has(steps, each)])
+                ways = _of_all_readers(step, [each for each in worth if not has_step(steps, each)])
                 tried = [(alike, self._edited(state, overlay, [*steps, *alike])) for alike in ways]
                 made_so = [(alike, texts) for alike, texts in tried if not isinstance(texts, str)]
                 new, edited = min(made_so, key=lambda way: self._changes(overlay, way[1]), default=(new, edited))
@@ -302,7 +302,7 @@ def _of_all_readers(step: KeptFix, others: Sequence[KeptFix]) -> Iterator[list[K
         yield alike
     moves = [each for each in others if each.fix.at_end and _place_of(each) == _place_of(step)]
     of_groups = {each.cause.group: each for each in reversed(moves)}
-    if _has(moves, step):
+    if has_step(moves, step):
         for number in range(len(step.fix.at_end)):
             yield [
                 replace(each, fix=each.fix.at_end[number]) for each in (of_groups | {step.cause.group: step}).values()
@@ -319,7 +319,7 @@ def _place_of(step: KeptFix) -> tuple[object, ...]:
     return slot.path, slot.line, slot.column, slot.variable, slot.kind, slot.words
 
 
-def _has(steps: Sequence[KeptFix], step: KeptFix) -> bool:
+def has_step(steps: Sequence[KeptFix], step: KeptFix) -> bool:
     """Return whether a step is among others, whichever place its text moves to."""
     return any(each.fix.key == step.fix.key for each in steps)
 
@@ -341,84 +341,3 @@ def _by_name(result: RunResult) -> dict[str, GroupTotals]:
 
 def _rate(result: RunResult, step: KeptFix) -> float:
     return _by_name(result)[step.cause.group].hit_rate
-
-
-def optimize(
-    runs: EditedRuns, tiers: Collection[Tier], *, choose: Choose | None = None, given: Sequence[Changed] = ()
-) -> Optimized:
-    """Return the edits that win within the tiers, proven. Raises TrialInterruptedError where Ctrl-C came in between.
-
-    `given` are files that are to be changed already; they are among the files of the result.
-    """
-    tried: set[Tier] = set()
-
-    def advise(of: SourceRuns, without: frozenset[str]) -> Mapping[str, Sequence[KeptFix]]:
-        result = of.explained()
-        advice = of.advised(tiers, without)
-        tried.update(advice.tried)
-        return advice.kept if choose is None else choose(of.source, result, advice)
-
-    if not given and set(tiers) < ALL_TIERS:
-        runs.first.advised(
-            ALL_TIERS
-        )  # asked for anyway, for what needs consent; it shows moves that win once these are made
-    first = runs.with_files({realpath(file.path): file.after for file in given}) if given else runs.first
-    originals = {realpath(file.path): (file.path, file.before) for file in given}
-    found = Optimizer(runs, advise, originals).run(first, advise(first, frozenset()))
-    return replace(found, tried=frozenset(tried))
-
-
-def plan_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
-    """Return what `kvtool optimize` does to the files on the advice of all tiers, where only those are allowed that it needs.
-
-    The advice that was followed comes with it: another one where a fix that is not made was tried on the way. Raises
-    TrialInterruptedError.
-    """
-    tiers: Collection[Tier] = ALL_TIERS
-    later: set[str] = set()
-    while True:
-        advice = runs.first.advised(tiers)
-        found = optimize(runs, tiers)
-        needed = {*SAFE_TIERS, *(each.step.fix.tier for each in found.edited if _has(advice.steps, each.step))}
-        if found.tried <= needed:
-            return replace(found, later=frozenset(later)), advice
-        later.update(each.step.fix.key for each in found.edited)
-        tiers = needed
-
-
-def first_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
-    """Return the first round of what `kvtool optimize` does with all tiers allowed, and the advice that was followed.
-
-    What the edited files have left to win is not asked: that takes most of the time of `plan_edits`. Raises
-    TrialInterruptedError.
-    """
-    first = runs.first
-
-    def advise(of: SourceRuns, without: frozenset[str]) -> Mapping[str, Sequence[KeptFix]]:
-        return of.advised(ALL_TIERS, without).kept
-
-    advice = first.advised(ALL_TIERS)
-    found = Optimizer(runs, advise, {}).first_round(first, advice.kept)
-    kept: dict[str, list[KeptFix]] = {}
-    for each in found.edited:
-        kept.setdefault(each.step.cause.group, []).append(each.step)
-    return found, replace(advice, kept=kept)
-
-
-def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[Done], list[Done]]:
-    """Return what would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
-
-    Of logs, which nobody edits, what would win. Raises TrialInterruptedError.
-    """
-    if set(tiers) >= ALL_TIERS:
-        return [], []
-    if isinstance(runs.first.source, LogSource):
-        steps = [step for step in runs.first.advised(ALL_TIERS).steps if step.fix.tier not in tiers]
-        return [Done(step, "", step.before, step.after, disk_place(step.cause, {})) for step in steps], []
-    found, _ = plan_edits(runs)
-    asked = [each for each in found.done if each.step.fix.tier not in tiers]
-    if "P2" not in tiers and not any(each.step.fix.tier == "P2" and not each.reason for each in asked):
-        # A change of content may win more than a move; it is asked for only where no move wins.
-        moves = [each for each in optimize(runs, (*SAFE_TIERS, "P2")).done if each.step.fix.tier == "P2"]
-        asked = moves if any(not each.reason for each in moves) else asked
-    return [each for each in asked if not each.reason], [each for each in asked if each.reason]

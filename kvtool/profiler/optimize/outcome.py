@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.misses.advised_change import first_change
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.diagnose.findings import logged_cause
 from kvtool.fixes.fix import Fix, Tier, combined
 from kvtool.profiler.advice.advisor import Advice, KeptFix
@@ -13,10 +15,11 @@ from kvtool.profiler.advice.trials import steady_first, total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.disk_lines import disk_place
+from kvtool.profiler.optimize.edit_plans import needing_consent, optimize
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
-from kvtool.profiler.optimize.optimizer import RECORDED, needing_consent, optimize
+from kvtool.profiler.optimize.optimizer import RECORDED
 from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
@@ -28,6 +31,7 @@ from kvtool.results.documents.optimize import (
     OptimizeDocument,
     ReportedDifference,
     RequestOrder,
+    RequestSetting,
     Step,
     StepRates,
 )
@@ -88,6 +92,7 @@ def optimized(
         tiers=list(tiers),
         block_size=opened.planned.plan.engine.block_size,
         requests=sum(group.requests for group in groups),
+        first_change="" if found.done or left else _first_change(found.before),
         reported=reported_use(found.before),
         hit_rate=_rates(*found.rates),
         groups=groups,
@@ -96,12 +101,20 @@ def optimized(
         request_order=None if order is None else RequestOrder(fix=order.fix.what, hit_rate=order.hit_rate),
         files=[changed.path for changed in found.files],
         edited_log=None if log is None else _edited_log(log, found.before, sdk, allowed=allowed),
+        settings=[RequestSetting(what=each.what, warnings=list(each.warnings)) for each in edited.settings],
         marks=[] if log is None or marks is None else marks.marks,
         undo=None,
         output=None,
         breakpoints=None if breakpoints is None else _breakpoints(opened, found, edited, breakpoints),
     )
     return OptimizeOutcome(document, found.files, order, log, sdk, hosted=opened.planned.plan.hosted)
+
+
+def _first_change(before: RunResult) -> str:
+    """Return what to change first about the reported misses of a provider's log."""
+    book = before.find(MissBook)
+    misses = None if book is None or not book.hosted else book.misses()
+    return "" if misses is None else first_change(misses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +127,7 @@ class _EditedLog:
     allowed: bool = True
     added: Sequence[KeptFix] = ()
     fixes: Sequence[Fix] = ()
+    settings: Sequence[Fix] = ()
 
 
 def _log(
@@ -138,21 +152,23 @@ def _log(
     for chain, allowed in tried or [((), True)]:
         fixes, added = _fixes(chain), list[KeptFix]()
         trial = mark_trial(opened, fixes, progress, samples)
-        marks = None if trial is None else trial.cheaper
+        marks, settings = (None, ()) if trial is None else (trial.cheaper, trial.settings)
         by_cause = [[each.fix for each in kept] for kept in idle]
         if trial is not None and idle and allowed and (found := trial.cheaper_with(by_cause)):
             marks = found[0]
             added = [each for kept in idle for each in kept if any(each.fix is fix for fix in found[1])]
-            fixes = _fixes([*chain, *added])
-        marked = None if marks is None else edit_log(opened, [*fixes, marks.fix], progress)
-        marked = marked if marked is not None and marked.wins(before) else None
-        if marked is not None and not marked.left:
-            return _EditedLog(marked, marks, allowed, added, fixes)
-        log = edit_log(opened, fixes, progress)  # a mark that has no place in a record keeps no other fix from it
-        if log is not None and log.wins(before) and (marked is None or log.changed > marked.changed):
-            return _EditedLog(log, None, allowed, fixes=fixes)
-        if marked is not None:
-            return _EditedLog(marked, marks, allowed, added, fixes)
+        best = _EditedLog()
+        # What has no place in a record keeps no other fix from it: then fewer changes are made in more requests.
+        ways = [(added, settings, marks), ([], settings, None), ([], (), None)]
+        for more, set_so, marked in ways[0 if added or marks is not None else 1 if settings else 2 :]:
+            fixes = _fixes([*chain, *more])
+            log = edit_log(opened, [*fixes, *set_so, *([] if marked is None else [marked.fix])], progress)
+            if log is not None and log.wins(before) and (best.log is None or log.changed > best.log.changed):
+                best = _EditedLog(log, marked, allowed, more, fixes, set_so)
+            if best.log is not None and not best.log.left:
+                break
+        if best.log is not None:
+            return best
     return _EditedLog()
 
 

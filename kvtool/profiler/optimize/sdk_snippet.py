@@ -5,22 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from kvtool.accounting.caches.breakpoints import takes_mark
+from kvtool.fixes.edits.record_edits import changed_settings
 from kvtool.fixes.turn_texts import INSTRUCTIONS
-from kvtool.text.cache_marks import is_marked, marks_on
+from kvtool.text.cache_marks import marks_on
 from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
     from kvtool.profiler.optimize.request_diff import RequestEdit
 
-Sdk = Literal["Anthropic", "OpenAI", "LiteLLM", "LangChain", "AI SDK"]
+Sdk = Literal["Anthropic", "OpenAI", "LiteLLM", "LangChain", "AI SDK", "google-genai"]
 
 _MOVED = "changing_text"
 _WORD = re.compile(r"\w+")
+_WORDS_APART = re.compile(r"_(\w)")
 _AI_SDK = '"ai.'
 
 
@@ -41,8 +44,10 @@ class _Said:
 def sdk_of(edit: RequestEdit, formats: Sequence[str]) -> Sdk | None:
     """Return the library that sent a request, as far as its log shows it; else that of its API. None: no code of it is known."""
     model = edit.turn.call.model or ""
-    if "gemini" in formats or "converse" in formats or "bedrock" in formats:
+    if "converse" in formats or "bedrock" in formats:
         return None
+    if "gemini" in formats:
+        return "google-genai"
     if "litellm" in formats or "/" in model:
         return "LiteLLM"
     if "langsmith" in formats or '"lc"' in (text := json.dumps(edit.before)[:100_000]):
@@ -55,25 +60,34 @@ def sdk_of(edit: RequestEdit, formats: Sequence[str]) -> Sdk | None:
 def snippet(edit: RequestEdit, sdk: Sdk) -> str:
     """Return the code; texts are variables, so that nothing of a prompt is in it."""
     said = _layout(edit.turn, edit.edited)
-    tools = edit.edited.tools or []
-    marked = bool(tools) and is_marked(tools[-1])
+    settings = changed_settings(edit.turn, edit.edited)
     if sdk == "AI SDK":
-        return _typescript(said)
-    lines = [f"tools[-1]{_key(name)} = {json.dumps(value)}" for name, value in _marks(tools[-1])] if marked else []
+        return _typescript(said, settings)
+    tools = edit.edited.tools or []
+    lines = [f"tools[-1]{_key(name)} = {json.dumps(value)}" for name, value in _marks(tools[-1])] if tools else []
     if sdk == "LangChain":
         shown = [f"    {_langchain(each)}," if each is not None else "    *history," for each in said]
-        return "\n".join([*lines, "llm.invoke([", *shown, "])"])
+        more = "".join(f", {name}={json.dumps(value)}" for name, value in settings.items())
+        return "\n".join([*lines, "llm.invoke([", *shown, f"]{more})"])
+    if sdk == "google-genai":
+        return "\n".join(_gemini(said, has_tools=bool(tools)))
+    responses = sdk == "OpenAI" and edit.turn.call.responses
+    calls = {"Anthropic": "client.messages.create(", "LiteLLM": "litellm.completion("}
+    head = calls.get(sdk, "client.responses.create(" if responses else "client.chat.completions.create(")
+    lines += [head, f"    ...,  # model{', max_tokens' if sdk == 'Anthropic' else ''}"]
+    lines += [f"    {name}={json.dumps(value)}," for name, value in settings.items()]
+    lines += [f"    tools=tools,{_order(edit)}"] if tools else []
+    system = [each for each in said[:1] if each is not None and each.role in INSTRUCTIONS]
     if sdk == "Anthropic":
-        system = [each for each in said[:1] if each is not None and each.role in INSTRUCTIONS]
-        rest = said[len(system) :]
-        lines.append("client.messages.create(")
-        lines += ["    ...,  # model, max_tokens"] + ([f"    tools=tools,{_order(edit)}"] if tools else [])
         for each in system:
             lines += ["    system=[", *(line for block in each.blocks for line in _block(block, 8)), "    ],"]
-        return "\n".join([*lines, "    messages=[", *_messages(rest), "    ],", ")"])
-    call = "litellm.completion(" if sdk == "LiteLLM" else "client.chat.completions.create("
-    head = [call, "    ...,  # model"] + ([f"    tools=tools,{_order(edit)}"] if tools else [])
-    return "\n".join([*lines, *head, "    messages=[", *_messages(said), "    ],", ")"])
+        said = said[len(system) :]
+    elif responses and system and not takes_mark((edit.edited.messages or [{}])[0]):
+        lines += [f"    instructions={_text(block)}," for block in system[0].blocks]
+        said = said[len(system) :]
+    return "\n".join(
+        [*lines, f"    {'input' if responses else 'messages'}=[", *_messages(said, responses), "    ],", ")"]
+    )
 
 
 def _order(edit: RequestEdit) -> str:
@@ -143,14 +157,14 @@ def _text(block: _Block) -> str:
     return ' + "\\n" + '.join(block.names)
 
 
-def _block(block: _Block, indent: int) -> list[str]:
+def _block(block: _Block, indent: int, kind: str = "text") -> list[str]:
     """Return the lines of a block; its mark has a line of its own."""
     marks = [f" {json.dumps(name)}: {json.dumps(value)}" for name, value in block.mark.items()]
-    lines = [f'{{"type": "text", "text": {_text(block)}', *marks]
+    lines = [f'{{"type": "{kind}", "text": {_text(block)}', *marks]
     return [" " * indent + line + ("," if at + 1 < len(lines) else "},") for at, line in enumerate(lines)]
 
 
-def _messages(said: Sequence[_Said | None]) -> list[str]:
+def _messages(said: Sequence[_Said | None], responses: bool) -> list[str]:
     lines: list[str] = []
     for each in said:
         if each is None:
@@ -159,9 +173,26 @@ def _messages(said: Sequence[_Said | None]) -> list[str]:
             lines.append(f'        {{"role": "{each.role}", "content": {_text(each.blocks[0])}}},')
         else:
             lines.append(f'        {{"role": "{each.role}", "content": [')
-            lines += [line for block in each.blocks for line in _block(block, 12)]
+            kind = "input_text" if responses else "text"
+            lines += [line for block in each.blocks for line in _block(block, 12, kind)]
             lines.append("        ]},")
     return lines
+
+
+def _gemini(said: Sequence[_Said | None], *, has_tools: bool) -> list[str]:
+    """Return the code of Google's client: instructions and tools are beside the contents."""
+    system = [each for each in said[:1] if each is not None and each.role in INSTRUCTIONS]
+    config = [f"system_instruction={_text(block)}" for each in system for block in each.blocks[:1]]
+    lines = ["client.models.generate_content(", "    model=model,", "    contents=["]
+    for each in said[len(system) :]:
+        if each is None:
+            lines.append("        *history,")
+            continue
+        parts = ", ".join(f"types.Part(text={_text(block)})" for block in each.blocks)
+        role = "model" if each.role == "assistant" else "user"
+        lines.append(f'        types.Content(role="{role}", parts=[{parts}]),')
+    config += ["tools=tools"] if has_tools else []
+    return [*lines, "    ],", f"    config=types.GenerateContentConfig({', '.join(config)}),", ")"]
 
 
 _CLASSES = {"user": "HumanMessage", "assistant": "AIMessage", "tool": "ToolMessage"}
@@ -175,14 +206,21 @@ def _langchain(said: _Said) -> str:
     return f"{kind}(content=[\n{blocks}\n    ])"
 
 
-def _typescript(said: Sequence[_Said | None]) -> str:
-    """Return the code of the AI SDK: marks are options of the provider; each block of instructions is a message of its own."""
-    lines = ["await generateText({", "  ...options, // model", "  messages: ["]
-    for each in said:
+def _typescript(said: Sequence[_Said | None], settings: Mapping[str, Any]) -> str:
+    """Return the code of the AI SDK: marks and settings are options of the provider, blocks of instructions are messages."""
+    lines = ["await generateText({", "  ...options, // model"]
+    if settings:
+        of = ", ".join(f"{_WORDS_APART.sub(_capital, name)}: {json.dumps(value)}" for name, value in settings.items())
+        lines.append(f"  providerOptions: {{ openai: {{ {of} }} }},")
+    system = [each for each in said[:1] if each is not None and each.role in INSTRUCTIONS]
+    for first in system:
+        lines += ["  system: [", *_system(first), "  ],"]
+    lines.append("  messages: [")
+    for each in said[len(system) :]:
         if each is None:
             lines.append("    ...history,")
         elif each.role in INSTRUCTIONS:
-            lines += [f'    {{ role: "system", content: {_camel(block)}{_option(block)} }},' for block in each.blocks]
+            lines += _system(each)
         elif len(each.blocks) == 1 and not each.blocks[0].mark:
             lines.append(f'    {{ role: "{each.role}", content: {_camel(each.blocks[0])} }},')
         else:
@@ -192,13 +230,27 @@ def _typescript(said: Sequence[_Said | None]) -> str:
     return "\n".join([*lines, "  ],", "})"])
 
 
+def _system(said: _Said) -> list[str]:
+    return [f'    {{ role: "system", content: {_camel(block)}{_option(block)} }},' for block in said.blocks]
+
+
+def _capital(found: re.Match[str]) -> str:
+    return found[1].upper()
+
+
 def _camel(block: _Block) -> str:
     return ' + "\\n" + '.join("changingText" if name == _MOVED else name for name in block.names)
 
 
+_OPTIONS = {"cache_control": "anthropic: { cacheControl", "prompt_cache_breakpoint": "openai: { promptCacheBreakpoint"}
+"""How a mark's option begins in the AI SDK."""
+
+
 def _option(block: _Block) -> str:
-    mark = block.mark.get("cache_control")
-    if mark is None:
+    found = next(
+        ((name, mark) for name, mark in block.mark.items() if name in _OPTIONS and isinstance(mark, dict)), None
+    )
+    if found is None:
         return ""
-    inner = ", ".join(f"{name}: {json.dumps(value)}" for name, value in mark.items()) if isinstance(mark, dict) else ""
-    return f",\n      providerOptions: {{ anthropic: {{ cacheControl: {{ {inner} }} }} }}"
+    inner = ", ".join(f"{name}: {json.dumps(value)}" for name, value in found[1].items())
+    return f",\n      providerOptions: {{ {_OPTIONS[found[0]]}: {{ {inner} }} }} }}"

@@ -69,11 +69,14 @@ class MarkTrial:
         again: Again | None,
         fixes: Sequence[Fix] = (),
         samples: SampleBook | None = None,
+        *,
+        settings: Sequence[Fix] = (),
     ) -> None:
-        """Create the trial. `again` runs with fixes (None: no trial); `fixes` are those of the run itself, `samples` requests
-        before these."""
+        """Create the trial. `again` runs with fixes (None: no trial); `fixes` are those of the run itself, `settings` those of them
+        that change what requests say beside their prompts, and `samples` requests before all of them."""
         self._result, self._book, self._again, self._fixes = result, book, again, list(fixes)
         self._samples = samples
+        self.settings = settings
 
     @property
     def result(self) -> RunResult:
@@ -121,7 +124,7 @@ class MarkTrial:
         book = money_of(run)
         if run.partial or book is None or not book.known:
             return None
-        return MarkTrial(run, book, self._again, [*self._fixes, *fixes], self._samples)
+        return MarkTrial(run, book, self._again, [*self._fixes, *fixes], self._samples, settings=self.settings)
 
     def cheaper_with(self, idle: Sequence[Sequence[Fix]]) -> tuple[CheaperMarks, list[Fix]] | None:
         """Return marks that cost less together with fixes that win nothing without them, and the fewest of these fixes that do.
@@ -305,7 +308,8 @@ def place_name(mark: PlacedMark, example: PromptLayout) -> str:
         case "message":
             return f"messages[{-1 - number}]"
         case "late_block":
-            return f"block[{-1 - number}]"
+            last = len(example.keys) - 1 - (example.messages[-2] if len(example.messages) > 1 else example.lead - 1)
+            return f"{'messages[-1].content' if number < last else 'block'}[{-1 - number}]"
         case "lead":
             return "system[-1]" if example.lead > example.tools else "tools[-1]"
         case "block":

@@ -134,6 +134,7 @@ def _money(
         per_1k_requests=known_amount_text(base * 1000 / costs.requests) if priced and not book.summed else None,
         by_group={name: _group(sides[book.told], told=book.told) for name, sides in book.groups.items()},
         by_cause=_causes(side) if predicts else {},
+        settings=[] if fixed is None else [fix.what for fix in fixed.marks.settings],
         marks=[] if cheaper is None else cheaper.marks,
         unpriced=dict(book.unpriced),
         notices=_notices(book),
@@ -149,13 +150,15 @@ def _best(
     Each is from a run; where no fix was kept, the first is the cost with these marks.
     """
     now = side.costs.predicted.total
-    if fixed is not None and fixed.together is not None:
-        return fixed.together.cost, fixed.together
+    together = None if fixed is None else fixed.together
     fixed_money = None if fixed is None else money_of(fixed.result)
     if fixed is not None and fixed_money is not None:
         again = fixed_money.total[book.told].costs
-        if again.requests == side.costs.requests:
+        is_priced = again.requests == side.costs.requests
+        if is_priced and (together is None or again.predicted.total < together.cost):
             return again.predicted.total, fixed.marks.cheaper
+    if together is not None:
+        return together.cost, together
     cheaper = marks.cheaper
     return now if cheaper is None else min(now, cheaper.cost), cheaper
 
@@ -219,8 +222,8 @@ def _notices(book: MoneyBook) -> list[str]:
         ours = book.logged_priced
         off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% compared with {shown_money(ours)} here"
         told.append(f"Cost in the log: {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}{off}.")
-        if (mistake := book.mistakes.found(book.logged, ours)) is not None:
-            told.append(f"The cost in the log fits a known mistake to the cent: {mistake}.")
+        if (mistake := book.mistakes.found()) is not None:
+            told.append(f"The cost in the log {mistake}.")
     return told
 
 

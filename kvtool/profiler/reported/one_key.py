@@ -1,10 +1,13 @@
-"""The gain of one cache key: the run again with the same key in all requests."""
+"""As few cache keys as a provider's limit of requests a minute allows, in place of those of the log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from xxhash import xxh64_intdigest
+
+from kvtool.accounting.caches.scopes import count_keys
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.fixes.fix import Fix
@@ -13,16 +16,17 @@ from kvtool.results.finding import Finding
 from kvtool.text.terminal.numbers import percent
 from kvtool.workload.turn import Turn
 
-_KEY = "run:one-cache-key"
+Again = Callable[[Sequence[Fix]], RunResult]
 
 
-def with_key_gain(
-    findings: Sequence[Finding], result: RunResult, again: Callable[[Sequence[Fix]], RunResult]
-) -> list[Finding]:
-    """Return the findings, that of the split prefix with what one key gives; as they are if the run was interrupted."""
+def with_key_gain(findings: Sequence[Finding], result: RunResult, again: Again) -> list[Finding]:
+    """Return the findings, that of the split prefix with what shared keys give; as they are if the run was interrupted."""
     if not any(found.code == KV302.code for found in findings):
         return list(findings)
-    run = again([one_key_fix()])
+    fewer = shared_keys(result, again)
+    if fewer is None:
+        return list(findings)
+    fix, run = fewer
     if run.partial:
         result.partial = True
         return list(findings)
@@ -38,20 +42,43 @@ def with_key_gain(
         gain += f" and costs {shown[1]} instead of {shown[0]}"
         update = {"severity": "info"} if costs[1] >= costs[0] else {}
     return [
-        found if found.code != KV302.code else found.model_copy(update={"fix": f"{found.fix}: {gain}", **update})
+        found if found.code != KV302.code else found.model_copy(update={"fix": f"{fix.what}: {gain}", **update})
         for found in findings
     ]
 
 
-def one_key_fix() -> Fix:
-    """Return the fix that sends all requests with the same cache key."""
-    return Fix(_KEY, KV302.code, "P0", None, "send one prompt_cache_key with all requests", make=lambda: _with_one_key)
+def shared_keys(result: RunResult, again: Again, fixes: Sequence[Fix] = ()) -> tuple[Fix, RunResult] | None:
+    """Return the fix that sends one cache key, or as many as requests a minute with one prefix need, and its run on top of those of
+    `result`; None where that are no fewer."""
+    keys = 0 if result.counts.hosted is None else count_keys(result.counts.hosted.trees)
+    if keys < 2:
+        return None
+    fix = keys_fix(1)
+    run = again([*fixes, fix])
+    book, hosted = money_of(run), run.counts.hosted
+    limits = [] if hosted is None else [each.rules.most_a_minute for each in hosted.trees.values()]
+    limit = min(filter(None, limits), default=0)
+    if book is not None and limit and book.most_a_minute > limit:
+        count = -(-book.most_a_minute // limit)
+        fix = keys_fix(count)
+        run = again([*fixes, fix]) if count < keys else run
+        return (fix, run) if count < keys else None
+    return fix, run
 
 
-def _with_one_key(turn: Turn) -> Turn:
-    """Return the request with the same cache key as all others."""
-    scope = turn.call.scope
-    if scope.key is None:
-        return turn
-    salt = None if turn.salt == scope.key else turn.salt
-    return replace(turn, salt=salt, call=replace(turn.call, scope=replace(scope, key="one")))
+def keys_fix(count: int) -> Fix:
+    """Return the fix that sends so many cache keys, requests of one key with the same one again."""
+    what = "use one cache key (prompt_cache_key) for all requests that share a prefix"
+    if count > 1:
+        what = f"use {count} cache keys (prompt_cache_key), each session always the same one"
+
+    def keyed(turn: Turn) -> Turn:
+        scope = turn.call.scope
+        if scope.key is None:
+            return turn
+        salt = None if turn.salt == scope.key else turn.salt
+        number = xxh64_intdigest(scope.key.encode(errors="replace")) % count + 1
+        key = f"shared-{number}" if count > 1 else "shared"
+        return replace(turn, salt=salt, call=replace(turn.call, scope=replace(scope, key=key)))
+
+    return Fix(f"run:cache-keys-{count}", KV302.code, "P0", None, what, make=lambda: keyed)

@@ -9,6 +9,7 @@ from functools import partial
 
 from kvtool.accounting.caches.timed_tree import LONG
 from kvtool.accounting.hosted_models import hosted_model
+from kvtool.accounting.misses.advised_change import first_change
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.prices.bill import shown_money
@@ -22,7 +23,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
 from kvtool.profiler.reported.money_report import unpriced_notice
-from kvtool.profiler.reported.one_key import one_key_fix
+from kvtool.profiler.reported.one_key import shared_keys
 from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
@@ -31,6 +32,7 @@ from kvtool.profiler.what_if.change_table import EditsOf
 from kvtool.results.choices import ChangeKind
 from kvtool.results.documents.parts import ReportedUse
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
+from kvtool.results.misses import CacheMisses, MissCause
 from kvtool.results.money import amount_text, marks_in_words
 from kvtool.results.next_step import SEE_EDITED_REQUEST
 from kvtool.text.terminal.numbers import percent
@@ -43,6 +45,8 @@ _WORTH = Decimal("0.01")
 _TODAY = "today"
 _PROMPTS = "edit the prompts as kvtool optimize shows, and keep the marks"
 _BOTH = "edit the prompts and the marks as kvtool optimize shows"
+_KINDS: dict[MissCause, ChangeKind] = {"key_changed": "cache-key", "not_marked": "marks", "expired": "ttl"}
+"""The rows that try what to change about a cause."""
 _MOST_MODELS = 4
 """Models with rows of their own."""
 
@@ -77,6 +81,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         )
     table = _HostedTable(profiler, today, book, advice=advice)
     rows = table.rows()
+    found, currency = None if misses is None else misses.misses(), next(iter(book.currencies), "USD")
     first, side = rows[0], book.total[book.told]
     differs = misses is not None and not misses.advisable
     notes = unpriced_notice(book)
@@ -96,7 +101,10 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         notes=notes,
         answer=[
             *_told(reported_use(today), first),
-            *_answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs),
+            *(
+                (not table.edits and found is not None and _named_first(found, rows, currency, differs=differs))
+                or _answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs)
+            ),
         ],
         rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
         missing=table.missing,
@@ -154,10 +162,9 @@ class _HostedTable:
         for name in sorted({name for call in calls for name in offered_retentions(call)}):
             fix = retention_fix(name)
             yield _Change("ttl", f"retention {name}", fix.what, [fix])
-        keys = {call.scope.key for call in calls}
-        if len(keys) > 1:
-            fix = one_key_fix()
-            yield _Change("cache-key", "one cache key", fix.what, [fix])
+        fewer = shared_keys(self._today, partial(self._runs.priced, "trying fewer cache keys"))
+        if fewer is not None:
+            yield _Change("cache-key", "fewer cache keys", fewer[0].what, [fewer[0]])
         yield from self._models(calls)
 
     def _prompts(self) -> Iterator[_Change]:
@@ -245,6 +252,27 @@ def _told(reported: ReportedUse | None, today: SweepRow) -> list[str]:
     return [f"Reported: hit rate {percent(reported.hit_rate)}{paid}.", f"Predicted by the rules: {predicted}."]
 
 
+def _named_first(found: CacheMisses, rows: list[SweepRow], currency: str, *, differs: bool) -> list[str]:
+    """Return the change that a profile of the log names first, with the row that tries it; nothing where it names none."""
+    change = first_change(found, currency)
+    if not change:
+        return []
+    kind = _KINDS.get(next(iter(found.by_cause), "unknown"))
+    tried = [] if differs else [row for row in rows[1:] if row.kind == kind]
+    if not tried:
+        return [f"Change first: {change}."]
+    return [f"Change first: {change}. {_gain(rows[0], min(tried, key=_cost_of))}"]
+
+
+def _cost_of(row: SweepRow) -> Decimal:
+    return Decimal(row.cost or 0)
+
+
+def _gain(today: SweepRow, best: SweepRow) -> str:
+    rates = f"hit rate {percent(today.hit_rate)} -> {percent(best.hit_rate)}"
+    return f"Predicted: {shown_money(_cost_of(today))} -> {shown_money(_cost_of(best))}, {rates}."
+
+
 def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str]:
     """Return what to change first, and for prompts the command `edits` that shows it. `only_prompts`: reports differ from the rules
     of marks, times and keys in some groups, so that only edits of the others are proposed.
@@ -252,12 +280,11 @@ def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str
     today, *others = rows
     others = [row for row in others if row.kind == "prompts" or not only_prompts]
     before = Decimal(today.cost or 0)
-    best = min((row for row in others if row.kind != "model"), key=lambda row: Decimal(row.cost or 0), default=None)
-    if best is None or Decimal(best.cost or 0) > before * (1 - _WORTH):
+    best = min((row for row in others if row.kind != "model"), key=_cost_of, default=None)
+    if best is None or _cost_of(best) > before * (1 - _WORTH):
         found = "kvtool proposes no change" if only_prompts else "No change saves 1% of the cost"
         return [f"{found}."] if today.change != _TODAY else [f"{found}. Predicted cost: {shown_money(before)}."]
-    rates = f"hit rate {percent(today.hit_rate)} -> {percent(best.hit_rate)}"
-    first = f"Change first: {best.does}. Predicted: {shown_money(before)} -> {shown_money(Decimal(best.cost or 0))}, {rates}."
+    first = f"Change first: {best.does}. {_gain(today, best)}"
     return [first, edits] if edits and best.does in (_PROMPTS, _BOTH) else [first]
 
 

@@ -132,11 +132,11 @@ def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
     try:
         result = profiler.explained()
         groups = {group.name: group.prompt_tokens for group in result.ledger.totals()}
-        advice = profiler.advised_with_edits(result)
+        advice, followed = profiler.advised_with_edits(result)
     except TrialInterruptedError:
         raise KeyboardInterrupt from None
     edits = profiler.edits if profiler.edits is not None and profiler.edits.files else None
-    made = {fix.key for fix in advice.fixes}
+    made = {fix.key for fix in followed.fixes}
     if edits is not None:
         made = made.intersection(each.step.fix.key for each in edits.edited) or made
     places = {step.fix.key: _place(step, opened.name) for step in advice.steps}

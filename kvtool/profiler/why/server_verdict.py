@@ -77,7 +77,8 @@ def why_document(
         notes += losses.notes
         if not losses.whole:
             notes.append("KV events are missing from before kvtool listened, so the losses are too low.")
-    verdict, summary = _verdict(causes, counts, hits, evidence, report, logged_tokens)
+    with_prompts = None if report is None or _lacks_prompts(report) else report
+    verdict, summary = _verdict(causes, counts, hits, evidence, with_prompts, logged_tokens)
     if mismatch is not None and (not causes or causes[0].source == "log"):
         verdict, summary = "unknown", "Unknown: the server hit more than this log explains. It had other requests."
     return WhyDocument(
@@ -89,8 +90,8 @@ def why_document(
         hit_tokens=hits,
         hit_rate=None if not looked_up or hits is None else min(hits / looked_up, 1.0),
         rate_source=rate_source,
-        predicted_hit_rate=None if report is None or _lacks_prompts(report) else report.totals.hit_rate,
-        first_use_tokens=_first_uses(evidence, report),
+        predicted_hit_rate=None if with_prompts is None else with_prompts.totals.hit_rate,
+        first_use_tokens=_first_uses(evidence, with_prompts),
         causes=causes,
         verdict=verdict,
         summary=summary,
@@ -204,7 +205,10 @@ def _verdict(
     return "unknown", "Unknown: the counters show no cause. KV events or a log of the requests would."
 
 
-_AS_LOSS: Mapping[CauseName, str] = {"prompts": "changes in the prompts"}
+_AS_LOSS: Mapping[CauseName, str] = {
+    "prompts": "changes in the prompts",
+    "model groups": "layers with windows or states",
+}
 """Names of causes in a sentence, where they differ."""
 
 

@@ -41,7 +41,9 @@ _LOOKS = {
     "setting_changed": PaintOfFate("text", "steep", "requests with other settings have their own cache of this prefix"),
     "not_kept": PaintOfFate("block", "coarse", "it was computed, but its boundary was not kept"),
     "answer_not_kept": PaintOfFate("run", "coarse", "the answer of the last turn was computed, but not kept"),
-    "no_state": PaintOfFate("block", "wide", "linear attention saves a state only at the end of a step or chunk"),
+    "no_state": PaintOfFate(
+        "block", "wide", "linear attention saves a state only at the end of a step or chunk, or in a checkpoint"
+    ),
     "drafts": PaintOfFate("block", "leaning", "drafts need the token after the last block"),
     "long_block": PaintOfFate("block", "bare", "it ends inside a long block of the model"),
     "in_flight": PaintOfFate("run", "fine", "it was being computed at that moment"),

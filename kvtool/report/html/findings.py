@@ -9,11 +9,12 @@ from markupsafe import Markup
 
 from kvtool.diagnose.codes import TIERS, CodeEntry, entry_of
 from kvtool.diagnose.finding_cost import by_cost
-from kvtool.report.answer import needed_tiers, optimize_command
+from kvtool.report.answer import optimize_command
 from kvtool.report.html.charts.drawing import drawing, line, rectangle
 from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, joined
 from kvtool.report.html.page_parts import Drawing, Key
+from kvtool.report.next_steps import needed_tiers
 from kvtool.report.views.findings import changed_lines, finding_place, name_of
 from kvtool.report.views.page_commands import shown_command
 from kvtool.results.check import CheckResult

@@ -11,8 +11,8 @@ from kvtool.report.html.fates import paint, swatch
 from kvtool.report.html.markup import element, share
 from kvtool.report.html.page_parts import Drawing, DrawnSection, Key
 from kvtool.report.views.checks import STATUS, worst_status
-from kvtool.report.views.facts import rate_kind
-from kvtool.report.views.groups import NEW_NOTE, groups_table, is_predictable
+from kvtool.report.views.facts import is_predictable, rate_kind
+from kvtool.report.views.groups import NEW_NOTE, groups_table
 from kvtool.report.views.section import Section
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Group, Report, lost_tokens

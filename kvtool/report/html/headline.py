@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kvtool.report.answer import Answer, fixed_rate, gains_basis, larger_cache
-from kvtool.report.views.facts import rate_kind, rules_fact
-from kvtool.report.views.groups import is_predictable
+from kvtool.report.views.facts import is_predictable, rate_kind, run_facts
 from kvtool.report.views.memory import blocks_and_memory
 from kvtool.report.views.page_commands import shown_command
 from kvtool.results.report import Report
@@ -86,10 +85,6 @@ def facts(report: Report) -> list[str]:
     config = report.config
     capacity = config.get("capacity_blocks")
     limited = isinstance(capacity, int) and capacity > 0
-    return [
-        rules_fact(report),
-        f"tokenizer {config.get('tokenizer') or 'none: block hashes'}",
-        plural(report.request_count, "request"),
-        f"capacity {blocks_and_memory(report, int(capacity or 0))}" if limited else "unlimited cache",
-        f"seed {config.get('seed')}",
-    ]
+    cache = f"capacity {blocks_and_memory(report, int(capacity or 0))}" if limited else "unlimited cache"
+    counts = [plural(report.request_count, "request"), *([cache] if is_predictable(report) else [])]
+    return run_facts(report, *counts)

@@ -25,8 +25,7 @@ from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.report.html.template_environment import template_environment
 from kvtool.report.views.agents.agent_probe import probe_section
 from kvtool.report.views.checks import checks_table
-from kvtool.report.views.facts import cautions
-from kvtool.report.views.groups import is_predictable
+from kvtool.report.views.facts import cautions, is_predictable
 from kvtool.report.views.page_commands import missing_views
 from kvtool.report.views.report_blocks import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS, ReportBlock, sections
 from kvtool.report.views.section import Missing, Section, StatusWord
@@ -34,7 +33,7 @@ from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
 from kvtool.results.verdict import Check, Outcome
-from kvtool.results.worst_loss import lost_on_line, worst_finding
+from kvtool.results.worst_loss import worst_loss
 from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.runner_commands import blunt_xml
 
@@ -116,8 +115,8 @@ def _hash(text: str) -> str:
 
 def _loudest(parts: Sequence[ReportPart], reports: Sequence[Report]) -> ReportPart | None:
     """Return the workload that a finding costs most, whose answer leads; None where none costs anything."""
-    worst = [(report, worst_finding(report)) for report in reports[: len(parts)]]
-    costs = [lost_on_line(report, finding)[0] if finding is not None else 0 for report, finding in worst]
+    worst = [worst_loss(report) for report in reports[: len(parts)]]
+    costs = [0 if loss is None else loss.tokens for loss in worst]
     most = max(costs, default=0)
     return parts[costs.index(most)] if most or len(parts) == 1 else None
 

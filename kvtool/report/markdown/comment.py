@@ -13,9 +13,10 @@ from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import relative
 from kvtool.report.views.agents.agent_probe import probe_section
 from kvtool.report.views.checks import STATUS
+from kvtool.report.views.facts import is_predictable
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.report.views.findings import changed_lines, gain_of, measured_cost, name_of
-from kvtool.report.views.groups import groups_table, is_predictable
+from kvtool.report.views.groups import groups_table
 from kvtool.report.views.report_blocks import COST, TOKENS, sections
 from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult

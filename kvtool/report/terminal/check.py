@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.config.command_line import CommandLine, flag, flags
-from kvtool.report.answer import needed_tiers, preview_of
+from kvtool.report.next_steps import needed_tiers, preview_of
 from kvtool.report.terminal.findings import print_findings
 from kvtool.report.terminal.lines import print_notices, print_sentence, put_head, put_next
 from kvtool.report.terminal.next_command import shorten_middle
 from kvtool.report.views.checks import worst_status
-from kvtool.report.views.facts import rules_fact
+from kvtool.report.views.facts import run_facts
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
 from kvtool.results.gate_words import change
@@ -88,11 +88,9 @@ def _header(console: Console, result: CheckResult, plain: bool) -> None:
         parts.append(plural(len(result.reports), "workload"))
     if result.inputs:
         parts.append(f"{plural(len(result.inputs), 'file')} read")
-    shared = {(rules_fact(each), each.config.get("tokenizer"), each.config.get("seed")) for each in result.reports}
+    shared = {tuple(run_facts(each)) for each in result.reports}
     if len(shared) == 1:
-        rules, tokenizer, seed = shared.pop()
-        named = sanitize(str(tokenizer or "block hashes"), ascii_only=plain)
-        parts += [rules, named, f"seed {seed}"]
+        parts += [sanitize(fact, ascii_only=plain) for fact in shared.pop()]
     if result.ignored:
         parts.append(f"{plural(result.ignored, 'finding')} ignored")
     put_head(console, parts)

@@ -54,6 +54,15 @@ def print_optimize(
     _head(console, outcome, plain)
     _steps(console, outcome, plain)
     _forbidden(console, document, plain)
+    if document.first_change:
+        put(console)
+        put_sentence(console, f"Change first: {sanitize(document.first_change, ascii_only=plain)}.", "bold")
+    if document.settings:
+        put(console)
+    for each in document.settings:
+        put_sentence(console, f"Request setting [P0]: {each.what}.", "bold")
+        for warning in each.warnings:
+            put_sentence(console, f"   look: {warning}", "yellow")
     if document.marks:
         put(console)
         told = marks_in_words(document.marks)

@@ -16,9 +16,9 @@ from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
 from kvtool.report.terminal.profile_blocks.sparkline import hit_rate_lines
 from kvtool.report.terminal.render import LABEL, print_section, print_table
 from kvtool.report.views.checks import worst_status
-from kvtool.report.views.facts import cautions, rules_fact
+from kvtool.report.views.facts import cautions, is_predictable, run_facts
 from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
-from kvtool.report.views.groups import groups_table, is_predictable
+from kvtool.report.views.groups import groups_table
 from kvtool.report.views.report_blocks import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS, sections
 from kvtool.report.views.times import measured_on, medians, not_measured, predicted_for, shortfalls
 from kvtool.results.report import Report
@@ -138,6 +138,7 @@ def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
         _print_details(console, report, plain)
     else:
         _print_measured(console, report, plain)
+    if not shown.details and is_predictable(report) and not report.hosted:  # of others only counts are known
         say(console, "Add --details for the decode step, block alignment, KV cache and p99.", style="dim")
     for section in sections([LOGITS], report, "terminal"):
         print_section(console, section)
@@ -153,9 +154,8 @@ def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:
 
 def _header(console: Console, report: Report, plain: bool) -> None:
     config = report.config
-    head = [f"kvtool {config.get('version')}", str(config.get("input")), rules_fact(report)]
-    head += [str(config.get("tokenizer") or "block hashes"), plural(report.request_count, "request")]
-    put_head(console, [*head, f"seed {config.get('seed')}"])
+    head = [f"kvtool {config.get('version')}", str(config.get("input"))]
+    put_head(console, [*head, *run_facts(report, plural(report.request_count, "request"))])
     for note in report.notes:
         say(console, sanitize(note, ascii_only=plain), style="dim")
     for caution in cautions(report):

@@ -45,6 +45,21 @@ def request_name(identity: str, log: str = "") -> str:
     return f"{found['group']}, {'session' if '.' in identity.rpartition('/')[2] else 'request'} {found['session']}"
 
 
+def run_facts(report: Report, *counts: str) -> list[str]:
+    """Return rules, tokenizer, `counts` and seed; counts alone where the log has no prompts to simulate, only reported usage."""
+    if not is_predictable(report):
+        return [*counts]
+    rules = rules_fact(report)
+    if report.misses is not None and not report.hosted:  # whatever server sent the log
+        rules = f"simulated by {rules}"
+    return [rules, str(report.config.get("tokenizer") or "block hashes"), *counts, f"seed {report.config.get('seed')}"]
+
+
+def is_predictable(report: Report) -> bool:
+    """Return whether simulated figures say anything of these requests: where their prompts are not in the log, none does."""
+    return report.misses is None or report.misses.predictable
+
+
 def rules_fact(report: Report) -> str:
     """Name the rules of the cache, and the block size where they have one."""
     if report.config.get("rules_by_day"):
@@ -56,6 +71,12 @@ def rules_fact(report: Report) -> str:
     release = report.config.get("vllm_release")
     name = f"{report.config.get('rules')}" if release is None else f"{report.config.get('rules')} {release}"
     return f"{name} rules, block {report.kv_cache.block_size:,}"
+
+
+def too_short(report: Report) -> str:
+    """Say that no prompt is long enough for the provider's cache; empty where one is."""
+    least = report.below_minimum
+    return f": all prompts are shorter than {least:,} tokens, the provider's minimum" if least else ""
 
 
 def cautions(report: Report) -> Iterator[str]:

@@ -31,11 +31,6 @@ _ALWAYS = ("Group", "Requests", "Tokens per request", "Hit rate", "Lost per requ
 NEW_NOTE = "New: first use and unique text. Shares are of the prompt tokens of the group."
 
 
-def is_predictable(report: Report) -> bool:
-    """Return whether simulated figures say anything of these requests: where their prompts are not in the log, none does."""
-    return report.misses is None or report.misses.predictable
-
-
 def groups_table(
     report: Report, gates: Mapping[str | None, Sequence[Check]], most: int, over_time: Mapping[str | None, str]
 ) -> Table:

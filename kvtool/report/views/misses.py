@@ -6,8 +6,8 @@ from dataclasses import replace
 from decimal import Decimal
 
 from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.misses.advised_change import first_change
 from kvtool.accounting.prices.bill import shown_money
-from kvtool.report.views.advised_change import advised_change, cheaper_life, field_to_compare
 from kvtool.report.views.facts import log_name, request_name
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
 from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
@@ -55,6 +55,10 @@ def view(report: Report) -> Section | None:
         if misses.predictable and misses.calibration.requests
         else []
     )
+    if misses.local_times:
+        notes.append(f"{plural(misses.local_times, 'time')} without a zone: taken as UTC.")
+        if misses.zoned_times:
+            notes.append(f"No gap is counted between these and the {misses.zoned_times:,} with a zone.")
     if (found := misses.hypothesis) is not None:
         notes.append(
             f"A rerun {hypothesis_in_words(found)} explains {found.explained:,} of {found.misses:,} misses: "
@@ -206,9 +210,9 @@ _MOST_GROUPS = 3
 
 def _advises_change(report: Report, misses: CacheMisses) -> bool:
     """Return whether the answer of this report says what to change, because the causes explain the difference."""
-    if field_to_compare(misses) or any(each.rerun is not None for each in report.findings):
+    if any(each.rerun is not None for each in report.findings):
         return False
-    return bool(advised_change(misses, hosted=report.hosted) or cheaper_life(misses))
+    return bool(first_change(misses, hosted=report.hosted))
 
 
 def calibration_in_words(misses: CacheMisses, *, advises_change: bool = False) -> str:

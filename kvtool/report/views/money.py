@@ -105,8 +105,8 @@ def _basis(report: Report) -> Iterator[str]:
         if parts:
             yield f"Paid: {', '.join(parts)}."
     if money.with_fixes is not None and (saved := _saving(money)) > 0:
-        done = marks_in_words(money.marks) if money.with_marks is None else ""
-        yield f"With fixes: {'; '.join(filter(None, (done, _per_month(saved, money))))}."
+        done = [*money.settings, marks_in_words(money.marks) if money.with_marks is None else ""]
+        yield f"With fixes: {'; '.join(filter(None, (*done, _per_month(saved, money))))}."
     if money.with_marks is not None:
         yield f"Cheapest marks: {marks_in_words(money.marks)}."
     if money.gpu is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
+from kvtool.accounting.misses.advised_change import cheaper_ttl
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.results.misses import Compaction, TtlCosts
 from kvtool.text.terminal.numbers import plural
@@ -16,21 +17,11 @@ def ttl_sentence(ttl: TtlCosts | None, currency: str = "USD") -> str:
         return ""
     paid, minutes, hour = Decimal(ttl.paid), Decimal(ttl.five_minutes), Decimal(ttl.one_hour)
     text = (
-        f"You paid {shown_money(paid, currency)}. With the same gaps between requests, 5-minute caching costs "
-        f"{shown_money(minutes, currency)} and 1-hour caching {shown_money(hour, currency)}."
+        f"Requests that can choose a time to live cost {shown_money(paid, currency)}. With the same gaps, 5-minute caching "
+        f"costs {shown_money(minutes, currency)} and 1-hour caching {shown_money(hour, currency)}."
     )
     found = cheaper_ttl(ttl)
     return text if found is None else f"{text} Caching for {found[0]} saves {shown_money(found[1], currency)}."
-
-
-def cheaper_ttl(ttl: TtlCosts) -> tuple[str, Decimal] | None:
-    """Return the time to live that costs less than was paid, in words, and what it saves; None where neither does."""
-    saved = {
-        "5 minutes": Decimal(ttl.paid) - Decimal(ttl.five_minutes),
-        "1 hour": Decimal(ttl.paid) - Decimal(ttl.one_hour),
-    }
-    name = max(saved, key=lambda each: saved[each])
-    return (name, saved[name]) if saved[name] > 0 else None
 
 
 def compaction_sentence(compactions: Sequence[Compaction], currency: str = "USD") -> str:

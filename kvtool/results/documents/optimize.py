@@ -44,6 +44,13 @@ class GroupRates(Model):
     hit_rate: BeforeAfter
 
 
+class RequestSetting(Model):
+    """What requests say beside their prompts so that they cost less."""
+
+    what: str
+    warnings: list[str]
+
+
 class RequestOrder(Model):
     """The order of requests that wins."""
 
@@ -135,6 +142,8 @@ class OptimizeDocument(Document):
     tiers: list[Tier]
     block_size: Count
     requests: Count
+    first_change: str = ""
+    """What a profile of the log names first, where that is no edit of these."""
     reported: ReportedUse | None = None
     """What the log reports; `hit_rate` is predicted."""
     hit_rate: BeforeAfter
@@ -146,9 +155,11 @@ class OptimizeDocument(Document):
     files: list[str]
     """Files that were changed, or would be."""
     edited_log: EditedLog | None
+    """Of logs, whose files are never changed: what the edited requests reach."""
+    settings: list[RequestSetting]
+    """The cheapest cache keys and times to live, where the edited log has them."""
     marks: list[MarkAdvice]
     """The cheapest cache marks, where the edited log has them."""
-    """Of logs, whose files are never changed: what the edited requests reach."""
     undo: str | None
     output: str | None
     breakpoints: Breakpoints | None

@@ -55,14 +55,8 @@ def table(
     """
     if width >= UNBOUNDED:
         return [_record(columns, row) for row in rows]
-    shown = list(range(len(columns)))
-    while True:
-        sizes = {c: max(cell_width(text) for text in (columns[c].title, *(row[c] for row in rows))) for c in shown}
-        excess = indent + sum(sizes.values()) + _GAP * (len(shown) - 1) - width
-        optional = [(keep, c) for c in shown if (keep := columns[c].keep) is not None]
-        if excess <= 0 or not optional:
-            break
-        shown.remove(min(optional, key=lambda pair: (pair[0], -pair[1]))[1])
+    sizes, excess = _shown_sizes(columns, rows, width - indent)
+    shown = list(sizes)
     for c in (c for c in shown if columns[c].prose and excess > 0):
         shrunk = max(sizes[c] - excess, min(_MIN_PROSE, sizes[c]), cell_width(columns[c].title))
         excess -= sizes[c] - shrunk
@@ -79,6 +73,24 @@ def table(
         return (" " * indent + (" " * _GAP).join(parts)).rstrip()
 
     return [line([column.title for column in columns]), *(line(row) for row in rows)]
+
+
+def shown_titles(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> set[str]:
+    """Return the titles of the columns that a table of this width has."""
+    return {columns[c].title for c in _shown_sizes(columns, rows, width - _INDENT)[0]}
+
+
+def _shown_sizes(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> tuple[dict[int, int], int]:
+    """Return the cells that each column takes which stays, and how many all of them take too many."""
+    sizes = {
+        c: max(cell_width(text) for text in (col.title, *(row[c] for row in rows))) for c, col in enumerate(columns)
+    }
+    while True:
+        excess = sum(sizes.values()) + _GAP * (len(sizes) - 1) - width
+        optional = [(keep, -c) for c in sizes if (keep := columns[c].keep) is not None]
+        if excess <= 0 or not optional:
+            return sizes, excess
+        del sizes[-min(optional)[1]]
 
 
 def _record(columns: Sequence[Column], row: Sequence[str]) -> str:

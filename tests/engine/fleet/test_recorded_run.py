@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from benchmarks.latency_validation import (
-    GEOMETRY,
     RUNS,
     WORKLOAD,
     Recorded,
@@ -18,8 +17,6 @@ from benchmarks.latency_validation import (
     read_workload,
     replay,
 )
-from kvtool.engine.prediction.accelerators import find_accelerator
-from kvtool.engine.prediction.latency import LatencyModel
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "llmservingsim_sharegpt"
 
@@ -28,7 +25,7 @@ SHARED = Path(__file__).resolve().parents[4] / "shared" / "data" / "llmservingsi
 @pytest.mark.parametrize("recorded", RUNS, ids=lambda run: run.folder)
 def test_as_the_engine(recorded: Recorded) -> None:
     """One of the two preempts 200 times."""
-    model = LatencyModel(GEOMETRY, find_accelerator(recorded.accelerator))
+    model = recorded.latency()
     config = replace(read_config(SHARED, recorded), async_scheduling=False)
     one_by_one, found = (run(read_workload(SHARED), config, model) for run in (replay, by_replica))
     assert found.hits == one_by_one.hits

@@ -10,29 +10,39 @@ import sys
 from pathlib import Path
 
 _LAYERS, _WIDTH, _HEADS, _INNER, _CONTEXT = 2, 64, 4, 128, 4096
+_KERNEL, _STATE = 3, 4
 _SPECIAL = ("<unk>", "<s>", "</s>")
 _TEMPLATE = "{% for message in messages %}[{{ message.role }}] {{ message.content }}\n{% endfor %}[assistant] "
 
 
-def toy_gguf(path: Path, window: int | None = None) -> None:
-    """Random weights, bytes as tokens; with a window five of six layers have it."""
+def toy_gguf(path: Path, window: int | str | None = None) -> None:
+    """Random weights, bytes as tokens. Five of six layers have the window, or `lfm2` a state; `mamba` has six."""
     import gguf
     import numpy as np
 
     tokens = [*_SPECIAL, *(f"<0x{byte:02X}>" for byte in range(256))]
     kinds = [gguf.TokenType.UNKNOWN, gguf.TokenType.CONTROL, gguf.TokenType.CONTROL, *[gguf.TokenType.BYTE] * 256]
-    writer = gguf.GGUFWriter(str(path), "llama" if window is None else "gemma3")
+    arch = "llama" if window is None else "gemma3" if isinstance(window, int) else window
+    writer = gguf.GGUFWriter(str(path), arch)
     layers = _LAYERS if window is None else 6
-    if window is not None:
+    states = set(range(layers)) if arch == "mamba" else set(range(layers - 1)) if arch == "lfm2" else set()
+    if isinstance(window, int):
         writer.add_sliding_window(window)
         writer.add_key_length(_WIDTH // _HEADS)
         writer.add_value_length(_WIDTH // _HEADS)
+    if arch == "lfm2":
+        writer.add_shortconv_l_cache(_KERNEL)
+    if arch == "mamba":
+        writer.add_ssm_conv_kernel(_KERNEL)
+        writer.add_ssm_inner_size(_INNER)
+        writer.add_ssm_state_size(_STATE)
+        writer.add_ssm_time_step_rank(_STATE)
     writer.add_context_length(_CONTEXT)
     writer.add_embedding_length(_WIDTH)
     writer.add_block_count(layers)
     writer.add_feed_forward_length(_INNER)
     writer.add_head_count(_HEADS)
-    writer.add_head_count_kv(_HEADS)
+    writer.add_head_count_kv([0 if layer in states else _HEADS for layer in range(layers)] if states else _HEADS)
     writer.add_layer_norm_rms_eps(1e-5)
     writer.add_rope_dimension_count(_WIDTH // _HEADS)
     writer.add_vocab_size(len(tokens))
@@ -49,21 +59,42 @@ def toy_gguf(path: Path, window: int | None = None) -> None:
     def weights(name: str, *shape: int) -> None:
         writer.add_tensor(name, (chance.standard_normal(shape) * 0.1).astype(np.float32))
 
+    def ones(name: str, width: int) -> None:
+        writer.add_tensor(name, np.ones(width, dtype=np.float32))
+
     weights("token_embd.weight", len(tokens), _WIDTH)
     weights("output.weight", len(tokens), _WIDTH)
-    writer.add_tensor("output_norm.weight", np.ones(_WIDTH, dtype=np.float32))
-    norms = [("attn_norm", _WIDTH), ("ffn_norm", _WIDTH)]
-    if window is not None:
+    ones("token_embd_norm.weight" if arch == "lfm2" else "output_norm.weight", _WIDTH)
+    norms = [("attn_norm", _WIDTH)] + [("ffn_norm", _WIDTH)] * (arch != "mamba")
+    if isinstance(window, int):
         norms += [("post_attention_norm", _WIDTH), ("post_ffw_norm", _WIDTH)]
-        norms += [(name, _WIDTH // _HEADS) for name in ("attn_q_norm", "attn_k_norm")]
     for layer in range(layers):
+        of = f"blk.{layer}."
         for name, width in norms:
-            writer.add_tensor(f"blk.{layer}.{name}.weight", np.ones(width, dtype=np.float32))
-        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            weights(f"blk.{layer}.{name}.weight", _WIDTH, _WIDTH)
-        weights(f"blk.{layer}.ffn_gate.weight", _INNER, _WIDTH)
-        weights(f"blk.{layer}.ffn_up.weight", _INNER, _WIDTH)
-        weights(f"blk.{layer}.ffn_down.weight", _WIDTH, _INNER)
+            ones(f"{of}{name}.weight", width)
+        if arch == "mamba":
+            weights(f"{of}ssm_in.weight", 2 * _INNER, _WIDTH)
+            weights(f"{of}ssm_conv1d.weight", _INNER, _KERNEL)
+            weights(f"{of}ssm_conv1d.bias", _INNER)
+            weights(f"{of}ssm_x.weight", 3 * _STATE, _INNER)
+            weights(f"{of}ssm_dt.weight", _INNER, _STATE)
+            weights(f"{of}ssm_dt.bias", _INNER)
+            writer.add_tensor(f"{of}ssm_a", -np.ones((_INNER, _STATE), dtype=np.float32))
+            ones(f"{of}ssm_d", _INNER)
+            weights(f"{of}ssm_out.weight", _WIDTH, _INNER)
+            continue
+        if layer in states:
+            weights(f"{of}shortconv.in_proj.weight", 3 * _WIDTH, _WIDTH)
+            weights(f"{of}shortconv.conv.weight", _WIDTH, _KERNEL)
+            weights(f"{of}shortconv.out_proj.weight", _WIDTH, _WIDTH)
+        else:
+            for name in ("attn_q_norm", "attn_k_norm") if window is not None else ():
+                ones(f"{of}{name}.weight", _WIDTH // _HEADS)
+            for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+                weights(f"{of}{name}.weight", _WIDTH, _WIDTH)
+        weights(f"{of}ffn_gate.weight", _INNER, _WIDTH)
+        weights(f"{of}ffn_up.weight", _INNER, _WIDTH)
+        weights(f"{of}ffn_down.weight", _WIDTH, _INNER)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

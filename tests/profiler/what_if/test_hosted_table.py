@@ -47,7 +47,7 @@ def test_one_cache_key(in_folder: Command) -> None:
 
     rows = table(in_folder, sent(True))
     assert rows["today"]["hit_blocks"] == 0
-    assert Decimal(rows["one cache key"]["cost"]) == cost(in_folder, sent(False)) < Decimal(rows["today"]["cost"])
+    assert Decimal(rows["fewer cache keys"]["cost"]) == cost(in_folder, sent(False)) < Decimal(rows["today"]["cost"])
 
 
 def test_another_model_of_the_log(in_folder: Command) -> None:

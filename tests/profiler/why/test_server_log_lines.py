@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from kvtool.profiler.why.server_log_lines import line_causes
 from kvtool.results.documents.server_cause import ServerCause
+from kvtool.workload.logs.formats.servers.usage_records import slot_records
 
 PROMPT = (
     "slot update_slots: id  {slot} | task {task} | new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = {tokens}"
@@ -49,7 +51,70 @@ def test_a_slot_of_another_prompt_is_lost(tmp_path: Path) -> None:
     rows = [llama(LRU), llama(PROMPT), llama(PAST, past=30, size=830)]
     assert causes(tmp_path / "l.log", *rows)["slots"].tokens == 800
     kept = [llama(PROMPT), llama(PAST, past=30, size=830)]
-    assert causes(tmp_path / "k.log", *kept) == {}
+    assert causes(tmp_path / "k.log", *kept)["prompts"].tokens == 799
+
+
+def answered(prompt: int, cached: int, *, chosen: str, before: Sequence[str] = (), detailed: bool = True) -> list[str]:
+    """The lines of a request to slot 0 by a current release; the details are there with `-lv 4` alone, as Ollama sets it."""
+    slot = "0.00.164.275 I slot {}: id  0 | task {} | "
+    rows = [*before, slot.format("get_availabl", -1) + f"selected slot by {chosen}"]
+    if detailed:
+        rows.append(
+            slot.format("  operator()", 9) + f"new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = {prompt}"
+        )
+        rows += [
+            slot.format("  operator()", 9) + f"cached n_tokens = {at}, memory_seq_rm [{at}, end)"
+            for at in (cached, prompt - 4)
+        ]
+    timing = slot.format("print_timing", 9)
+    return [
+        *rows,
+        f"{timing}prompt eval time =      36.56 ms / {prompt - cached:>5} tokens (    0.57 ms per token)",
+        f"{timing}       eval time =       3.17 ms /     4 tokens (    1.06 ms per token,   945.18 tokens per second)",
+        slot.format("     release", 9) + f"stop processing: n_tokens = {prompt + 3}, truncated = 0",
+    ]
+
+
+@pytest.mark.parametrize("detailed", [True, False])
+@pytest.mark.parametrize("front", ["", "[42027] "])
+def test_a_current_release_says_it_by_shares_and_lengths(tmp_path: Path, front: str, detailed: bool) -> None:
+    """253 tokens are in the slot, 200 of them are common, and the model goes back to 186."""
+    checking = [
+        "0.00.164.259 I slot get_availabl: id  0 | task -1 |  - checking sim = 0.800 (200/250) > 0.100"
+    ] * detailed
+    share = "LCP similarity, f_sim_best = 0.800 (> 0.100 thold), f_keep = 0.791"
+    rows = answered(250, 0, chosen="LRU, t_last = -1", detailed=detailed)
+    rows += answered(250, 186, chosen=share, before=checking, detailed=detailed)
+    path = tmp_path / "l.log"
+    found = causes(path, *(front + row for row in rows))
+    assert {name: each.tokens for name, each in found.items()} == {"model groups": 14, "prompts": 49}
+    with path.open("rb") as reader:
+        usages = [record.value["usage"] for record in slot_records(reader, "l.log", "l.log")]
+    assert [(each["prompt_tokens"], each["completion_tokens"]) for each in usages] == [(250, 4), (250, 4)]
+    assert [each["prompt_tokens_details"]["cached_tokens"] for each in usages] == [0, 186]
+
+
+def test_a_saved_prompt_comes_back_and_a_healthy_slot_loses_nothing(tmp_path: Path) -> None:
+    srv = "0.00.313.176 I srv          load:  "
+    loads = [
+        f"{srv}  - prompt with length     253, lcp =     200, f_keep = 0.791, f_sim = 0.833",
+        f"{srv}- found better prompt with f_keep = 0.791, f_sim = 0.833",
+    ]
+    rows = answered(250, 0, chosen="LRU, t_last = -1")
+    back = answered(240, 186, chosen="LRU, t_last = 9")
+    found = causes(tmp_path / "l.log", *rows, back[0], *loads, *back[1:])
+    assert {name: each.tokens for name, each in found.items()} == {"model groups": 14, "prompts": 39}
+    share = "LCP similarity, f_sim_best = 0.900 (> 0.100 thold), f_keep = 1.000"
+    assert causes(tmp_path / "k.log", *rows, *answered(281, 253, chosen=share)) == {}
+
+
+def test_ollama_runs_llama_server_and_has_its_lines(tmp_path: Path) -> None:
+    front = 'time=2026-08-22T21:11:17.240-04:00 level=INFO source=routes.go:1 msg="Listening"'
+    share = "LCP similarity, f_sim_best = 0.800 (> 0.100 thold), f_keep = 0.791"
+    rows = [*answered(250, 0, chosen="LRU, t_last = -1"), *answered(250, 0, chosen=share)]
+    found = causes(tmp_path / "o.log", front, *(row.split(" I ")[1] for row in rows))
+    assert found["model groups"].tokens == 200
+    assert "earlier messages" in found["model groups"].change
 
 
 @pytest.mark.parametrize(("used", "lost"), [(7, 26_692), (26_698, 1), (26_699, None)])

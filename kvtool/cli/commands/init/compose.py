@@ -274,11 +274,17 @@ def _paired(prompts: Sequence[FoundPrompt]) -> list[tuple[FoundPrompt | None, Fo
 
 
 def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set[str]) -> str:
-    """Return a name for a group: the file's, with as much of its folders as makes it the only one."""
+    """Return a name for a group: the file's, with as much of its folders as makes it the only one.
+
+    Of several prompts of one file it is what the code calls each of them.
+    """
     assert prompt is not None
     parts = [*prompt.path.split("/")[:-1], prompt.stem or "prompt"]
+    called = prompt.copied.name if prompt.copied is not None else ""
+    if called and sum(1 for one in prompts if one.path == prompt.path) > 1:
+        parts.append(called)
     candidates = ["-".join(parts[-length:]).strip() or "prompt" for length in range(1, len(parts) + 1)]
-    candidates += [f"{candidates[-1]}-{number}" for number in range(2, len(prompts) + 2)]
+    candidates += [f"{candidates[0]}-{number}" for number in range(2, len(prompts) + 2)]
     name = next(candidate for candidate in candidates if candidate not in taken)
     taken.add(name)
     return name

@@ -15,6 +15,8 @@ from kvtool.workload.yaml.made_up_values import MADE_UP, MARK
 
 _VALUES = 5
 _DEEPEST = 8
+_MANY_ORDERS = 24
+"""So many orders are those of a list that hardly gets one of them twice; of fewer some come again."""
 _KEYS = 2
 """Keys of a mapping that a template runs over."""
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -28,6 +30,7 @@ _KINDS: dict[ValueKind, tuple[str, str]] = {
     "id": _ID,
     "counter": _COUNTER,
     "constant": ("one", "always the same"),
+    "order": _COUNTER,
 }
 """Generators of values of which code says the kind."""
 _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
@@ -158,6 +161,9 @@ def _scalar(root: ValueShape, kind: str, path: str, known: ValueKind | None) -> 
     if root.texts:
         texts = list(dict.fromkeys(root.texts))
         texts += [] if len(texts) > 1 or root.literal else [f"{MADE_UP}: {path}"]
+        if known == "order":
+            pick = "cycle" if len(texts) >= _MANY_ORDERS else "random"
+            return f"{{choice: {_as_json(texts)}, pick: {pick}}}", "another order of the list in each request"
         return f"{{choice: {_as_json(texts)}}}", "the values that the templates compare it with"
     is_text = bool(root.fields) or bool(root.hints & {"text", "added"})
     return generator(path, known, is_text=is_text)

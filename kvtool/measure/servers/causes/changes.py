@@ -51,13 +51,17 @@ _OF_SERVER: Mapping[str, Mapping[CauseName, str]] = {
     "llama.cpp": {
         "caching off": 'Send `"cache_prompt": true`.',
         "capacity": "Raise --cache-ram, or lower --parallel.",
-        "model groups": "Set --swa-full, or raise --ctx-checkpoints.",
+        "model groups": (
+            "Keep earlier messages as they were, with their reasoning. For windows, set --swa-full."
+            " For states (Mamba, Gated DeltaNet), lower --checkpoint-min-step and raise --ctx-checkpoints."
+        ),
         "slots": "Raise --parallel, or keep more prompts with --cache-ram.",
         "context": "Raise --ctx-size.",
     },
     "Ollama": {
         "prompts": "Keep the beginning of the prompt. Set OLLAMA_NUM_PARALLEL to the number of conversations.",
         "slots": "Set OLLAMA_NUM_PARALLEL to the number of conversations.",
+        "model groups": "Keep earlier messages as they were, with their reasoning. The model cannot go back to any place.",
         "restart": 'Set `"keep_alive": -1`, so that the model stays loaded.',
         "context": "Set OLLAMA_CONTEXT_LENGTH to the longest conversation.",
     },

@@ -14,7 +14,7 @@ from kvtool.report.words.what_if_commands import words_of
 from kvtool.results.documents.what_if import WhatIfDocument
 from kvtool.results.next_step import command_of
 from kvtool.text.terminal.console import ascii_only, bar, cell_width, draws_bars, is_plain, put, sanitize, say
-from kvtool.text.terminal.table import Column, put_table, room_for_first
+from kvtool.text.terminal.table import Column, put_table, room_for_first, shown_titles
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,17 +29,17 @@ def print_what_if(console: Console, document: WhatIfDocument) -> None:
         say(console, note, hang=2, style="dim")
     put(console)
     if document.answer and document.rows:
-        _print_changes(console, document)
+        titles = _print_changes(console, document)
     else:
         say(console, answer(document), hang=2, style="bold")
         put(console)
-        _print_rows(console, document)
+        titles = _print_rows(console, document)
     put(console)
-    say(console, legend(document), hang=2, style="dim")
+    say(console, legend(document, titles), hang=2, style="dim")
 
 
-def _print_rows(console: Console, document: WhatIfDocument) -> None:
-    """Print the rows of a sweep, each with a bar where there is room."""
+def _print_rows(console: Console, document: WhatIfDocument) -> set[str]:
+    """Print the rows of a sweep, each with a bar where there is room. Return the titles of the columns that are shown."""
     rows = document.rows
     columns, table = cells_of(console, rows_table("Rows", rows, len(rows)))
     if rows and draws_bars(console) and not is_plain(console):
@@ -48,10 +48,14 @@ def _print_rows(console: Console, document: WhatIfDocument) -> None:
         for row, cells in zip(rows, table, strict=True):
             cells.insert(at, bar(row.hit_rate, _BAR, ascii_only(console)))
     put_table(console, columns, table)
+    return shown_titles(columns, table, console.width)
 
 
-def _print_changes(console: Console, document: WhatIfDocument) -> None:
-    """Print what to change first, then a row for each change, how to run it again, and what is missing."""
+def _print_changes(console: Console, document: WhatIfDocument) -> set[str]:
+    """Print what to change first, then a row for each change, how to run it again, and what is missing.
+
+    Return the titles of the columns that are shown.
+    """
     plain = ascii_only(console)
     for line in document.answer:
         step = command_of(line)
@@ -66,17 +70,18 @@ def _print_changes(console: Console, document: WhatIfDocument) -> None:
     columns[0] = Column("change", "<")
     last = -1 if columns[-1].title == "run it" else len(columns)
     beside = is_plain(console) or room_for_first(columns, rows, console.width) >= max(len(row[0]) for row in rows)
-    if beside:
-        put_table(console, columns, rows)
-    else:
-        put_table(console, *folded_names(columns[:last], [row[:last] for row in rows], console.width))
-        if last < 0:
-            _commands(console, rows, [row[-1] for row in rows])
+    shown, lines = columns, rows
+    if not beside:
+        shown, lines = folded_names(columns[:last], [row[:last] for row in rows], console.width)
+    put_table(console, shown, lines)
+    if not beside and last < 0:
+        _commands(console, rows, [row[-1] for row in rows])
     if document.missing:
         put(console)
         put(console, "Not in the table:", "bold")
         for change, why in not_tried(document):
             say(console, sanitize(f"{change}: {why}.", ascii_only=plain), hang=2)
+    return shown_titles(shown, lines, console.width)
 
 
 def _commands(console: Console, table: Sequence[Sequence[str]], again: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kvtool.report.views.plans.what_if_answers import (
     ENOUGH,
@@ -24,12 +24,15 @@ _ON_A_CLOCK = (
     "Imbalance: prompt tokens computed by the busiest replica, divided by the mean."
 )
 _RADIX = "Each row is one run through SGLang's own radix tree, one request at a time."
-_LEGENDS: dict[Axis, str] = {
+_LEGENDS: dict[Axis, str | dict[str, str]] = {
     "capacity": "One pass over the requests with LRU eviction.",
     "policy": "One request at a time. OPT knows future requests, so it is an upper bound.",
     "ttl": "Unlimited cache. A block unused for longer than the TTL is evicted.",
-    "tier": "Hit rate: blocks in GPU memory. Loaded: blocks copied from a lower tier instead of computed. Bandwidth: from "
-    "host memory to the GPU.",
+    "tier": {
+        "hit rate": "Hit rate: blocks in GPU memory.",
+        "loaded": "Loaded: blocks copied from a lower tier instead of computed.",
+        "bandwidth": "Bandwidth: from host memory to the GPU.",
+    },
     "pd": "Mixed: as many replicas that do both. The first token comes with the prefill, the second after the transfer. "
     "Estimates by the latency model.",
     "block-size": "Hit rate: share of the prompt tokens. Unlimited cache, or the tokens of the capacity.",
@@ -118,27 +121,40 @@ def _where_policies_differ(rows: list[SweepRow]) -> str:
     return words if bound is None else f"{words}; the upper bound is {percent(bound.hit_rate)}"
 
 
-def legend(document: WhatIfDocument) -> str:
-    """Return how the rows were counted."""
+def legend(document: WhatIfDocument, titles: Collection[str] | None = None) -> str:
+    """Return how the rows were counted. `titles` are those of the columns that are shown; None: all."""
     axis = document.rows[0].axis if document.rows else "capacity"
     if axis == "capacity" and document.rules == "sglang":
         return _RADIX
-    return _legend_of_changes(document.rows) if axis is None else _LEGENDS[axis]
+    if axis is None:
+        return _legend_of_changes(document.rows, titles)
+    words = _LEGENDS[axis]
+    return words if isinstance(words, str) else " ".join(_of_columns(words, titles))
 
 
-def _legend_of_changes(rows: Sequence[SweepRow]) -> str:
+def _of_columns(words: Mapping[str, str], titles: Collection[str] | None) -> list[str]:
+    """Return the sentences on columns that are shown."""
+    return [text for title, text in words.items() if titles is None or title in titles]
+
+
+def _legend_of_changes(rows: Sequence[SweepRow], titles: Collection[str] | None = None) -> str:
     if any(row.sure == "rules" for row in rows):
-        return (
-            "Hit rate and cost: by the published rules and prices, each row from another run. Computed: prompt tokens that are "
-            "not read from the cache, relative to today. Another model gives other answers."
+        computed = {"computed": "Computed: prompt tokens that are not read from the cache, relative to today."}
+        return " ".join(
+            [
+                "Hit rate and cost: by the published rules and prices, each row from another run.",
+                *_of_columns(computed, titles),
+                "Another model gives other answers.",
+            ]
         )
     words = ["Run it: add these flags to the command."] if len(rows) > 1 else []
-    words += [
-        "Hit rate: reused share of the prompt tokens.",
-        "Computed: prompt tokens that are not reused, relative to today.",
-    ]
+    columns = {
+        "hit rate": "Hit rate: reused share of the prompt tokens.",
+        "computed": "Computed: prompt tokens that are not reused, relative to today.",
+    }
     if any(row.host_blocks for row in rows):
-        words.append("Host tier: host memory of each replica. Loaded tokens are neither hit nor computed.")
+        columns["loaded"] = "Loaded: tokens copied from the host memory of each replica, neither hit nor computed."
+    words += _of_columns(columns, titles)
     if any(row.prefill_replicas for row in rows) and any(row.gpus for row in rows):
         words.append("GPUs: not counted for a split fleet.")
     if any(row.sure == "bound" for row in rows):

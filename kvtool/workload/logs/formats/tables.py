@@ -10,7 +10,7 @@ import io
 import math
 import re
 from collections.abc import Iterator
-from datetime import UTC, date, datetime
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -23,7 +23,7 @@ from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.python_reprs import literal
 from kvtool.workload.logs.formats.unread import shape_of_table
 from kvtool.workload.logs.formats.usage_exports import billed_row, export_of_table
-from kvtool.workload.logs.records.record import parsed_text
+from kvtool.workload.logs.records.record import parsed_text, since_1970
 
 _SUFFIXES = (".csv", ".tsv", ".psv")
 _DELIMITERS = (",", "\t", ";", "|")
@@ -251,7 +251,7 @@ def _plain(value: Any) -> Any:
         case Decimal():
             return json_number(value)
         case datetime():
-            return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
+            return since_1970(value)
         case date():
             return value.isoformat()
         case bytes():

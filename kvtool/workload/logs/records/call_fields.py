@@ -113,7 +113,7 @@ def call_of(
         provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
         tenant=private_user(_word(_first(said, TENANTS)) or _tenant_in(record)),
         usage=usage,
-        scope=_scope(record, said),
+        scope=_scope(record, said, response),
         settings=_settings(record, response, images),
         end=_time(said, _ENDS),
         first_answer=_time(said, _FIRST_ANSWERS),
@@ -286,12 +286,13 @@ def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) 
     return None
 
 
-def _scope(record: Record, said: dict[str, Any]) -> CacheScope:
+def _scope(record: Record, said: dict[str, Any], response: dict[str, Any]) -> CacheScope:
     organisation, workspace = _word(_first(said, _ORGANISATIONS)), _word(_first(said, _WORKSPACES))
     region, key = _word(_first(said, _REGIONS)), _word(_first(said, _KEYS)) or _header(record, "x-grok-conv-id")
-    if organisation is workspace is region is key is None:
+    replica = _header(record, "x-data-parallel-rank") or _word(object_of(response.get("meta_info")).get("dp_rank"))
+    if organisation is workspace is region is key is replica is None:
         return NO_SCOPE
-    return CacheScope(organisation, workspace, region, key)
+    return CacheScope(organisation, workspace, region, key, replica)
 
 
 def _header(record: Record, wanted: str) -> str | None:

@@ -20,7 +20,7 @@ from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.groups.session_names import session_of
 from kvtool.workload.logs.records.caller_ids import session_of_caller
 from kvtool.workload.logs.records.streamed_answers import answer_in
-from kvtool.workload.turn import RequestName, Turn
+from kvtool.workload.turn import LocalTime, RequestName, Turn
 
 Unit = Literal["s", "ms", "us", "ns"]
 _SECONDS: dict[Unit, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -197,7 +197,7 @@ class Record:
     @property
     def own_session(self) -> str | None:
         value = self.first("session_id", "conversation_id", "conversation_hash")
-        if value is None and (value := self.first("sessionId", "thread_id", "conversation")) is None:
+        if value is None and (value := self.first("sessionId", "thread_id", "conversation", "session")) is None:
             for fields in (self.fields, *self.around):
                 if isinstance(inner := fields.get("metadata"), dict):
                     value = next((inner[name] for name in _SESSIONS if inner.get(name) is not None), value)
@@ -358,6 +358,8 @@ def time_of(fields: dict[str, Any], unit: Unit = "s") -> float | None:
 def seconds(value: object, unit: Unit, *, fixed: bool = False) -> float | None:
     """Return a time in seconds: an ISO 8601 text, or a number. A number in the range of today's clocks (since 1970, in s, ms, µs
     or ns) is in that unit, unless `fixed`; any other is in `unit`. None for what is no time."""
+    if isinstance(value, LocalTime):
+        return value
     number = finite_number(value, least=-_LATEST, most=_LATEST, in_text=True)
     if number is None:
         return _iso_seconds(value) if isinstance(value, str) else None
@@ -374,7 +376,7 @@ def _iso_seconds(text: str) -> float | None:
         plain = plain.replace("/", "-", 2)
     try:
         time = datetime.fromisoformat(plain)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        return since_1970(time)
     except (ValueError, OverflowError):
         pass
     if not plain[:1].isalpha():
@@ -382,10 +384,14 @@ def _iso_seconds(text: str) -> float | None:
     from email.utils import parsedate_to_datetime
 
     try:
-        time = parsedate_to_datetime(text)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        return since_1970(parsedate_to_datetime(text))
     except (ValueError, OverflowError, TypeError):
         return None
+
+
+def since_1970(time: datetime) -> float:
+    """Return the seconds since 1970 of a time, which may be of no zone."""
+    return time.timestamp() if time.tzinfo else LocalTime(time.replace(tzinfo=UTC).timestamp())
 
 
 def kind(value: object) -> str:

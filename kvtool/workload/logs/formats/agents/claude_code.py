@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 from kvtool.text.message import Message
-from kvtool.workload.call import Usage
+from kvtool.workload.call import Began, Usage
 from kvtool.workload.logs.formats.agents.projects import project_of
 from kvtool.workload.logs.records.call_fields import call_of, names_of, usage_of_record
 from kvtool.workload.logs.records.chat_records import content_of, message_at, without_anthropic_blocks
@@ -40,6 +40,8 @@ _IDS = frozenset(("sessionId", "uuid", "parentUuid", "leafUuid", "isSnapshotUpda
 _PROMPTS = frozenset(("messages", "prompt", "input", "inputs", "request", "body", "params", "request_body"))
 _MAIN = ""
 _SYNTHETIC = "<synthetic>"
+_OTHER_TOOLS = "deferred_tools_delta"
+"""The attachment of a line after which the list of tools is another one: a server of tools came or went."""
 
 
 @dataclass(slots=True, eq=False)
@@ -54,7 +56,7 @@ class _Answer:
     fields: Record | None = None
     """The message of its last part that says its tokens."""
     last_time: float | None = None
-    began: Literal["resumed", "compacted"] | None = None
+    began: Began | None = None
     _made: list[Message] | None = None
 
     def add(self, part: Any) -> None:
@@ -111,7 +113,7 @@ class ClaudeCodeSession:
         with it."""
         self._sessions: OrderedDict[str, _SessionEntries] = OrderedDict()
         self._size = 0
-        self._began: dict[str, Literal["resumed", "compacted"]] = {}
+        self._began: dict[str, Began] = {}
         """By session, what its records say of how the next call begins."""
 
     def read(self, record: Record) -> Reading:
@@ -121,7 +123,8 @@ class ClaudeCodeSession:
         parent = self._parent(fields)
         thread = self._thread(fields, parent)
         if (began := _beginning(fields)) is not None and thread == _MAIN:
-            self._began[str(fields.get("sessionId") or "")] = began
+            session = str(fields.get("sessionId") or "")
+            self._began[session] = self._began.get(session, began) if began == "tools_changed" else began
         if fields.get("isCompactSummary") is True:
             parent = None  # what was before is not sent any more
         node = parent or _Node(None, thread)
@@ -296,12 +299,15 @@ def _call_answered(message: Message) -> str | None:
     return of if isinstance(of, str) else None
 
 
-def _beginning(fields: dict[str, Any]) -> Literal["resumed", "compacted"] | None:
-    """Return how the session goes on after a line: a hook ran at its resume, or a summary replaces what was before."""
+def _beginning(fields: dict[str, Any]) -> Began | None:
+    """Return how the session goes on after a line: a hook ran at its resume, a summary replaces what was before, or the list of
+    tools is another one."""
     if fields.get("isCompactSummary") is True or fields.get("subtype") == "compact_boundary":
         return "compacted"
-    hook = object_of(fields.get("attachment")).get("hookName")
-    return "resumed" if hook == "SessionStart:resume" else None
+    attachment = object_of(fields.get("attachment"))
+    if attachment.get("type") == _OTHER_TOOLS:
+        return "tools_changed"
+    return "resumed" if attachment.get("hookName") == "SessionStart:resume" else None
 
 
 def _length(content: Any) -> int:

@@ -12,21 +12,16 @@ import numpy as np
 from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, has_line, lines_of
+from kvtool.workload.logs.formats.servers.slot_lines import SLOT, slot_calls
 from kvtool.workload.logs.records.call_fields import call_of
 from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT
 from kvtool.workload.logs.records.record import RESPONSES, Record
 from kvtool.workload.logs.records.record_format import Reading, RecordFormat
 
-_LLAMA = re.compile(r"\bslot +\w{1,30}: +id +(\d{1,9}) +\| +task +(-?\d{1,9}) +\|")
-_LLAMA_PROMPT = re.compile(r"\bnew prompt\b.*?\b(?:task\.n_tokens|n_prompt_tokens) = (\d{1,9})\b")
-_LLAMA_COMPUTED = re.compile(r"^\s*prompt eval time = .{1,40} ms / +(\d{1,9}) tokens")
-_LLAMA_ANSWER = re.compile(r"^\s*eval time = .{1,40} ms / +(\d{1,9}) tokens")
-_OLLAMA = re.compile(r'\bmsg="loading cache slot" id=\d{1,9} cache=\d{1,9} prompt=(\d{1,9}) used=(\d{1,9})\b')
 _OLLAMA_TIME = re.compile(r"\btime=(\S{10,40})")
 _KOBOLD = re.compile(r"^Welcome to KoboldCpp\b|^Processing Prompt(?: \[\w{1,10}\])? \(\d{1,9} / \d{1,9} tokens\)")
 _KOBOLD_STEP = re.compile(r"(Processing Prompt|Generating)(?: \[\w{1,10}\])? \((\d{1,9}) / (\d{1,9}) tokens\)")
 _KOBOLD_END = re.compile(r"(?:^|\] )CtxLimit: ?(\d{1,9})/\d{1,9}, (?:Amt: ?(\d{1,9})/\d{1,9}, )?\w")
-_MOST_SLOTS = 4096
 _INNER = ("request", "body", "request_body")
 
 
@@ -65,32 +60,7 @@ def read(record: Record) -> Reading:
 
 def begins_llama(head: bytes, _path: str) -> bool:
     """Return whether a file is a log of llama-server."""
-    return has_line(head, _LLAMA)
-
-
-def llama_records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRecord]:
-    """Yield the calls: the tokens of each prompt, less those that were computed, were in its slot."""
-    clock, prompts = LogClock(), dict[str, int]()
-    slot: str | None = None
-    call: RawRecord | None = None
-    for line in lines_of(reader):
-        if (named := _LLAMA.search(line.text)) is not None:
-            slot = named[1]
-            if (prompt := _LLAMA_PROMPT.search(line.text, named.end())) is not None and len(prompts) < _MOST_SLOTS:
-                prompts[slot] = int(prompt[1])
-        elif (computed := _LLAMA_COMPUTED.search(line.text)) is not None and slot in prompts:
-            if call is not None:
-                yield call
-            tokens = prompts.pop(slot)
-            cached = max(tokens - int(computed[1]), 0)
-            said = _usage(tokens, cached, clock.read(line.text[: computed.start()]))
-            call = RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
-        elif call is not None and (answer := _LLAMA_ANSWER.search(line.text)) is not None:
-            call.value["usage"]["completion_tokens"] = int(answer[1])
-            yield call
-            call = None
-    if call is not None:
-        yield call
+    return has_line(head, SLOT)
 
 
 def begins_ollama(head: bytes, _path: str) -> bool:
@@ -98,14 +68,17 @@ def begins_ollama(head: bytes, _path: str) -> bool:
     return has_line(head, re.compile(r"\btime=\S{10,40} level=[A-Z]{4,7} source=\w"))
 
 
-def ollama_records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRecord]:
-    """Yield the calls: each loads a slot of the cache (debug level)."""
-    for line in lines_of(reader):
-        if (found := _OLLAMA.search(line.text)) is None:
+def slot_records(reader: io.BufferedReader, _file: str, _path: str) -> Iterator[RawRecord]:
+    """Yield the calls: the tokens of each prompt, less those that were computed, were in its slot."""
+    clock = LogClock()
+    for call in slot_calls(lines_of(reader)):
+        if call.prompt is None or call.cached is None or call.line is None:
             continue
-        time = _OLLAMA_TIME.search(line.text[: found.start()])
-        said = _usage(int(found[1]), int(found[2]), None if time is None else time[1])
-        yield RawRecord(b"", line.number, 1, True, None, line.offset, value=said)
+        time = _OLLAMA_TIME.search(call.front)
+        said = _usage(call.prompt, call.cached, clock.read(call.front) if time is None else time[1])
+        if call.answered is not None:
+            said["usage"]["completion_tokens"] = call.answered
+        yield RawRecord(b"", call.line.number, 1, True, None, call.line.offset, value=said)
 
 
 def begins_kobold(head: bytes, _path: str) -> bool:
@@ -150,7 +123,7 @@ FILE_KINDS = (
         "llama-log",
         "slot … new prompt … prompt eval time",
         begins_llama,
-        llama_records,
+        slot_records,
         example=(
             "slot update_slots: id  0 | task 1 | new prompt, n_ctx_slot = 4096, n_keep = 0, task.n_tokens = 24\n"
             "slot print_timing: id  0 | task 1 |\n"
@@ -163,7 +136,7 @@ FILE_KINDS = (
         "ollama-log",
         'msg="loading cache slot"',
         begins_ollama,
-        ollama_records,
+        slot_records,
         example=(
             "time=2026-02-02T09:00:00.240Z level=DEBUG source=cache.go:142 "
             'msg="loading cache slot" id=0 cache=17 prompt=24 used=16 remaining=8\n'

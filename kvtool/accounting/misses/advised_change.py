@@ -5,8 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from kvtool.accounting.prices.bill import shown_money
-from kvtool.report.views.time_to_live import cheaper_ttl
-from kvtool.results.misses import CacheMisses, MissCause
+from kvtool.results.misses import CacheMisses, MissCause, TtlCosts
 
 WORTH = Decimal("0.01")
 """Part of what was paid that a change must save to be named."""
@@ -32,6 +31,21 @@ _CHANGES: dict[MissCause, str] = {
     "replicas": "Send what shares a prefix to one replica",
 }
 """What to change, by cause; without an entry nothing in the requests is to blame."""
+_NOTICEABLE = 0.0005
+"""A part of the prompt tokens that shows in the one decimal of a rate."""
+
+
+def is_noticeable(misses: CacheMisses) -> bool:
+    """Return whether the misses show in the reported rate."""
+    return misses.promised - misses.read >= _NOTICEABLE * misses.prompt_tokens
+
+
+def first_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool = True) -> str:
+    """Return what `profile`, `what-if` and `optimize` name first, where no edit of prompts is proven; else an empty text."""
+    if field_to_compare(misses):
+        return ""
+    found = advised_change(misses, currency, hosted=hosted) if is_noticeable(misses) else ""
+    return found or cheaper_life(misses, currency)
 
 
 def field_to_compare(misses: CacheMisses) -> str:
@@ -73,3 +87,13 @@ def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool =
             place = None if event is None else event.place
             return _CHANGES[cause] if place is None else f"{_CHANGES[cause]}. The largest case: {place}"
     return ""
+
+
+def cheaper_ttl(ttl: TtlCosts) -> tuple[str, Decimal] | None:
+    """Return the time to live that costs less than was paid, in words, and what it saves; None where neither does."""
+    saved = {
+        "5 minutes": Decimal(ttl.paid) - Decimal(ttl.five_minutes),
+        "1 hour": Decimal(ttl.paid) - Decimal(ttl.one_hour),
+    }
+    name = max(saved, key=lambda each: saved[each])
+    return (name, saved[name]) if saved[name] > 0 else None

@@ -1,0 +1,217 @@
+"""What to do next about a profile: the first row of a table whose cause the report shows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kvtool.accounting.misses.advised_change import field_to_compare, first_change
+from kvtool.config.command_line import CommandLine, flag, flags
+from kvtool.diagnose.codes import wins
+from kvtool.diagnose.codes.run.kv302 import KV302
+from kvtool.report.reported_answer import reported_loss, verdict_of_healthy
+from kvtool.results.finding import Finding
+from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
+from kvtool.results.report import Report
+
+_FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
+_TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
+"""The settings that a fix of the run was tried with, in the words of the fix."""
+_NO_GAIN = "(tested: "
+"""What the words of a fix contain that gained nothing in a trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class NextStep:
+    """What to say, the command for it where there is one, and what is new in that."""
+
+    todo: str = ""
+    command: Sequence[str] = ()
+    change: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A report, the finding to begin with, the command that made it, and the one that edits its inputs."""
+
+    report: Report
+    finding: Finding | None
+    command: CommandLine
+    optimize: Sequence[str]
+
+    @property
+    def proven(self) -> list[Finding]:
+        """Return the findings whose fix was kept."""
+        return [each for each in self.report.findings if each.rerun is not None]
+
+    @property
+    def pair(self) -> str:
+        """Return the command that shows two requests with the finding; empty where there is none."""
+        return "" if self.finding is None or self.finding.example is None else self.finding.example.command
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A cause, what to say, and the command. `cause` returns what was found, which the others take; a false value is none."""
+
+    cause: Callable[[Case], Any]
+    say: Callable[[Any], str]
+    command: Callable[[Case, Any], Sequence[str]] = lambda case, _: case.command
+
+
+def next_step(case: Case) -> NextStep:
+    """Return what to do now."""
+    of_reports = case.report.misses is not None and not case.proven
+    for row in _OF_REPORTS if of_reports else () if case.report.partial else _OF_PROMPTS:
+        if found := row.cause(case):
+            command = row.command(case, found)
+            new = isinstance(command, CommandLine) and " ".join(word for word in command if word not in case.command)
+            return NextStep(row.say(found), command, new or "")
+    return NextStep()
+
+
+def needed_tiers(report: Report) -> list[str]:
+    """Return the flag for moves of text, if a report promises any; `kvtool optimize` makes P0 and P1 without one.
+
+    Changes of content (P3) are never the first step: where nothing else wins, that command lists them and names its flag.
+    """
+    tiers = {each.tier for each in report.findings if each.rerun is not None}
+    return list(flags(allow="P2" if "P2" in tiers else None))
+
+
+def preview_of(report: Report) -> str:
+    """Say what `kvtool optimize` shows with these flags; only a second step changes content."""
+    tiers = {each.tier for each in report.findings if each.rerun is not None}
+    if "P3" not in tiers:
+        return PREVIEW_EDIT
+    return PREVIEW_BEFORE_P3 if tiers - {"P3"} else SEE_CONSENT
+
+
+def place_of_finding(finding: Finding) -> str:
+    """Return the place of a finding: the file, with its line, or in a log the record and the place in it."""
+    if finding.logged is not None:
+        return f"{finding.path}:{finding.logged.record}, {finding.logged.told}"
+    return f"{finding.path}:{finding.line}" if finding.line else finding.path
+
+
+def _edit(case: Case) -> Finding | None:
+    return next((each for each in case.proven if each.in_source), None)
+
+
+def _edit_in_words(edit: Finding) -> str:
+    place = place_of_finding(edit)
+    edits = f"Edit {place}"
+    if edit.example is not None:  # each request is a file of its own
+        edits = f"Apply the fix below in every file with this line, such as {place}"
+    return f"{edits}. Then run again"
+
+
+def _larger(case: Case) -> CommandLine | None:
+    """Return the command with twice the capacity, where the cache evicted text before its reuse."""
+    capacity = case.report.config.get("capacity_blocks")
+    if not case.report.fates.get("evicted") or not isinstance(capacity, int) or not capacity:
+        return None
+    return case.command.without("num_gpu_blocks", "gpu_memory", "gpu_memory_utilization").with_(capacity=2 * capacity)
+
+
+def _better_setting(case: Case) -> CommandLine | None:
+    """Return the command with the options with which the fix of the finding was tried."""
+    finding = case.finding
+    tried = _TRIED_FLAGS.search(finding.fix) if finding is not None and finding.tried is not None else None
+    return None if tried is None else case.command.with_flags(tried[1].split())
+
+
+def _untried_fix(case: Case) -> str:
+    finding = case.finding
+    untried = finding is not None and finding.tried is None and _NO_GAIN not in finding.fix
+    return _sentence(finding.fix) if finding is not None and untried else ""
+
+
+def _broken_pair(case: Case) -> str | None:
+    """Return the command that shows the costliest step that breaks."""
+    steps = case.report.steps
+    return None if steps is None else next((each.command for each in steps.breaks if each.command), None)
+
+
+def _gate(case: Case) -> CommandLine | None:
+    """Return the command with a gate just below today's rate, where there is none."""
+    floor = 0.0 if case.report.gates else int(case.report.known_hit_rate * 100) / 100
+    return case.command.with_(min_hit_rate=f"{floor:.2f}") if floor else None
+
+
+def _by_field(case: Case) -> CommandLine | None:
+    misses = case.report.misses
+    field = "" if misses is None or flag("group_by") in case.command else field_to_compare(misses)
+    return case.command.with_(group_by=field) if field else None
+
+
+def _change_of_requests(case: Case) -> str:
+    """Return what to change about misses, or that nothing is to be changed."""
+    report, misses, finding = case.report, case.report.misses, case.finding
+    assert misses is not None, "only rows of logs with reported usage ask"
+    lost, currency = reported_loss(report, misses), report.money.currency if report.money else "USD"
+    change = "" if report.partial and not lost else first_change(misses, currency, hosted=report.hosted)
+    if lost and change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
+        change = _sentence(finding.fix.partition(". ")[0])
+    key = next((each for each in report.findings if each.code == KV302.code), None)
+    if key is not None and next(iter(misses.by_cause), None) == "key_changed":
+        change += "".join(key.fix.partition(": a rerun")[1:])
+    return change if change or report.partial else verdict_of_healthy(report, misses)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
+
+
+def _shell(command: str) -> Sequence[str]:
+    return shlex.split(command)[1:]
+
+
+def _optimize(case: Case, _: object) -> Sequence[str]:
+    return [*case.optimize, *needed_tiers(case.report)]
+
+
+def _itself(_: Case, command: CommandLine) -> CommandLine:
+    return command
+
+
+_TOO_SHORT = _Row(
+    lambda case: case.report.below_minimum,
+    lambda least: f"Nothing to change: the provider caches only prompts of {least:,} tokens or more",
+    lambda _, __: (),
+)
+_OF_PROMPTS = (
+    _TOO_SHORT,
+    _Row(lambda case: case.report if case.report.editable else None, preview_of, _optimize),
+    _Row(_edit, _edit_in_words),
+    _Row(
+        lambda case: next((each for each in case.proven if each.example is not None), None),
+        lambda shown: f"Fix the code that writes {place_of_finding(shown)}. {SEE_EDITED_REQUEST}",
+        _optimize,
+    ),
+    _Row(
+        lambda case: case.proven,
+        lambda _: "Fix the code that writes this line. Then profile a new log",
+        lambda _, __: (),
+    ),
+    _Row(_larger, lambda _: "Double the cache", _itself),
+    _Row(_better_setting, lambda _: "Run again with the setting that helped", _itself),
+    _Row(_untried_fix, lambda fix: f"{fix}. Then run again"),
+    _Row(_broken_pair, lambda _: "Compare the two requests of this step", lambda _, pair: _shell(pair)),
+    _Row(_gate, lambda _: "Fail the build if the hit rate drops below today's", _itself),
+)
+"""Prompts that were run: cause, what to say, next step."""
+_OF_REPORTS = (
+    _TOO_SHORT,
+    _Row(_by_field, lambda _: "Compare the hit rates by this field", _itself),
+    _Row(
+        lambda case: case.pair and _change_of_requests(case),
+        lambda change: f"{change}. Compare two such requests",
+        lambda case, _: _shell(case.pair),
+    ),
+    _Row(_change_of_requests, str, lambda _, __: ()),
+)
+"""The same for a log with reported usage, where no fix was verified."""

@@ -1,0 +1,162 @@
+"""Prompts of code as templates: each once, under its own name, with all of its values, separators and orders."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import jinja2
+import pytest
+
+from kvtool.lint.prompt_copies import CopiedPrompt, copy_prompts
+from tests.lint.found import made_findings
+
+RULES = (
+    "You are the pilot of a harbour and you answer only with facts that the log holds. Never invent a name or a number. "
+    "Keep each sentence short, and say which entry it is taken from. If nothing helps, say so in one sentence and stop. "
+) * 3
+_ASK = "generateText({{ model, system: {system}, prompt: question }})"
+
+
+def _copies(folder: Path, files: dict[str, str]) -> list[CopiedPrompt]:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return copy_prompts(folder, list(files), [])
+
+
+_MIXED = {
+    "sort": ("ts", "const few = EXAMPLES.slice().sort(() => Math.random() - 0.5);", "few"),
+    "condition": ("ts", "const few = EXAMPLES.toSorted(() => (Math.random() > 0.5 ? 1 : -1));", "few"),
+    "in place": ("ts", "EXAMPLES.sort(() => 0.5 - Math.random());", "EXAMPLES"),
+    "named": (
+        "ts",
+        "function byChance() { return Math.random() - 0.5; }\n  const few = EXAMPLES.sort(byChance);",
+        "few",
+    ),
+    "keys": (
+        "ts",
+        "const few = EXAMPLES.map((one) => ({ one, at: Math.random() })).sort((a, b) => a.at - b.at);",
+        "few",
+    ),
+    "sortBy": ("ts", "const few = _.sortBy(EXAMPLES, () => Math.random());", "few"),
+    "shuffle": ("ts", "const few = d3.shuffle(EXAMPLES);", "few"),
+    "ids": ("ts", "const few = EXAMPLES.sort(() => (crypto.randomUUID() < 'a' ? 1 : -1));", "few"),
+    "swaps": (
+        "ts",
+        (
+            "for (let i = 3; i > 0; i--) { const j = Math.floor(Math.random() * (i + 1)); "
+            "[EXAMPLES[i], EXAMPLES[j]] = [EXAMPLES[j], EXAMPLES[i]]; }"
+        ),
+        "EXAMPLES",
+    ),
+    "sorted": ("py", "few = sorted(EXAMPLES, key=lambda one: random.random())", "few"),
+    "list.sort": ("py", "EXAMPLES.sort(key=lambda one: random.random())", "EXAMPLES"),
+    "tuple swap": (
+        "py",
+        "j = random.randint(0, 3)\n    EXAMPLES[0], EXAMPLES[j] = EXAMPLES[j], EXAMPLES[0]",
+        "EXAMPLES",
+    ),
+}
+_FIXED = {
+    "sort": ("ts", "const few = EXAMPLES.sort((a, b) => a.localeCompare(b));", "few"),
+    "by length": ("ts", "const few = _.sortBy(EXAMPLES, (one) => one.length);", "few"),
+    "a swap of two": ("ts", "[EXAMPLES[0], EXAMPLES[1]] = [EXAMPLES[1], EXAMPLES[0]];", "EXAMPLES"),
+    "sorted": ("py", "few = sorted(EXAMPLES, key=len)", "few"),
+}
+
+
+def _program(language: str, statement: str, name: str, examples: list[str]) -> str:
+    if language == "ts":
+        ask = _ASK.format(system=f"`Examples:\n${{{name}.join('\\n')}}\n${{RULES}}`")
+        return (
+            f"const EXAMPLES = {examples};\nconst RULES = '{RULES}';\n"
+            f"export async function ask(question: string) {{\n  {statement}\n  return {ask};\n}}\n"
+        )
+    return (
+        f"import random\nEXAMPLES = {examples}\nRULES = '{RULES}'\ndef ask(question):\n    {statement}\n"
+        f'    system = f"Examples:\\n{{"\\n".join({name})}}\\n{{RULES}}"\n'
+        "    return client.chat.completions.create(messages=[{'role': 'system', 'content': system}, "
+        "{'role': 'user', 'content': question}])\n"
+    )
+
+
+@pytest.mark.parametrize("form", _MIXED)
+def test_an_order_by_chance_is_found_and_copied_as_such(form: str, tmp_path: Path) -> None:
+    chance = Random(form)
+    words = ["moor the boat", "check the tide", "call the pilot", "light the lamp", "note the wind"]
+    examples = [f"{one}, {chance.choice(words)} and {chance.choice(words)}" for one in words[: chance.randint(2, 5)]]
+    language, statement, name = _MIXED[form]
+    program = _program(language, statement, name, examples)
+    assert "KV114" in {one.code for one in made_findings(program, f"a.{language}")}
+    (copy,) = _copies(tmp_path, {f"a.{language}": program})
+    if form != "keys":  # of what is taken out of objects the text is not known
+        (order,) = [name for name, kind in copy.kinds.items() if kind == "order"]
+        template = jinja2.Template(copy.messages[0][1])
+        texts = {template.render({order: str(number)}) for number in range(1, 25)}
+        lists = [text.splitlines()[1 : 1 + len(examples)] for text in texts if examples[0] in text]
+        assert len(lists) > 1
+        assert all(sorted(one) == sorted(examples) for one in lists)
+
+
+@pytest.mark.parametrize("form", _FIXED)
+def test_a_fixed_order_is_none(form: str) -> None:
+    language, statement, name = _FIXED[form]
+    assert made_findings(_program(language, statement, name, ["first one", "second one"]), f"a.{language}") == []
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_what_a_call_gives_a_prompt_is_in_its_copy_and_in_the_finding(*, imported: bool, tmp_path: Path) -> None:
+    build = f"export function helpPrompt(name: string, plan: string) {{ return `Help ${{name}} on ${{plan}}.\\n{RULES}`; }}\n"
+    call = _ASK.format(system="helpPrompt(user.name, 'free')")
+    ask = f"export async function ask(user: User, question: string) {{ return {call}; }}\n"
+    files = {"build.ts": build, "ask.ts": f'import {{ helpPrompt }} from "./build";\n{ask}'}
+    copies = _copies(tmp_path, files if imported else {"ask.ts": build + ask})
+    assert [(copy.path, copy.messages[0][1].partition("\n")[0]) for copy in copies] == [
+        ("ask.ts", "Help {{ user_name }} on free.")
+    ]
+    found = made_findings((tmp_path / "ask.ts").read_text(), str(tmp_path / "ask.ts"))
+    assert ("KV104", True) in [(one.code, "`user.name`" in one.message) for one in found]
+
+
+@pytest.mark.parametrize("between", ["\n", ", ", "\n---\n"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        (
+            "a.ts",
+            "function ask(docs, question) {{ return "
+            + _ASK.replace("{system}", "`{rules}\n${{docs.map((d) => `<${{d.id}}>`).join({between})}}`")
+            + "; }}",
+        ),
+        (
+            "a.py",
+            (
+                "def ask(docs, question):\n    return client.messages.create(messages=[{{'role': 'user', 'content': question}}], "
+                "system=f'''{rules}\n{{{between}.join(f'<{{d.id}}>' for d in docs)}}''')\n"
+            ),
+        ),
+    ],
+    ids=["TypeScript", "Python"],
+)
+def test_a_list_keeps_the_text_between_its_elements(file: tuple[str, str], between: str, tmp_path: Path) -> None:
+
+    name, program = file
+    (copy,) = _copies(tmp_path, {name: program.format(rules=RULES, between=json.dumps(between))})
+    system = next(text for role, text in copy.messages if role == "system")
+    assert (
+        jinja2.Template(system)
+        .render({"repeated_1": [1, 2, 3], "d_id": "x"})
+        .endswith("\n" + between.join(["<x>"] * 3))
+    )
+
+
+def test_prompts_of_one_file_have_the_names_of_the_code(tmp_path: Path) -> None:
+    names = ["salesAgent", "Desk-run", "triage"]
+    program = (
+        f"function salesAgent(question) {{ return {_ASK.format(system=f'`{RULES} One.`')}; }}\n"
+        f"class Desk {{ run(question) {{ return {_ASK.format(system=f'`{RULES} Two.`')}; }} }}\n"
+        f"const triage = (question) => {_ASK.format(system=f'`{RULES} Three.`')};\n"
+    )
+    assert sorted(copy.name for copy in _copies(tmp_path, {"a.ts": program})) == sorted(names)
