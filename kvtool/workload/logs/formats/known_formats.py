@@ -164,9 +164,8 @@ def record_formats() -> Iterator[RecordFormat]:
 def list_format(path: str) -> tuple[str, Callable[[Any, list[Any]], Turns]]:
     """Return name and reader of the format of a record that is a bare list of messages."""
     if PurePosixPath(path.replace("\\", "/")).name.startswith(_CLINE_HISTORY):
-        from kvtool.workload.logs.formats.agents.cline import read_history
-
-        return "cline", read_history
+        cline: Any = import_module("kvtool.workload.logs.formats.agents.cline")
+        return "cline", cline.read_history
     from kvtool.workload.logs.formats.datasets import bare_list
 
     return "messages", bare_list
