@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from xxhash import xxh64_hexdigest
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.workload.turn import Source, Turn
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import NUMBER, OTHER
 from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.values.kv101 import KV101

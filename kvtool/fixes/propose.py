@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.structure.kv111 import KV111
 from kvtool.diagnose.codes.structure.kv112 import KV112
 from kvtool.diagnose.codes.structure.kv113 import KV113, LIST_REORDERED

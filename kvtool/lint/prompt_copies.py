@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import keyword
+import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
 from kvtool.lint.evidence.placeholders import is_settled
+from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.passed_values import Constant, RenderedFile, TemplateCalls, ValueKind, value_kind
 from kvtool.lint.python.chats import ChatMessage
-from kvtool.lint.skeleton import Choice, Hole, Node, leaves
+from kvtool.lint.python.text_values import MESSAGE_KEYS
+from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlaces, leaves, style_of
+from kvtool.lint.template_files import traced_template
+from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.numbers import plural
+from kvtool.text.traced import Origin, Traced
 
 __all__ = [
     "Constant",
@@ -29,9 +35,12 @@ __all__ = [
     "ValueKind",
     "calls_of",
     "copy_prompts",
+    "copy_text",
+    "is_copied",
     "is_settled",
     "may_hold_prompts",
     "rendered_by",
+    "speaks_of_models",
 ]
 
 _MOST = 16
@@ -55,6 +64,8 @@ class CopiedPrompt:
     unknown: tuple[str, ...] = ()
     """Notes on constants whose text is not known."""
     kinds: dict[str, ValueKind] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    """The file that is all of a message; empty for any other."""
     name: str = ""
     """What the code calls it, or the function that sends it."""
 
@@ -88,6 +99,19 @@ def copy_prompts(
     return found
 
 
+def is_copied(text: str, copies: Iterable[CopiedPrompt]) -> bool:
+    """Return whether code sends a text that is a file of its own, so its copy has all of it."""
+    return _is_sent(_written(text), ("".join(_written(copy.text)) for copy in copies if copy.messages))
+
+
+def copy_text(folder: Path, name: str, text: str) -> CopiedPrompt | None:
+    """Return a text file with placeholders that are not Jinja, such as `{name}`, as a template; None for any other."""
+    style = style_of(text)
+    if style not in ("format", "marks"):
+        return None
+    return _from_chat(folder, name, [("", traced_template(Traced.of(text, Origin(name, text=text)), style))])
+
+
 def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
     """Yield the template files that files of code render; a file that cannot be read yields none."""
     for name in names:
@@ -112,7 +136,7 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
         each = [(chat.messages, chat.sender) for chat in code.chats]
         each += [([("", nodes)], called) for nodes, called in zip(code.prompts, code.names, strict=True)]
         for messages, called in each:
-            copy = _from_chat(name, messages, called)
+            copy = _from_chat(folder, name, messages, called)
             key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
             if any(_written(copy.text)) and key not in seen:
                 seen.add(key)
@@ -120,10 +144,27 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
         return
     read = read_prompts(str(folder / name), text)
     for prompt in read.prompts if read is not None else ():
+        called = _key_above(text, TemplatePlaces(prompt[0].text).at(0, 1).line) if prompt else ""
         if any(part.style == "jinja" for part in prompt):
-            yield CopiedPrompt(name, "\n\n".join(str.__str__(part.text) for part in prompt))
+            yield CopiedPrompt(name, "\n\n".join(str.__str__(part.text) for part in prompt), name=called)
         elif (nodes := prompt_nodes(prompt)) and any(part.style for part in prompt):
-            yield _from_chat(name, [("", nodes)])
+            yield _from_chat(folder, name, [("", nodes)], called)
+
+
+_KEY = re.compile(r"([ ]*)(?:- )?[\"']?([\w-]+)[\"']?\s*:")
+
+
+def _key_above(text: str, line: int) -> str:
+    """Return the key in YAML that a text is under, without those that say who sends it; empty where there is none."""
+    lines = text.splitlines()[:line]
+    indent = len(lines[-1]) - len(lines[-1].lstrip()) + 1 if lines else 0
+    for one in reversed(lines):
+        key = _KEY.match(one)
+        if key is not None and len(key[1]) < indent:
+            indent = len(key[1])
+            if key[2] not in (*_KNOWN_ROLES, *_ROLES, *MESSAGE_KEYS):
+                return key[2]
+    return ""
 
 
 _ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool", "placeholder": "user"}
@@ -140,15 +181,29 @@ def _is_sent(texts: Sequence[str], sent: Iterable[str]) -> bool:
     return any(all(text in one for text in texts) for one in sent)
 
 
-def _from_chat(name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
+def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
+    """Return path and text of a file that code names, from its own folder or one above it up to `folder`; None where none is."""
+    for place in PurePosixPath(source).parents:
+        path = os.path.normpath(place / name)
+        if (folder / path).is_file() and RootFolder.of(str(folder / source)).holds(folder / path):
+            with suppress(KvtoolError):
+                return PurePath(path).as_posix(), read_text(folder / path, shown=path)
+    return None
+
+
+def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
     """Return the copy of a chat, or of a text without a role."""
+    chat = [one for one in chat if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))] or chat
     nodes = [node for _, each in chat for node in each]
-    writer = _Writer()
+    writer = _Writer(lambda file: _named_file(folder, name, file))
     texts = ["".join(writer.written(each)) for _, each in chat]
     roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
     messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
     spots = [next((_spot(leaf) for leaf in leaves(each) if _spot(leaf)), 0) for _, each in chat]
     where = tuple(f"{name}:{line}" if line else name for line in spots)
+    alone = (each[0].file if len(each) == 1 and isinstance(each[0], Hole) else "" for _, each in chat)
+    found = [writer.named_file(one) if one else None for one in alone]
+    files = tuple(one[0] if one is not None and _as_template(one[1]) == one[1] else "" for one in found)
     places: dict[str, str] = {}
     kinds: dict[str, ValueKind] = {}
     unknown: list[str] = []
@@ -160,12 +215,12 @@ def _from_chat(name: str, chat: Sequence[ChatMessage], called: str = "") -> Copi
             variable, place = _variable(leaf), f"{name}:{leaf.spot.line}:{leaf.spot.column}"
             if leaf.spot.line:
                 places.setdefault(variable, place)
-            kind = "constant" if leaf.constant else value_kind(leaf.kind)
+            kind = "constant" if leaf.constant or leaf.file else value_kind(leaf.kind)
             if kind is not None:
                 kinds.setdefault(variable, kind)
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
-    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, called)
+    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called)
 
 
 def _spot(leaf: str | Hole) -> int:
@@ -175,7 +230,8 @@ def _spot(leaf: str | Hole) -> int:
 class _Writer:
     """Writes nodes as Jinja: choices become conditions, repeated texts become loops."""
 
-    def __init__(self) -> None:
+    def __init__(self, named_file: Callable[[str], tuple[str, str] | None]) -> None:
+        self.named_file = named_file
         self._number = 0
         self.orders: dict[str, Hole] = {}
         """Variables that choose an order of a list, and where that is left to chance."""
@@ -184,8 +240,10 @@ class _Writer:
         for node in nodes:
             if isinstance(node, str):
                 yield _literal(node)
+            elif isinstance(node, Hole) and node.file and (found := self.named_file(node.file)) is not None:
+                yield _as_template(found[1])
             elif isinstance(node, Hole):
-                yield f"{{{{ {_variable(node)} }}}}"
+                yield "" if node.unseen == MARKED_BLOCK else f"{{{{ {_variable(node)} }}}}"
             elif isinstance(node, Choice):
                 yield from self._choice(node)
             else:
@@ -203,13 +261,18 @@ class _Writer:
             yield from texts
             return
         self._number += 1
-        name = f"variant_{self._number}"
+        name = f"variant_{self._number}_of_{len(texts)}"
         if node.order is not None:
             name = f"{_variable(node.order)}_{len(texts)}"
             self.orders[name] = node.order
         for at, text in enumerate(texts):
             yield f'{{% {"elif" if at else "if"} {name} == "{at + 1}" %}}{text}'
         yield "{% endif %}"
+
+
+def _as_template(text: str) -> str:
+    """Return the text of a file as a template; one that is none has it as it is."""
+    return text if style_of(text) == "jinja" else _literal(text)
 
 
 def _literal(text: str) -> str:

@@ -36,7 +36,7 @@ class Hole:
     seen. `made`: the place where its value is made, if it is reported elsewhere. `hidden`: not reported, as it costs nothing more.
     `given`: callers of the function that puts it in give it. `unseen`: it varies less than what is before it, but its text is
     elsewhere: a conversation, a file, instructions; this names it. `constant`: it does not vary, only its
-    text is not known.
+    text is not known. `file`: it is what a file of this name contains.
     """
 
     spot: TemplatePlace
@@ -55,6 +55,7 @@ class Hole:
     given: bool = False
     unseen: str = ""
     constant: bool = False
+    file: str = ""
 
     @property
     def is_new(self) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.findings import Locate, cause_name, is_declared_stable, logged_cause, place_of
 from kvtool.profiler.run.run_result import RunResult

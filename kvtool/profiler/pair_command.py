@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kvtool.config.command_line import flags
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.results.finding import ExamplePair, Snippet
 from kvtool.text.files.compressed import uncompressed
 from kvtool.text.terminal.streams import STDIN

@@ -17,7 +17,7 @@ from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.config.command_line import flag
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.diagnose.findings import Locate, in_their_files
 from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import CauseBook, SlotCause
+from kvtool.diagnose.causes.cause_book import CauseBook
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.findings import is_worth_finding

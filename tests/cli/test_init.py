@@ -542,7 +542,8 @@ def test_hostile_templates_and_names(init: Command, in_folder: Command) -> None:
     write("prompts/include.j2", "{% include 'x' %}")
     write("prompts/loop.j2", "{% for i in range(10**9) %}x{% endfor %}")
     write("prompts/braces.md", "Write {% like this, and {{ so on")
-    write("prompts/plain.txt", "Dear {name}, text with a placeholder of another kind")
+    write("prompts/plain.txt", "Dear $name, text with a placeholder of another kind")
+    write("prompts/filled.txt", "Dear {name}, text with a placeholder that code fills")
     write('prompts/a "b" #c: {d} [e].md', "A name that needs quotes, and some text that is shared.")
     write("prompts/::error::x.md", "A name that looks like a command of a workflow")
     code, out, err = init()
@@ -551,6 +552,7 @@ def test_hostile_templates_and_names(init: Command, in_folder: Command) -> None:
     for left_out in ("broken.j2", "include.j2", "loop.j2"):
         assert f"prompts/{left_out} was left out" in said
     assert "includes `x`, which does not exist (prompts/include.j2:1:13)" in said
+    assert "Dear {{ name }}, text" in Path("kvtool-workload.yaml").read_text()
     assert "plain.txt has placeholders that are not Jinja. They are sent as written." in said
     assert not any(line.lstrip().startswith("::") for line in out.splitlines())
     source = load_yaml_workload("kvtool-workload.yaml")
@@ -559,6 +561,7 @@ def test_hostile_templates_and_names(init: Command, in_folder: Command) -> None:
         'a "b" #c: {d} [e]',
         "braces",
         "chat",
+        "filled",
         "plain",
     ]
     assert in_folder("check", "-q")[0] == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, EarlierPrompt, Gap
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.prediction.latency import LatencyModel, find_accelerator

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.ledger.alignment import Gap, attribute
-from kvtool.diagnose.causes import CauseBook
+from kvtool.diagnose.causes.cause_book import CauseBook
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.workload.turn import Turn
 from tests.diagnose.made_causes import compared

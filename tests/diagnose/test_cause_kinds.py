@@ -10,7 +10,7 @@ import pytest
 from tokenizers import pre_tokenizers
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, EarlierPrompt, Gap
-from kvtool.diagnose.causes import CauseBook
+from kvtool.diagnose.causes.cause_book import CauseBook
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.workload.render import Renderer

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvtool.accounting.ledger.alignment import DonorAlignment, EarlierPrompt, Gap
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import CauseBook
+from kvtool.diagnose.causes.cause_book import CauseBook
 from kvtool.diagnose.slots import MOST_SLOT_SETS, Slot, SlotSets
 from kvtool.profiler.fix_gains import group_causes
 from kvtool.profiler.run.run_result import RunResult

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.findings import CLAIM, described, is_candidate, is_declared_stable
 from kvtool.diagnose.slots import Slot

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from kvtool.diagnose.causes.structure_changes import STRUCTURAL
 from kvtool.diagnose.compare.messages import compare_turns
 from kvtool.diagnose.compare.only_values import messages_differ_in_values
-from kvtool.diagnose.gap_names import STRUCTURAL
 from kvtool.text.message import Message
 from kvtool.workload.turn import Turn
 

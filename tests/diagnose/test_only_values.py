@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from kvtool.diagnose.causes.structure_changes import STRUCTURAL
 from kvtool.diagnose.compare.change import Change, in_full
 from kvtool.diagnose.compare.messages import compare_structure, compare_turns
 from kvtool.diagnose.compare.only_values import differ_in_values
-from kvtool.diagnose.gap_names import STRUCTURAL
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
 

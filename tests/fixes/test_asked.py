@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kvtool import profile
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import Slot

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.edits.apply import apply_edits

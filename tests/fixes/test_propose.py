@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv111 import TOOLS_REORDERED

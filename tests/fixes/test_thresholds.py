@@ -8,7 +8,7 @@ from functools import cache, partial
 
 import pytest
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.fix_thresholds import THRESHOLDS

@@ -14,7 +14,7 @@ import pytest
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.slots import Slot
 from kvtool.engine.config import EngineConfig

@@ -189,3 +189,55 @@ def test_reasoning_that_kvtools_template_leaves_out_is_told(
     log = made_log(tmp_path / "log.jsonl", source, HiddenServer(source, "keep"), model=model, reasons=reasons)
     notes = kvtool.profile(log, tokenizer=bytes_json).notes
     assert any("leaves out the reasoning" in note for note in notes) == told
+
+
+class SplicingServer(HiddenServer):
+    """Move system messages of mid-conversation to the first one (`hoists`), or write parts of a list otherwise than a string."""
+
+    hoists = True
+
+    def prompt(self, messages: Sequence[dict[str, Any]]) -> str:
+        first = [message for message in messages if message["role"] == "system" and self.hoists]
+        said = [*first, *(message for message in messages if message not in first)]
+        return "".join(f"<{message['role']}>{_text(message['content'])}" for message in said) + "<assistant>"
+
+
+class FormServer(SplicingServer):
+    hoists = False
+
+
+def _text(content: str | list[dict[str, str]]) -> str:
+    return content if isinstance(content, str) else f"[{content[0]['text']}]"
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("kind", "cause"), [(SplicingServer, "system_changed"), (FormServer, "wire_form")])
+def test_moved_system_messages_and_other_forms_are_found(
+    seed: int, kind: type[SplicingServer], cause: str, tmp_path: Path, bytes_json: str
+) -> None:
+    source = random.Random(12_000 + seed)
+    server, talk, lines = kind(source, "keep"), [{"role": "system", "content": text_of(source, 900, 1_200)}], []
+    for number in range(24):
+        talk.append({"role": "user", "content": text_of(source, 150, 400)})
+        if number % 4 == 3 and cause == "system_changed":
+            talk.append({"role": "system", "content": text_of(source, 60, 90)})
+        elif number % 4 == 3:
+            at = source.randrange(1, len(talk) - 2)
+            talk[at] = {"role": talk[at]["role"], "content": [{"type": "text", "text": talk[at]["content"]}]}
+            if isinstance(talk[at]["content"][0]["text"], list):
+                talk[at] = {"role": talk[at]["role"], "content": talk[at]["content"][0]["text"][0]["text"]}
+        answer = {"role": "assistant", "content": text_of(source, 80, 300)}
+        response = {
+            "choices": [{"finish_reason": "stop", "message": answer}],
+            "usage": server.usage(talk, answer, ""),
+        }
+        request = {"model": "gpt-5.1", "messages": list(talk)}
+        time = TIME.format(9, number, 0)
+        lines.append({"timestamp": time, "session_id": "s", "request": request, "response": response})
+        talk.append(answer)
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = misses_of(str(path), bytes_json)
+    assert found.hypothesis is not None
+    assert found.hypothesis.cause == cause
+    assert found.hypothesis.explained >= 0.8 * found.hypothesis.misses

@@ -225,3 +225,32 @@ def test_the_diagnosis_of_openai_is_read(reason: str, cause: str, tmp_path: Path
     misses = misses_of(str(path), bytes_json)
     assert [event.cause for event in misses.events] == [cause]
     assert (misses.diagnosis is not None) == (cause != "provider")
+
+
+@pytest.mark.parametrize(
+    ("zones", "local", "expired"), [(("Z", "Z"), 0, True), (("", ""), 2, True), (("", "Z"), 1, False)]
+)
+def test_no_gap_is_counted_between_times_with_and_without_a_zone(
+    zones: tuple[str, str], local: int, expired: bool, tmp_path: Path, bytes_json: str
+) -> None:
+    text = "abcdefgh" * 300
+    lines = []
+    for number, zone in enumerate(zones):
+        content = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
+        request = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": content}]}
+        usage = {
+            "input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": len(text),
+            "output_tokens": 1,
+        }
+        answer = {"id": f"m{number}", "type": "message", "role": "assistant", "content": [], "usage": usage}
+        time = f"2026-11-20T09:{30 * number:02}:00{zone}"
+        lines.append({"timestamp": time, "session_id": "s", "request": request, "response": answer})
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    misses = kvtool.profile(str(path), tokenizer=bytes_json).misses
+    assert misses is not None
+    assert misses.local_times == local
+    assert ("expired" in misses.by_cause) == expired
+    assert misses.promised - misses.read > 2_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from pathlib import Path
 
@@ -14,6 +14,8 @@ import kvtool
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent
+
+Command = Callable[..., tuple[int, str, str]]
 
 
 def profiled(path: Path, keys: Sequence[str], texts: Sequence[str], system: str, tokenizer: str) -> Report:
@@ -45,3 +47,13 @@ def test_the_gain_is_that_of_the_log_with_one_key(seed: int, tmp_path: Path, byt
     assert found.fix.endswith(f"costs {costs[0]} instead of {costs[1]}")
     assert f"a hit rate of {percent(one.predicted.hit_rate)} instead of" in found.fix
     assert not [each for each in one.findings if each.code == "KV302"]
+
+
+def test_all_commands_name_the_same_change_first(tmp_path: Path, bytes_json: str, in_folder: Command) -> None:
+    source = random.Random(3)
+    system, keys = "".join(source.choice("abcdefgh ") for _ in range(3_000)), [f"user-{at}" for at in range(8)]
+    profiled(tmp_path / "log.jsonl", keys, [str(at) * 60 for at in range(8)], system, bytes_json)
+    for name in ("profile", "what-if", "optimize"):
+        code, out, _ = in_folder(name, "log.jsonl")
+        assert code == 0
+        assert "Use one cache key for all prompts that share a prefix" in " ".join(out.split()), name

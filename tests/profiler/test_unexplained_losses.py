@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import CauseBook
+from kvtool.diagnose.causes.cause_book import CauseBook
 from kvtool.profiler import finding_counts
 from kvtool.profiler import unexplained_losses as nothing_hidden
 from kvtool.profiler.unexplained_losses import add_rest_findings, check_losses_explained, tokens_after_differences

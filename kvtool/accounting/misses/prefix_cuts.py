@@ -74,7 +74,14 @@ def _hoisted_cut(before: PromptState, forms: Sequence[MessageForm], job: Job) ->
     if not any(form.role in _LEADING for form in forms[len(before.forms) :]):
         return None
     first = next((number for number, form in enumerate(forms) if form.role not in _LEADING), None)
-    return None if not before.forms or first is None else _at_mark(before, token_of_message(job, first))
+    token = None if not before.forms or first is None else token_of_message(job, first)
+    if first is None or token is None:
+        return None
+    for number in range(first, len(before.forms)):  # those of earlier requests are there already
+        if forms[number].role in _LEADING:
+            start, stop = token_of_message(job, number), token_of_message(job, number + 1)
+            token += 0 if start is None or stop is None else stop - start
+    return _at_mark(before, token)
 
 
 def _at_mark(before: PromptState, token: int | None) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kvtool.diagnose.gap_names import Named
+from kvtool.diagnose.causes.compared_prompts import GapDifference
 from kvtool.diagnose.slots import Slot
 from kvtool.diagnose.values.classify import OTHER, classify
 
@@ -21,7 +21,7 @@ class KnownPlaces:
         if slot.frame is not None:
             self._slots.setdefault((group, *slot.place), []).append(slot)
 
-    def as_known(self, group: str, named: Named, now: Callable[[Slot], Slot]) -> Named:
+    def as_known(self, group: str, named: GapDifference, now: Callable[[Slot], Slot]) -> GapDifference:
         """Return a value in the frame of a slot of its place as one of that slot, whatever it looks like; any other as it is.
 
         `now` gives a slot with the frame that all its values have so far.
@@ -41,7 +41,7 @@ class KnownPlaces:
         return named
 
 
-def _as_value(named: Named, slot: Slot, low: int, high: int) -> Named:
+def _as_value(named: GapDifference, slot: Slot, low: int, high: int) -> GapDifference:
     """Return the value `named.text[low:high]` of a slot; what it was found in may say of it what it does not say by itself."""
     whole = str.__getitem__(named.text, slice(low, high))
     kind = classify(whole)

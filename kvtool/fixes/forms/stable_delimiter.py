@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv105 import KV105

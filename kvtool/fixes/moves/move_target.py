@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.values.kv106 import KV106
 from kvtool.diagnose.codes.values.kv107 import KV107, OPTIONAL
 from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.codes.structure.kv113 import KV113
 from kvtool.diagnose.codes.values.kv105 import KV105

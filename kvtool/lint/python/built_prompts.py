@@ -248,9 +248,11 @@ class _Scope(Flow):
         """Return an assigned value; one that is an example by its name is no prompt by itself, and its placeholders are shown."""
         name = dotted(target)
         if not is_example_name(name):
-            naming, self.naming = self.naming, isinstance(node, ast.Call) and is_system_name(name)
+            before = self.naming, self.subject
+            self.naming = isinstance(node, ast.Call) and is_system_name(name)
+            self.subject = name if not self.in_function else ""
             value = self.value_of(node)
-            self.naming = naming
+            self.naming, self.subject = before
             return value
         silent, self._silent = self._silent, True
         value = self.value_of(node)
@@ -405,8 +407,11 @@ class _Scope(Flow):
         self.unread.add(name)
         if isinstance(target, ast.Name):
             self.values.forget_below(name)
-        known_nothing = not value and not isinstance(
-            node, ast.Constant | ast.List | ast.Dict | ast.Compare | ast.JoinedStr | None
+        written = isinstance(node, ast.Dict) and None not in node.keys
+        known_nothing = (
+            not value
+            and not written
+            and not isinstance(node, ast.Constant | ast.List | ast.Compare | ast.JoinedStr | None)
         )
         (self.unknown.add if known_nothing else self.unknown.discard)(name)
         turned = bool(self.turns) and known_nothing and node is not None and not self.turns.isdisjoint(names_in(node))

@@ -21,13 +21,15 @@ class ChanceOrders(Objects):
         if node is None:
             return None
         value = self._given_back(node, elements) if isinstance(node, ast.Lambda) else self.value_of(node)
-        pieces = [*value]
-        for piece in value:
-            if isinstance(piece, Callee):
-                pieces += self.program.summary(piece.function, self.depth + 1).value
+        pieces = [*self.given_by(value)]
         if isinstance(node, ast.Lambda):
             pieces += self._called_in(node)
         return next((one for one in pieces_of(tuple(pieces)) if isinstance(one, Hole) and _is_random(one)), None)
+
+    def given_by(self, value: Value) -> Value:
+        """Return what functions give that are values, beside all else."""
+        called = (self.program.summary(one.function, self.depth + 1) for one in value if isinstance(one, Callee))
+        return (*(one for one in value if not isinstance(one, Callee)), *(part for one in called for part in one.value))
 
     def _given_back(self, node: ast.Lambda, elements: Value) -> Value:
         mark = self.values.begin()

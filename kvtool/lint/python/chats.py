@@ -40,7 +40,9 @@ class Chats:
     def add(self, messages: Iterable[tuple[str, Value]], sender: str) -> None:
         """Add the messages of a call; those with hardly any constant text are no prompt."""
         chat = [(role, self._nodes(role, content)) for role, content in messages][:_MOST_MESSAGES]
-        if len(self._found) < _MOST_CHATS and sum(len(_text(nodes)) for _, nodes in chat) >= LEAST_TEXT:
+        in_file = any(isinstance(leaf, Hole) and leaf.file for _, nodes in chat for leaf in leaves(nodes))
+        written = sum(len(_text(nodes)) for _, nodes in chat)
+        if len(self._found) < _MOST_CHATS and (in_file or written >= LEAST_TEXT):
             self._found.append(Chat(sender, chat))
 
     def all(self) -> list[Chat]:
@@ -52,7 +54,7 @@ class Chats:
         return sorted(kept, key=self._found.index)
 
     def _nodes(self, role: str, content: Value) -> list[Node]:
-        nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES], orders=True)
+        nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES], copied=True)
         nodes = [node for node in nodes if not (isinstance(node, Hole) and node.unseen == MARKED_BLOCK)]
         if any(True for _ in leaves(nodes)):
             return nodes

@@ -13,7 +13,7 @@ from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
 from kvtool.lint.python.call_values import Calls
 from kvtool.lint.python.changed_values import holes_of, in_order, is_given, with_hole
 from kvtool.lint.python.filled_templates import any_of, filled_text, percent_filled
-from kvtool.lint.python.syntax import dotted, is_written, keyed
+from kvtool.lint.python.syntax import dotted, is_written, keyed, names_in
 from kvtool.lint.python.text_values import (
     MESSAGE_KEYS,
     FilePath,
@@ -23,6 +23,7 @@ from kvtool.lint.python.text_values import (
     Mapped,
     Message,
     Piece,
+    Unknown,
     Value,
     cut,
     either,
@@ -106,6 +107,8 @@ class Expressions(Calls):
             hole = self.origin_of(part.value) if is_given(value) else None
             value = with_hole(value, hole) if value or hole is None else (hole,)
             if not value:
+                if name := self.element_name(part.value):
+                    yield Unknown(Hole(self.source.spot_of(part.value), OTHER, f"`{name}`", doubt="open"))
                 continue
             if spots is None:
                 spots = iter(self.source.fields(node))
@@ -272,7 +275,10 @@ class Expressions(Calls):
                 return (Items(self._for_each(node, generator.target, known), order),)
         values = self.values
         mark = values.begin()
+        elements = self.elements
         for number, generator in enumerate(node.generators):
+            if self.element_name(generator.iter):
+                self.elements = self.elements | names_in(generator.target)
             over = self.value_of(generator.iter)
             if not number:
                 order = self.order_of(
@@ -287,6 +293,7 @@ class Expressions(Calls):
             else self.value_of(node.elt)
         )
         values.undo(mark)
+        self.elements = elements
         if isinstance(node, ast.SetComp):
             order = order or unordered("set", "", self.source.spot_of(node))
             order = of_unknown(order) if order is not None and not body else order

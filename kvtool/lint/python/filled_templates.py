@@ -28,6 +28,7 @@ from kvtool.lint.python.text_values import (
     Mixed,
     Param,
     Piece,
+    Unknown,
     Value,
     either,
     pieces_of,
@@ -303,10 +304,10 @@ def _piece(node: Node) -> Piece:
     return Many(tuple(map(_piece, node.body))) if isinstance(node, Repeat) else node
 
 
-def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int], orders: bool = False) -> list[Node]:
+def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int], copied: bool = False) -> list[Node]:
     """A value as the text it becomes. `unfilled`: its placeholders may be filled by code that is not seen.
 
-    `orders`: a list in no fixed order is one of its orders, and not the hole of its order before its parts."""
+    `copied`: of a copy, in which a list in no fixed order is one of its orders, and what is not known has its name."""
     result: list[Node] = []
     for piece in value:
         most[0] -= 1
@@ -314,30 +315,32 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int], orders:
             break
         if isinstance(piece, str | Hole):
             result.append(piece)
+        elif isinstance(piece, Unknown):
+            result += [piece.hole] if copied else []
         elif isinstance(piece, Literal):
             result += _unfilled(piece) if unfilled else [piece.text]
         elif isinstance(piece, Param):
             result += [piece.hole] if piece.hole is not None else []
         elif isinstance(piece, Items):
             result += [
-                node for one in piece.values for node in nodes_of(one, unfilled=unfilled, most=most, orders=orders)
+                node for one in piece.values for node in nodes_of(one, unfilled=unfilled, most=most, copied=copied)
             ]
         elif isinstance(piece, Mapped):
             texts = [one for key in MESSAGE_KEYS if (one := piece.get(key)) is not None]
-            result += [node for one in texts for node in nodes_of(one, unfilled=unfilled, most=most, orders=orders)]
+            result += [node for one in texts for node in nodes_of(one, unfilled=unfilled, most=most, copied=copied)]
         elif isinstance(piece, Message):
-            result += nodes_of(piece.content, unfilled=unfilled, most=most, orders=orders)
+            result += nodes_of(piece.content, unfilled=unfilled, most=most, copied=copied)
         elif isinstance(piece, Either):
             result.append(
                 Choice(
-                    tuple(tuple(nodes_of(one, unfilled=unfilled, most=most, orders=orders)) for one in piece.branches)
+                    tuple(tuple(nodes_of(one, unfilled=unfilled, most=most, copied=copied)) for one in piece.branches)
                 )
             )
         elif isinstance(piece, Mixed):
-            parts = [tuple(nodes_of(one, unfilled=unfilled, most=most, orders=orders)) for one in piece.parts]
-            result += _in_orders(parts, piece) if orders else [piece.order, *_one_after_another(parts, piece.between)]
+            parts = [tuple(nodes_of(one, unfilled=unfilled, most=most, copied=copied)) for one in piece.parts]
+            result += _in_orders(parts, piece) if copied else [piece.order, *_one_after_another(parts, piece.between)]
         elif isinstance(piece, Many):
-            body = tuple(nodes_of(piece.body, unfilled=unfilled, most=most, orders=orders))
+            body = tuple(nodes_of(piece.body, unfilled=unfilled, most=most, copied=copied))
             result.append(Repeat(body, piece.between))
     return result
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from dataclasses import replace
+from typing import TypeGuard
 
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.lint.evidence.value_precision import keeps, refined
@@ -19,7 +21,7 @@ from kvtool.lint.evidence.volatile_calls import (
     unordered,
 )
 from kvtool.lint.python.chance_orders import ChanceOrders
-from kvtool.lint.python.changed_values import dedented, holes_of, placed
+from kvtool.lint.python.changed_values import dedented, holes_of, in_order, placed
 from kvtool.lint.python.filled_templates import with_replaced
 from kvtool.lint.python.syntax import as_written, dotted
 from kvtool.lint.python.text_values import (
@@ -64,6 +66,8 @@ _SAME_CALLS = frozenset(
 _SAME_ITEMS = frozenset(
     ["list", "tuple", "iter", "enumerate", "copy.copy", "copy.deepcopy", "itertools.chain", "dict", "asyncio.gather"]
 )
+_MOST_DRAWN = 40
+"""Known elements of which some are drawn."""
 _SETS = frozenset(["set", "frozenset"])
 _ESCAPED = re.compile(r"\\(\W)")
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()]")
@@ -113,7 +117,10 @@ class KnownCalls(ChanceOrders):
         """A path of several parts, with what varies in it."""
         parts = [piece for value in values for piece in value]
         given = all(isinstance(piece, Param) or (isinstance(piece, FilePath) and piece.given) for piece in parts)
-        return (FilePath(given and bool(parts)), *(hole for value in values for hole in holes_of(value)))
+        named = [piece for piece in parts if not isinstance(piece, Hole)]
+        written = [piece.name if isinstance(piece, FilePath) else text_of(piece) for piece in named if _is_name(piece)]
+        name = os.path.normpath("/".join(filter(None, written))) if any(written) and len(written) == len(named) else ""
+        return (FilePath(given and bool(parts), name), *(hole for value in values for hole in holes_of(value)))
 
     def order_of(self, over: Value, node: ast.expr, items: str) -> Hole | None:
         """Return the hole of a loop over a collection without a fixed order."""
@@ -158,6 +165,12 @@ class KnownCalls(ChanceOrders):
             hole = process_variable(f"os.environ.{self._constant(node.args[0])}", spot)
             return (hole,) if hole is not None else ()
         if hole := called(name, spot, as_written(node.func)):
+            if (
+                last == "sample"
+                and node.args
+                and (elements := self.each(in_order(self.value_of(node.args[0])), _MOST_DRAWN))
+            ):
+                return (Items(elements, hole),)
             if last == "strftime" and node.args:
                 return self.refine((hole,), "strftime", self._constant(node.args[0]))
             return self.refine((hole,), "date") if last == "today" and name.endswith("date.today") else (hole,)
@@ -283,6 +296,10 @@ class KnownCalls(ChanceOrders):
         bound = [(name, self.value_of(one)) for name, one in zip(names, node.args[1:], strict=False)]
         bound += [(word.arg, self.value_of(word.value)) for word in node.keywords if word.arg]
         return (Callee(target.function, target.owner, (*target.bound, *bound)),)
+
+
+def _is_name(piece: Piece) -> TypeGuard[FilePath | str | Literal]:
+    return isinstance(piece, FilePath | str | Literal)
 
 
 def _counters(value: Value) -> list[Hole]:

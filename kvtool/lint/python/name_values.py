@@ -115,7 +115,7 @@ class Names(ABC):
         self.keywords_name = ""
         self.sinks: list[tuple[Value, Evidence]] = []
         self._label = label
-        self._subject = ""
+        self.subject = ""
         """The name that a text is reported under."""
         self.naming = False
         """Whether what is reported is named for what is before a conversation."""
@@ -130,6 +130,8 @@ class Names(ABC):
         """Names that nothing has asked for since they were assigned: what is assigned over them takes nothing away."""
         self.turned: set[str] = set()
         """Names of lists that are read backwards: they are reported so."""
+        self.elements: frozenset[str] | set[str] = frozenset()
+        """Names of elements of what callers give, in the loop that is read."""
         self.given: set[str] = set()
         """Names that were assigned something of which only is known that it is made of what callers give."""
         self.turns: set[str] = set()
@@ -144,7 +146,7 @@ class Names(ABC):
     def label(self) -> str:
         """The name of the text that is reported, else those of the class and the function that are read."""
         owner = self.cls.node.name if self.cls is not None else ""
-        names = (owner, self._subject.removeprefix("self.") or self._label)
+        names = (owner, self.subject.removeprefix("self.") or self._label)
         return "-".join(name for name in names if name and not name.startswith("__"))
 
     def canonical(self, name: str) -> str:
@@ -256,6 +258,10 @@ class Names(ABC):
         """The hole of something of which nothing is known but where it comes from."""
 
     @abstractmethod
+    def element_name(self, node: ast.expr) -> str:
+        """Return the name of something that callers give, or of an element of it; empty for any other."""
+
+    @abstractmethod
     def of_loop(self, value: Value, node: ast.expr) -> Value:
         """Return a value for a text, with a hole where only a loop over something unknown is known."""
 
@@ -343,12 +349,12 @@ class Names(ABC):
 
     def reported_as(self, name: str, value: Value, evidence: Evidence | None = None) -> None:
         """Hand on a text under its name, which may say that it is a prompt, or what is before a conversation."""
-        known = self.naming, self._subject
+        known = self.naming, self.subject
         if evidence is None:
-            evidence, self._subject = self._named(name), name
+            evidence, self.subject = self._named(name), name
         self.naming = is_system_name(name)
         self.told(value, evidence)
-        self.naming, self._subject = known
+        self.naming, self.subject = known
 
     def _named(self, name: str) -> Evidence:
         """Return the evidence in the name of a text: a template's name counts where the module asks models."""

@@ -118,6 +118,8 @@ class Objects(ValueOrigins):
                 function = self.program.method(cls, method)
                 if function is not None:
                     return (Callee(function, cls),)
+            if isinstance(piece, Mapped) and (held := piece.get(method)):
+                return held
         name = self._base(written)
         return name[0] if name[0] is not None and not name[1] else ()
 

@@ -164,20 +164,26 @@ class Program:
             if not isinstance(piece, Hole) or piece.spot.path != self._module.path:
                 return None
             given = piece.made is not None and piece.made != spot and piece.made.path == spot.path
-            hidden = piece.hidden or not (piece.certain or given) or piece.spot in self._reported_places()
+            unsure = not piece.certain and not given and self._is_read
+            hidden = piece.hidden or unsure or piece.spot in self._reported_places()
             return (replace(piece.at(spot), hidden=hidden),)
 
         return changed(self.call(called, node, scope), change)
 
     def _reported_places(self) -> set[TemplatePlace]:
-        """Return the places that lint of this file reports: in a folder it reads TypeScript only where that speaks of models."""
+        """Return the places that lint of this file reports."""
         if self._reported is None:
             self._reported = set()
-        if not self._reported and (self._module.path.endswith(".py") or speaks_of_models(self._module.source.text)):
+        if not self._reported and self._is_read:
             self._reported = {
                 leaf.spot for nodes in self._all_prompts() for leaf in leaves(nodes) if isinstance(leaf, Hole)
             }
         return self._reported
+
+    @property
+    def _is_read(self) -> bool:
+        """Whether lint of a folder reads the file: of TypeScript only what speaks of models."""
+        return self._module.path.endswith(".py") or speaks_of_models(self._module.source.text)
 
     def body(self, cls: ClassCode) -> dict[str, Value]:
         """Return the values of the names in the body of a class."""

@@ -43,7 +43,7 @@ def rendered_files(
 def text_of_file(name: str, spot: TemplatePlace) -> Hole:
     """Return the hole of what a file contains: the same in all requests, or the text that a template gives."""
     what = f"the text of `{name}`" if name else "the text of a file"
-    return Hole(spot, OTHER, f"`{name or 'file'}`", doubt="open", hidden=True, unseen=what)
+    return Hole(spot, OTHER, f"`{name or 'file'}`", doubt="open", hidden=True, unseen=what, file=name)
 
 
 def roles_of_files(message: Message) -> Iterator[tuple[str, str]]:

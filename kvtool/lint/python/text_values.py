@@ -139,7 +139,29 @@ class Mixed:
     between: str
 
 
-Piece = str | Literal | Hole | Param | Items | Mapped | Message | Callee | Instance | FilePath | Either | Many | Mixed
+@dataclass(frozen=True, slots=True, eq=False)
+class Unknown:
+    """A value in a text of which nothing is known but its name and its place: only copies of prompts have it."""
+
+    hole: Hole
+
+
+Piece = (
+    str
+    | Literal
+    | Hole
+    | Param
+    | Items
+    | Mapped
+    | Message
+    | Callee
+    | Instance
+    | FilePath
+    | Either
+    | Many
+    | Mixed
+    | Unknown
+)
 Value = tuple[Piece, ...]
 
 

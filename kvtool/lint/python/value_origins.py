@@ -129,6 +129,14 @@ class ValueOrigins(Names):
                 return (self.conversation(word.value, name),)
         return ()
 
+    def element_name(self, node: ast.expr) -> str:
+        """Return the name of something that callers give, or of an element of it; empty for any other."""
+        if not self.in_function:
+            return ""
+        root = _root(node)
+        name = dotted(node) if isinstance(root, ast.Name) and root.id in self.elements else ""
+        return name or self._given_name(node, _DEEPEST) or self._local_name(node, _DEEPEST)
+
     def is_given(self, node: ast.expr) -> bool:
         return self.in_function and bool(self._given_name(node, _DEEPEST))
 
@@ -340,4 +348,6 @@ def _parts(root: ast.expr) -> list[ast.expr]:
         return root.values
     if isinstance(root, ast.IfExp):
         return [root.body, root.orelse]
+    if isinstance(root, ast.Dict):
+        return [value for key, value in zip(root.keys, root.values, strict=True) if key is None]
     return [root.generators[0].iter] if isinstance(root, ast.ListComp | ast.GeneratorExp) else []

@@ -6,7 +6,17 @@ import ast
 
 from tree_sitter import Node
 
-from kvtool.lint.typescript.translated_nodes import FUNCTIONS, at, field, first_named, name, named, string_text, text
+from kvtool.lint.typescript.translated_nodes import (
+    FUNCTIONS,
+    at,
+    field,
+    first_named,
+    key_of,
+    name,
+    named,
+    string_text,
+    text,
+)
 
 SELF = "self"
 
@@ -65,6 +75,10 @@ def module_name(source: str) -> str:
     return source.removeprefix("node:").lstrip("@./").replace(".", "_") or "_"
 
 
+_NAMED_VALUES = {"variable_declarator": "name", "pair": "key", "public_field_definition": "name"}
+"""Nodes that give a function a name, and the field of the name."""
+
+
 def functions_taking_objects(root: Node) -> set[str]:
     """Return the names of functions that take an object as one parameter; those that take its parts are called by keyword."""
     found: set[str] = set()
@@ -77,8 +91,8 @@ def functions_taking_objects(root: Node) -> set[str]:
         function = node
         if node.type in ("function_declaration", "method_definition", "generator_function_declaration"):
             label = text(field(node, "name"))
-        elif node.type == "variable_declarator" and (value := field(node, "value")) is not None:
-            label, function = (text(field(node, "name")), value) if value.type in FUNCTIONS else ("", node)
+        elif (key := _NAMED_VALUES.get(node.type)) and (value := field(node, "value")) is not None:
+            label, function = (key_of(node.child_by_field_name(key)), value) if value.type in FUNCTIONS else ("", node)
         if not label:
             continue
         given = function.child_by_field_name("parameters")

@@ -40,6 +40,8 @@ _ARITHMETIC: dict[str, ast.operator] = {
 }
 _COMPARED: dict[str, ast.cmpop] = {"<": ast.Lt(), ">": ast.Gt(), "<=": ast.LtE(), ">=": ast.GtE(), "!==": ast.NotEq()}
 _CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
+CALLBACK = "callback"
+"""What a function is called that is written where it is handed on; others are called by what they are a value of."""
 _OWN = {"this": "self", "super": "super"}
 
 
@@ -205,7 +207,7 @@ class JavaScriptExpressions(ABC):
         return at(ast.Call(called, positional, words), node)
 
     def _argument(self, node: Node) -> ast.expr:
-        return self.function_value(bare(node), "callback") if bare(node).type in FUNCTIONS else self.expression(node)
+        return self.function_value(bare(node), CALLBACK) if bare(node).type in FUNCTIONS else self.expression(node)
 
     def _tagged(self, node: Node, template: Node) -> ast.expr:
         """A template with a tag: one that changes the white space only is the text."""
@@ -290,4 +292,4 @@ class JavaScriptExpressions(ABC):
         return at(ast.Yield(self.expression(first_named(node))), node)
 
     def _function(self, node: Node) -> ast.expr:
-        return self.function_value(node, "callback")
+        return self.function_value(node, CALLBACK)

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import Slot, SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.findings import needs_finding
+from kvtool.diagnose.slots import Slot
 from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.moves.question_text import ASKED
 from kvtool.fixes.proofs import check_proof

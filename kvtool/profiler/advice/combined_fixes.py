@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from kvtool.accounting.ledger.totals import GroupTotals
-from kvtool.diagnose.causes import Slot, SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.findings import is_candidate
+from kvtool.diagnose.slots import Slot
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.trials import Again, Chain, Trials, steady_first
 from kvtool.profiler.run.run_result import RunResult

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.findings import differs_from_groups
 from kvtool.diagnose.values.detectors import PART
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
-from kvtool.diagnose.causes import Slot, SlotCause
+from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes import varies, wins
 from kvtool.diagnose.codes.layout.kv201 import KV201
 from kvtool.diagnose.codes.values.kv107 import KV107
@@ -23,6 +23,7 @@ from kvtool.diagnose.findings import (
     place_of,
 )
 from kvtool.diagnose.severity import severity_in_run
+from kvtool.diagnose.slots import Slot
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.history_kept import HISTORY_KEPT
 from kvtool.fixes.moves.passages_last import PASSAGES

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kvtool.accounting.misses.advised_change import first_change
-from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.diagnose.findings import logged_cause
 from kvtool.fixes.fix import Fix, Tier, combined
 from kvtool.profiler.advice.advisor import Advice, KeptFix
@@ -112,6 +110,11 @@ def optimized(
 
 def _first_change(before: RunResult) -> str:
     """Return what to change first about the reported misses of a provider's log."""
+    if before.counts.hosted is None:
+        return ""
+    from kvtool.accounting.misses.advised_change import first_change
+    from kvtool.accounting.misses.miss_book import MissBook
+
     book = before.find(MissBook)
     misses = None if book is None or not book.hosted else book.misses()
     return "" if misses is None else first_change(misses)

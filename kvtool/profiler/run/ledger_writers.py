@@ -9,7 +9,7 @@ from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.servers.server import Rungs, ServedRequest, ServerTraits
-from kvtool.diagnose.causes import CauseBook
+from kvtool.diagnose.causes.cause_book import CauseBook
 from kvtool.profiler.run.cause_sample import CauseSample
 from kvtool.profiler.run.run_books import Hits, hits_key
 from kvtool.results.choices import TokensBy

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.servers.server import RunCounts
-from kvtool.diagnose.causes import CauseBook
+from kvtool.diagnose.causes.cause_book import CauseBook
 from kvtool.profiler.run.run_books import PriceBook
 from kvtool.workload.turn import Turn
 

@@ -1,26 +1,23 @@
-"""The text of a first workload file and of a first configuration."""
+"""The text of a first workload file."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kvtool.cli.commands.init.compose_config import quoted
 from kvtool.cli.commands.init.made_up import generator, names_line, variable_lines
-from kvtool.diagnose.codes.values.kv101 import KV101
-from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
 from kvtool.errors import KvtoolError, ProblemsError
-from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
-from kvtool.lint.prompt_copies import Constant, CopiedPrompt, TemplateCalls, ValueKind
+from kvtool.gate.config_text import one_line
+from kvtool.lint.prompt_copies import Constant, CopiedPrompt, TemplateCalls, ValueKind, copy_text, is_copied
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
 from kvtool.text.templates.application import Find, IncludedSource, find_included
 from kvtool.text.templates.variable_uses import VariableUses
-from kvtool.text.terminal.numbers import percent
 from kvtool.text.traced import Traced
 from kvtool.workload.yaml.made_up_values import MADE_UP, copied_comment
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
@@ -83,9 +80,13 @@ def read_prompts(
     A template that another one includes is no prompt by itself.
     """
     texts = {name: read_text(folder / name, shown=name) for name in names}
+    texts = {name: text for name, text in texts.items() if not is_copied(text, copies)}
     kept: list[FoundPrompt] = []
     for name, text in texts.items():
         plain = not name.lower().endswith(_JINJA)
+        if plain and (filled := copy_text(folder, name, text)) is not None:
+            copies = [*copies, filled]
+            continue
         prompt = FoundPrompt(name, _uses(folder, [(name, text)]))
         error = _error(folder, prompt, prompt.uses)
         if error is None:
@@ -217,7 +218,7 @@ def compose_workload(found: FoundTemplates) -> str:
     requests = min(max(_REQUESTS // max(len(pairs), 1), _FEWEST), _MOST)
     for system, user in pairs:
         name = _free(found.prompts, system or user, names)
-        lines += [f"  - name: {_text(name)}", f"    requests: {requests}"]
+        lines += [f"  - name: {quoted(name)}", f"    requests: {requests}"]
         own = [prompt.uses for prompt in (system, user) if prompt is not None and prompt.own]
         if own:
             lines.append("    vars:")
@@ -245,11 +246,6 @@ def _asks(prompt: FoundPrompt | None) -> bool:
 def copied_places(prompts: Sequence[FoundPrompt]) -> dict[str, str]:
     """Return where the variables of copied prompts are written."""
     return {name: place for prompt in prompts if prompt.copied for name, place in prompt.copied.places.items()}
-
-
-def rate_comment(rate: float, *, made_up: bool) -> str:
-    """Return a hit rate as `init` shows it everywhere."""
-    return f"hit rate {percent(rate)}" + (f" with {MADE_UP} values" if made_up else "")
 
 
 def _paired(prompts: Sequence[FoundPrompt]) -> list[tuple[FoundPrompt | None, FoundPrompt | None]]:
@@ -281,10 +277,13 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
     assert prompt is not None
     parts = [*prompt.path.split("/")[:-1], prompt.stem or "prompt"]
     called = prompt.copied.name if prompt.copied is not None else ""
-    if called and sum(1 for one in prompts if one.path == prompt.path) > 1:
+    alike = [one for one in prompts if one.path == prompt.path]
+    if called and len(alike) > 1:
         parts.append(called)
     candidates = ["-".join(parts[-length:]).strip() or "prompt" for length in range(1, len(parts) + 1)]
-    candidates += [f"{candidates[0]}-{number}" for number in range(2, len(prompts) + 2)]
+    numbered = [f"{candidates[0]}-{number}" for number in range(2, len(prompts) + 2)]
+    twice = sum(1 for one in alike if one.copied is not None and one.copied.name == called) > 1
+    candidates[1:] = [*numbered, *candidates[1:]] if twice else [*candidates[1:], *numbered]
     name = next(candidate for candidate in candidates if candidate not in taken)
     taken.add(name)
     return name
@@ -295,112 +294,16 @@ def _message(role: str, prompt: FoundPrompt) -> str:
         copied = prompt.copied
         lines: list[str] = []
         for number, (each, text) in enumerate(copied.messages or ((role, copied.text),)):
+            if copied.messages and copied.files[number]:
+                lines.append(_file_message(each, copied.files[number]))
+                continue
             if _VARIABLE.fullmatch(text) is None:  # else nothing of it is written there
                 place = copied.message_places[number] if copied.message_places else prompt.path
                 lines.append(f"      {copied_comment(one_line(place))}")
-            lines.append(f"      - {{role: {each}, text: {_text(text)}}}")
+            lines.append(f"      - {{role: {each}, text: {quoted(text)}}}")
         return "\n".join(lines)
-    raw = ", raw: true" if prompt.raw else ""
-    return f"      - {{role: {role}, file: {_text(prompt.path)}{raw}}}"
+    return _file_message(role, prompt.path, raw=prompt.raw)
 
 
-def compose_config(
-    rates: Mapping[str, float],
-    *,
-    groups: Mapping[str, float],
-    losses: Mapping[str, str],
-    engine: Mapping[str, str | int],
-    made_up: Collection[str] = (),
-    sources: Sequence[str] = (),
-    table: str = "",
-) -> str:
-    """Return a configuration: the workloads with their hit rates of today, gates at those, and the `sources` to lint.
-
-    `engine` is what they were measured with. `table` is where it is, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
-    the lowest where several workloads have a group of that name; `losses` name the line of each workload that loses most;
-    `made_up` are workloads with made-up values.
-    """
-    head = [f"[{table}]"] if table else []
-    prefix = f"{table}." if table else ""
-    said = [f"{name} = {_text(value) if isinstance(value, str) else value}" for name, value in engine.items()]
-    examples = {
-        "model": f'"{DEFAULT_MODEL}"',
-        "tokenizer": '"./tokenizer.json"',
-        "block_size": EngineConfig.block_size,
-        "capacity": '"20GiB"',
-    }
-    unsaid = [f"# {name} = {value}" for name, value in examples.items() if name not in engine]
-    return "\n".join(
-        [
-            *head,
-            "# Settings of kvtool for this folder. All settings: kvtool config. Their values: kvtool schema config.",
-            "workloads = [",
-            *(
-                f"  {_text(path)},  # {one_line(rate_comment(rate, made_up=path in made_up))}"
-                for path, rate in rates.items()
-            ),
-            "]",
-            "",
-            f"[{prefix}engine]  # of your server; flags, KVTOOL_* variables and workload files override it",
-            *said,
-            *unsaid,
-            "",
-            *_gates(rates, groups, losses, prefix, made_up),
-            "",
-            *_lint(sources, prefix),
-        ]
-    )
-
-
-def _gates(
-    rates: Mapping[str, float],
-    groups: Mapping[str, float],
-    losses: Mapping[str, str],
-    prefix: str,
-    made_up: Collection[str],
-) -> list[str]:
-    """Today's lowest rate of a workload, and today's rate of each of its groups; a fall below them fails the build."""
-    lowest = whole_percent(min(rates.values()))
-    shares = {name: whole_percent(rate) for name, rate in groups.items()}
-    several = len(groups) > len(rates) or any(share > lowest for share in shares.values())
-    gated = [(name, share) for name, share in shares.items() if several and share]
-    zero = [name for name, share in shares.items() if several and not share]
-    notes = [f"# These rates come from {MADE_UP} values. Run `kvtool init --force` after you replace them."]
-    lines = [
-        f"[{prefix}gate]  # `kvtool check` fails below today's hit rate, rounded down",
-        "# After a fix, raise it: kvtool check --tighten",
-        *(notes if any(name in made_up for name in rates) else []),
-        *(f"# {one_line(loss)}" for loss in losses.values()),
-        f'hit_rate = ">={lowest}%"' + ("" if lowest else NOTHING_REUSED),
-        'level = "error"  # a lower rate fails the build; "warn" only reports it',
-        f'# findings = {{{KV101.code} = "error", warning = "warn"}}',
-    ]
-    for name, share in sorted(gated, key=lambda pair: -pair[1])[:MOST_GROUPS]:
-        lines += ["", *group_gate(name, share, prefix)]
-    if gated and zero:
-        lines += ["", ungated_groups(zero)]
-    if not gated:
-        lines += ["", *(f"# {line}" for line in group_gate(next(iter(groups), "support"), 80, prefix))]
-    return lines
-
-
-_MOST_SOURCES = 16
-"""Files to lint that are named one by one; of more, the folder is."""
-
-
-def _lint(sources: Sequence[str], prefix: str) -> list[str]:
-    """Return the table of what `kvtool lint` reads in addition to the workloads; nothing without such files."""
-    if not sources:
-        return []
-    return [
-        f"[{prefix}lint]  # what `kvtool lint` reads in addition to the workloads",
-        "inputs = [",
-        *(f"  {_text(path)}," for path in (sources if len(sources) <= _MOST_SOURCES else ["."])),
-        "]",
-        "",
-    ]
-
-
-def _text(text: str) -> str:
-    """Return a text in double quotes, as YAML and TOML both read it."""
-    return json.dumps(text, ensure_ascii=False)
+def _file_message(role: str, path: str, *, raw: bool = False) -> str:
+    return f"      - {{role: {role}, file: {quoted(path)}{', raw: true' if raw else ''}}}"

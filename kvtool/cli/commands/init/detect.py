@@ -17,7 +17,7 @@ from pathlib import Path
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import read_code
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
-from kvtool.lint.prompt_copies import may_hold_prompts
+from kvtool.lint.prompt_copies import may_hold_prompts, speaks_of_models
 from kvtool.lint.python.prompt_calls import PromptCall, prompt_calls
 from kvtool.text.files.text_files import decode
 from kvtool.text.terminal.numbers import plural
@@ -68,6 +68,8 @@ _CALL = re.compile(
     r"PromptTemplate\b|\b(?:completions|responses|messages)\.(?:create|parse|stream)\b|\bgenerate_?[cC]ontent|\blitellm\b"
     r"|\b(?:generate|stream)(?:Text|Object)\b"
 )
+_AGENT = re.compile(r"\binstructions\s*[:=]")
+"""How frameworks of agents call a system prompt, where a file speaks of models."""
 _LOADS_TEMPLATE = re.compile(r"\b(?:get|select|get_or_select|render)_template\(")
 
 
@@ -201,7 +203,7 @@ class _Search:
         if _CALL.search(text) and self._code_read <= _MAX_CODE_BYTES:
             self._code_read += len(text)
             calls = prompt_calls(name, lambda: read_code(name, text))
-        if calls or _PROMPT_IN_CODE.search(text):
+        if calls or _PROMPT_IN_CODE.search(text) or (_AGENT.search(text) and speaks_of_models(text)):
             self._found.code.append(name)
             self._found.calls += calls
         elif name.endswith(".py") and _LOADS_TEMPLATE.search(text):

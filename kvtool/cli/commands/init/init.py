@@ -29,13 +29,8 @@ class InitCommand(InitOptions, Command):
         """
         from pathlib import Path
 
-        from kvtool.cli.commands.init.compose import (
-            WORKLOAD,
-            compose_config,
-            compose_workload,
-            copied_places,
-            read_prompts,
-        )
+        from kvtool.cli.commands.init.compose import WORKLOAD, compose_workload, copied_places, read_prompts
+        from kvtool.cli.commands.init.compose_config import compose_config
         from kvtool.cli.commands.init.detect import detect
         from kvtool.cli.commands.init.steps import (
             appended,

@@ -38,7 +38,7 @@ _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
     for words, value, why in (
         ("now|date|time|today|timestamp|datetime|clock|at", *_CLOCK),
         ("uuid|guid|id|nonce|token", *_ID),
-        ("n|num|number|count|index|turn|step|i", *_COUNTER),
+        ("num|number|count|index|turn|step", *_COUNTER),
         ("company|brand|product|app|agent|assistant|bot|model|team|version", "one", "always the same"),
     )
 )
@@ -181,6 +181,8 @@ def generator(path: str, known: ValueKind | None = None, *, is_text: bool = Fals
     for pattern, value, why in _RULES:
         if pattern.search(word) and not (is_text and "counter" in value):
             return _one(path) if value == "one" else (value, why)
+    if word in ("n", "i"):
+        return _COUNTER
     if is_settled(path):
         return _one(path)
     if kind_of_name(path) is FLAG:

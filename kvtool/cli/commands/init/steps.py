@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvtool.cli.commands.init.compose import FoundTemplates, left_out, rate_comment
+from kvtool.cli.commands.init.compose import FoundTemplates, left_out
+from kvtool.cli.commands.init.compose_config import rate_comment
 from kvtool.cli.commands.init.detect import FoundPrompts
 from kvtool.cli.commands.init.init_options import InitOptions
 from kvtool.config.asked_run import RunOptions

@@ -1,6 +1,6 @@
 """KV122: token boundary shifts where texts are joined.
 
-Found by `kvtool.diagnose.gap_names.Namer`, in a gap whose characters are the same on both sides.
+Found by `kvtool.diagnose.causes.gap_namer.GapNamer`, in a gap whose characters are the same on both sides.
 """
 
 from __future__ import annotations

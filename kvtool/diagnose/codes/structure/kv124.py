@@ -1,6 +1,6 @@
 """KV124: generated text tokenized differently in the next turn.
 
-Found by `kvtool.diagnose.gap_names.Namer`, in a gap whose characters are the same and that lies in an answer.
+Found by `kvtool.diagnose.causes.gap_namer.GapNamer`, in a gap whose characters are the same and that lies in an answer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """KV131: chat template injects the date.
 
 Found by `kvtool.fixes.chat.chat_templates.check_chat_template`, which renders at two times, and by
-`kvtool.diagnose.causes.CauseBook` as a time that stands in the template's own text.
+`kvtool.diagnose.causes.cause_book.CauseBook` as a time that stands in the template's own text.
 """
 
 from __future__ import annotations

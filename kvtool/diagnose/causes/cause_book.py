@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, Gap, Rung, attribute
-from kvtool.diagnose.codes.entry import DifferenceKind
-from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.diagnose.causes.compared_prompts import GapDifference
+from kvtool.diagnose.causes.gap_namer import GapNamer
+from kvtool.diagnose.causes.slot_cause import SHARE_UNITS, Opportunities, SlotCause
 from kvtool.diagnose.codes.structure.kv113 import DOCUMENTS_REORDERED, LIST_REORDERED
 from kvtool.diagnose.codes.structure.kv114 import EXAMPLES_REORDERED
 from kvtool.diagnose.codes.structure.kv116 import ROLE_CHANGED
 from kvtool.diagnose.codes.structure.kv121 import KV121
-from kvtool.diagnose.codes.structure.kv131 import TEMPLATE_TIME
-from kvtool.diagnose.codes.values.kv101 import TIME
-from kvtool.diagnose.differing_ranges import LineExcerpt, RequestPair, example_pair_of
-from kvtool.diagnose.gap_names import Named, Namer
-from kvtool.diagnose.slots import Slot, SlotSet, SlotSets, content_part
+from kvtool.diagnose.differing_ranges import LineExcerpt, example_pair_of
+from kvtool.diagnose.slots import Slot, SlotSet, SlotSets
 from kvtool.diagnose.tool_places import in_tools
 from kvtool.diagnose.values.log_slots import KnownPlaces
-from kvtool.diagnose.values.slot_values import Resolved, SlotValues
 from kvtool.diagnose.visible_characters import visible_text
 from kvtool.text.tokens.prompt import Ids, Prompt
-from kvtool.text.traced import Origin
-from kvtool.workload.turn import RequestName, Turn
-
-__all__ = ["CauseBook", "Slot", "SlotCause", "content_part"]
+from kvtool.workload.turn import Turn
 
 MOST_NAMED = 16
 """Gaps of a request that are named one by one, and slots that are told apart before a token."""
@@ -33,178 +26,6 @@ MOST_CAUSES = 1024
 """Slots of a group that are told apart; further ones count as one slot."""
 PERMUTED = (DOCUMENTS_REORDERED.key, LIST_REORDERED.key, EXAMPLES_REORDERED.key)
 """Kinds of change whose gaps hold the same text as other gaps."""
-_SHARE_UNITS = 720_720
-"""The least common multiple of 1 to 16: shares of tokens are whole numbers of these, so they add up exactly."""
-_STRUCTURE_IS_SURE = 0.95
-
-
-class Opportunities:
-    """Counts of comparisons of a group's requests with an earlier one of their session, and of another."""
-
-    __slots__ = ("across", "within")
-
-    def __init__(self) -> None:
-        self.within = 0
-        self.across = 0
-
-
-class SlotCause:
-    """A slot and what it blocks in one group. `excerpt` is its line in a prompt, with the range of the value in it."""
-
-    __slots__ = (
-        "_opportunities",
-        "_resolved",
-        "_resolved_at",
-        "_share_units",
-        "across",
-        "blocked",
-        "excerpt",
-        "first_kind",
-        "first_token",
-        "group",
-        "offset",
-        "origin",
-        "pair",
-        "record",
-        "requests",
-        "slot",
-        "structural",
-        "value_start",
-        "value_stop",
-        "values",
-        "visible_text",
-        "within",
-        "within_group",
-        "written",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        group: str,
-        slot: Slot,
-        kind: DifferenceKind,
-        origin: Origin | None,
-        offset: int,
-        excerpt: str,
-        value_start: int,
-        value_stop: int,
-        first_token: int,
-        *,
-        structural: bool = False,
-        opportunities: Opportunities | None = None,
-    ) -> None:
-        """`kind` is that of the first value; a `structural` one is known from the comparison of two requests and stays."""
-        self.group = group
-        self.slot = slot
-        self.first_kind = kind
-        self.origin = origin
-        self.offset = offset
-        self.excerpt = excerpt
-        self.value_start = value_start
-        self.value_stop = value_stop
-        self.first_token = first_token
-        self.record: RequestName | None = None
-        """Which request of a log it was first seen in, and (`written`) path, line and column of the record."""
-        self.written: tuple[str, int | None, int | None] | None = None
-        self.pair: RequestPair | None = None
-        """The first two requests of a log that tell it; None where there are none."""
-        self.visible_text: tuple[str, str] | None = None
-        """Of what nobody sees, the characters of either request where they first differ, escaped; of roles, the two."""
-        self.requests = 0
-        """Requests in which it is to blame for tokens."""
-        self.blocked = 0
-        """The tokens that it is to blame for: it is the first of the worst gaps before them."""
-        self.within = 0
-        """How often it changed between requests of one session, and (`across`) between requests of two."""
-        self.across = 0
-        self.within_group = 0
-        """How often it was seen in a request of a group that has earlier requests with the same text."""
-        self.values = SlotValues()
-        self._share_units = 0
-        self.structural = structural
-        self._opportunities = opportunities or Opportunities()
-        self._resolved = Resolved(kind, _STRUCTURE_IS_SURE if structural else 0.0)
-        self._resolved_at = 0
-
-    @property
-    def in_source(self) -> bool:
-        """Return whether it is in a file that people edit, not in a log."""
-        return self.origin is not None and (not self.slot.logged or self.origin.one_of_many)
-
-    @property
-    def seen(self) -> int:
-        """Return how many requests it changed in, whether or not it is to blame."""
-        return self.values.seen
-
-    @property
-    def distinct(self) -> int:
-        """Return how many values it took (counted up to 100,000)."""
-        return self.values.taken
-
-    @property
-    def is_of_groups(self) -> bool:
-        """Return whether it is no change in its group: the first request of that differs here from prompts of other groups."""
-        return not self.within_group
-
-    @property
-    def is_of_other_groups(self) -> bool:
-        """Return whether only prompts of other groups contain the value: this group's own text is complete without it."""
-        return self.is_of_groups and not self.structural and 0 < self.values.seen == self.values.missing
-
-    @property
-    def share(self) -> float:
-        """Return its fair share of the blocked tokens, each split evenly over the distinct slots before it.
-
-        That is the Shapley value of the game in which a token is won when all slots before it are closed. The shares of a group's
-        causes add up to the tokens that they are to blame for.
-        """
-        return self._share_units / _SHARE_UNITS
-
-    @property
-    def volatility_within(self) -> float:
-        """Return changes between requests of one session ÷ comparisons of two requests of one session; 0 where there were none."""
-        return min(self.within / self._opportunities.within, 1.0) if self._opportunities.within else 0.0
-
-    @property
-    def volatility_across(self) -> float:
-        """Return the same for requests of two sessions (a request without a session is one of its own)."""
-        return min(self.across / self._opportunities.across, 1.0) if self._opportunities.across else 0.0
-
-    @property
-    def kind(self) -> DifferenceKind:
-        """Return what varies, by all that was seen of it; of what only prompts of other groups contain, nothing is known."""
-        if self.is_of_other_groups:
-            return OTHER
-        kind = self._resolve().kind
-        return TEMPLATE_TIME if self.slot.part == "chat template" and kind.code == TIME.code else kind
-
-    @property
-    def confidence(self) -> float:
-        """Return how sure the kind is: 0 (a guess) to 1; see `Values.resolve`. A change of structure has 0.95."""
-        return self._resolve().confidence
-
-    def _resolve(self) -> Resolved:
-        if not self.structural and self.values.seen != self._resolved_at:
-            constant = self._opportunities.within >= 2 and self.volatility_within <= 0.1
-            before = "" if self.slot.frame is None else self.slot.frame.before
-            self._resolved = self.values.resolve(self.slot.variable, constant_within=constant, before=before)
-            self._resolved_at = self.values.seen
-        return self._resolved
-
-    def saw(self, slot: Slot) -> None:
-        """Keep what this value of the slot has beside it like all others before."""
-        mine = self.slot.frame
-        frame = None if mine is None or slot.frame is None else mine.narrowed(slot.frame)
-        mixed = self.slot.mixed or slot.mixed
-        if frame is not mine or mixed != self.slot.mixed:
-            self.slot = replace(self.slot, frame=frame, mixed=mixed)
-
-    def _add_share(self, units: int) -> None:
-        self._share_units += units
-
-    def _scale(self, weight: float) -> None:
-        self.requests, self.blocked = round(self.requests * weight), round(self.blocked * weight)
-        self._share_units = round(self._share_units * weight)
 
 
 class CauseBook:
@@ -230,7 +51,7 @@ class CauseBook:
             self.met(turn, alignment.donor.turn)
         if not alignment.gaps:
             return ()
-        namer = Namer(turn, prompt, alignment, self._decode)
+        namer = GapNamer(turn, prompt, alignment, self._decode)
         rungs: list[Rung] = []
         slots: list[list[SlotCause]] = []
         tails: list[int] = []
@@ -280,7 +101,7 @@ class CauseBook:
     def scale(self, group: str, weight: float) -> None:
         """Count every token of a group's causes as so many: they were looked for in a part of its requests."""
         for cause in self._causes.get(group, {}).values():
-            cause._scale(weight)
+            cause.scale(weight)
         if group in self._slot_sets:
             self._slot_sets[group].scale(weight)
 
@@ -326,7 +147,7 @@ class CauseBook:
             owners[owner.slot] = owner
             there = before[at]
             for cause in there.values():
-                cause._add_share(tokens * (_SHARE_UNITS // len(there)))
+                cause.add_share(tokens * (SHARE_UNITS // len(there)))
             self._slot_sets.setdefault(group, SlotSets()).add(tuple(there), tokens)
         for owner in owners.values():
             owner.requests += 1
@@ -361,7 +182,7 @@ class CauseBook:
         """Return what hits of a prompt whose first `tokens` are known: the last of its tokens is always computed."""
         return max(min(tokens, length - 1), 0) // self._block_size * self._block_size
 
-    def _cause(self, turn: Turn, named: Named, token: int) -> tuple[SlotCause, Named]:
+    def _cause(self, turn: Turn, named: GapDifference, token: int) -> tuple[SlotCause, GapDifference]:
         """Return the cause of a slot, made where it is new, and the value as one of its: all of what the slot's frame holds."""
         group = turn.group
         causes = self._causes.setdefault(group, {})
@@ -392,7 +213,7 @@ class CauseBook:
         return cause, named
 
 
-def _count(cause: SlotCause, named: Named, turn: Turn, donor: Turn | None) -> None:
+def _count(cause: SlotCause, named: GapDifference, turn: Turn, donor: Turn | None) -> None:
     """Enter a value, once for each request."""
     session = turn.session if turn.session is not None else turn.salt
     if cause.visible_text is None and named.other is not None:
@@ -407,7 +228,9 @@ def _count(cause: SlotCause, named: Named, turn: Turn, donor: Turn | None) -> No
         cause.across += 1
 
 
-def _show(cause: SlotCause, namer: Namer, named: Named, gap: Gap, turn: Turn, alignment: DonorAlignment) -> None:
+def _show(
+    cause: SlotCause, namer: GapNamer, named: GapDifference, gap: Gap, turn: Turn, alignment: DonorAlignment
+) -> None:
     """Keep where in a log a cause is, and the pair of requests that tells it; nothing of requests that are of no log."""
     if turn.name is None:
         return

@@ -1,0 +1,119 @@
+"""The text of a first configuration: the workloads with their hit rates of today, gates at those, and what to lint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+
+from kvtool.diagnose.codes.values.kv101 import KV101
+from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
+from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
+from kvtool.text.terminal.numbers import percent
+from kvtool.workload.yaml.made_up_values import MADE_UP
+
+
+def rate_comment(rate: float, *, made_up: bool) -> str:
+    """Return a hit rate as `init` shows it everywhere."""
+    return f"hit rate {percent(rate)}" + (f" with {MADE_UP} values" if made_up else "")
+
+
+def compose_config(
+    rates: Mapping[str, float],
+    *,
+    groups: Mapping[str, float],
+    losses: Mapping[str, str],
+    engine: Mapping[str, str | int],
+    made_up: Collection[str] = (),
+    sources: Sequence[str] = (),
+    table: str = "",
+) -> str:
+    """Return a configuration: the workloads with their hit rates of today, gates at those, and the `sources` to lint.
+
+    `engine` is what they were measured with. `table` is where it is, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
+    the lowest where several workloads have a group of that name; `losses` name the line of each workload that loses most;
+    `made_up` are workloads with made-up values.
+    """
+    head = [f"[{table}]"] if table else []
+    prefix = f"{table}." if table else ""
+    said = [f"{name} = {quoted(value) if isinstance(value, str) else value}" for name, value in engine.items()]
+    examples = {
+        "model": f'"{DEFAULT_MODEL}"',
+        "tokenizer": '"./tokenizer.json"',
+        "block_size": EngineConfig.block_size,
+        "capacity": '"20GiB"',
+    }
+    unsaid = [f"# {name} = {value}" for name, value in examples.items() if name not in engine]
+    return "\n".join(
+        [
+            *head,
+            "# Settings of kvtool for this folder. All settings: kvtool config. Their values: kvtool schema config.",
+            "workloads = [",
+            *(
+                f"  {quoted(path)},  # {one_line(rate_comment(rate, made_up=path in made_up))}"
+                for path, rate in rates.items()
+            ),
+            "]",
+            "",
+            f"[{prefix}engine]  # of your server; flags, KVTOOL_* variables and workload files override it",
+            *said,
+            *unsaid,
+            "",
+            *_gates(rates, groups, losses, prefix, made_up),
+            "",
+            *_lint(sources, prefix),
+        ]
+    )
+
+
+def _gates(
+    rates: Mapping[str, float],
+    groups: Mapping[str, float],
+    losses: Mapping[str, str],
+    prefix: str,
+    made_up: Collection[str],
+) -> list[str]:
+    """Today's lowest rate of a workload, and today's rate of each of its groups; a fall below them fails the build."""
+    lowest = whole_percent(min(rates.values()))
+    shares = {name: whole_percent(rate) for name, rate in groups.items()}
+    several = len(groups) > len(rates) or any(share > lowest for share in shares.values())
+    gated = [(name, share) for name, share in shares.items() if several and share]
+    zero = [name for name, share in shares.items() if several and not share]
+    notes = [f"# These rates come from {MADE_UP} values. Run `kvtool init --force` after you replace them."]
+    lines = [
+        f"[{prefix}gate]  # `kvtool check` fails below today's hit rate, rounded down",
+        "# After a fix, raise it: kvtool check --tighten",
+        *(notes if any(name in made_up for name in rates) else []),
+        *(f"# {one_line(loss)}" for loss in losses.values()),
+        f'hit_rate = ">={lowest}%"' + ("" if lowest else NOTHING_REUSED),
+        'level = "error"  # a lower rate fails the build; "warn" only reports it',
+        f'# findings = {{{KV101.code} = "error", warning = "warn"}}',
+    ]
+    for name, share in sorted(gated, key=lambda pair: -pair[1])[:MOST_GROUPS]:
+        lines += ["", *group_gate(name, share, prefix)]
+    if gated and zero:
+        lines += ["", ungated_groups(zero)]
+    if not gated:
+        lines += ["", *(f"# {line}" for line in group_gate(next(iter(groups), "support"), 80, prefix))]
+    return lines
+
+
+_MOST_SOURCES = 16
+"""Files to lint that are named one by one; of more, the folder is."""
+
+
+def _lint(sources: Sequence[str], prefix: str) -> list[str]:
+    """Return the table of what `kvtool lint` reads in addition to the workloads; nothing without such files."""
+    if not sources:
+        return []
+    return [
+        f"[{prefix}lint]  # what `kvtool lint` reads in addition to the workloads",
+        "inputs = [",
+        *(f"  {quoted(path)}," for path in (sources if len(sources) <= _MOST_SOURCES else ["."])),
+        "]",
+        "",
+    ]
+
+
+def quoted(text: str) -> str:
+    """Return a text in double quotes, as YAML and TOML both read it."""
+    return json.dumps(text, ensure_ascii=False)

@@ -1,0 +1,157 @@
+"""Calls of which nothing is known but their names: what goes into them may go into a prompt, or is sent as a chat."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+
+from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends, is_prompt_keyword, is_system_name
+from kvtool.lint.python.chats import has_messages, messages_in
+from kvtool.lint.python.filled_templates import filled_text
+from kvtool.lint.python.syntax import dotted, keyed
+from kvtool.lint.python.template_fills import TemplateFills
+from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
+from kvtool.lint.python.value_origins import TURNS, holds_turns
+from kvtool.lint.skeleton import TemplatePlace
+
+_TOOLS = frozenset(["tools", "functions"])
+_TOOL_TEXT = "description"
+_ASKED_WITH = frozenset(["prompt", "input", "messages", "query", "contents", "inputs"])
+TEMPLATES = ("Template", "from_template", "from_string", "from_messages")
+_PASSES = (
+    "format",
+    "dedent",
+    "escape",
+    "strip",
+    "clean",
+    "truncate",
+    "wrap",
+    "indent",
+    "render",
+    "to_text",
+    "to_str",
+    "normalize",
+    "as_text",
+)
+
+
+_LONGEST_OPTION = 24
+"""Characters of a written text without white space that may say how a call does what it does."""
+
+
+def _is_option(node: ast.expr) -> bool:
+    if not isinstance(node, ast.Constant):
+        return False
+    return not isinstance(node.value, str) or (len(node.value) <= _LONGEST_OPTION and not re.search(r"\s", node.value))
+
+
+def _descriptions(tools: ast.expr) -> Iterator[ast.expr]:
+    """Yield the texts in definitions of tools: `{"description": text}`, or `tool(description=text)`."""
+    for node in ast.walk(tools):
+        if isinstance(node, ast.Dict):
+            yield from (one for key, one in keyed(node).items() if key == _TOOL_TEXT)
+        elif isinstance(node, ast.Call):
+            yield from (each.value for each in node.keywords if each.arg == _TOOL_TEXT)
+
+
+class UnknownCalls(TemplateFills):
+    """Tells what calls of other programs get, and what they send."""
+
+    @staticmethod
+    def _parts(content: Value) -> Value:
+        """The texts of a message that is a list of parts."""
+        result: list[Piece] = []
+        for piece in content:
+            for one in piece.values if isinstance(piece, Items) else ((piece,),):
+                for part in one:
+                    text = (
+                        next((v for key in MESSAGE_KEYS if (v := part.get(key)) is not None), ())
+                        if isinstance(part, Mapped)
+                        else (part,)
+                    )
+                    result += text
+        return tuple(result)
+
+    def _other_call(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value:
+        """A call of which nothing is known but its name: its arguments may go into a prompt."""
+        last = name.rpartition(".")[2] or (node.func.attr if isinstance(node.func, ast.Attribute) else "")
+        sends = call_sends(name or last)
+        passed: list[Value] = []
+        makes = last.endswith(TEMPLATES) or sends is Evidence.SENT
+        given = self._parts_of_template(node) if makes else {}
+        turns = self.sent_turns(node) if sends is Evidence.ASKED else ()
+        for argument in node.args:
+            value = self.value_of(argument)
+            passed.append(value)
+            self.told(self._later(value, given) if makes else value, sends)
+        for word in node.keywords:
+            value = self.value_of(word.value)
+            passed.append(value)
+            if makes and word.arg in ("template", "prefix", "suffix"):
+                self.told(self._later(value, given), Evidence.NAME)
+            if word.arg is None:
+                for piece in value:
+                    for key, one in piece.pairs if isinstance(piece, Mapped) else ():
+                        self.reported_as(key, one, is_prompt_keyword(name, key))
+                        if key in _TOOLS and sends:
+                            self.tools(one, word.value)
+                continue
+            self._reported_tools(word)
+            evidence = is_prompt_keyword(name or last, word.arg)
+            if sends and word.arg in _ASKED_WITH:
+                evidence = sends
+            later = makes or word.arg == "template"
+            if is_system_name(word.arg):
+                value = (*value, *turns) if value else value
+                self.reported_as(word.arg, self._later(value, given) if later else value, evidence)
+            else:
+                self.told(self._later(value, given) if later else value, evidence)
+            if makes and word.arg in ("template", "messages", "prompt"):
+                passed[0] = value
+        self._add_chat(node, passed, sends, last)
+        if makes and passed:
+            return passed[0]
+        if any(part in last.lower() for part in _PASSES):
+            return self._passed_on(node, passed)
+        hole = self.by_name(last, spot) if last[:1].islower() else None
+        return (hole,) if hole is not None else ()
+
+    def _add_chat(self, node: ast.Call, values: Sequence[Value], sends: Evidence, last: str) -> None:
+        """Keep the messages that a call sends: those of the system are before all others, whatever their order is."""
+        if last == "from_template" and values:
+            self.program.chats.add([("user", self._later(values[0], {}))], self.label)
+        if sends is not Evidence.ASKED:
+            for word, value in zip(node.keywords, values[len(node.args) :], strict=True):
+                says = is_prompt_keyword(last, word.arg) if word.arg is not None else Evidence.NOTHING
+                if says is Evidence.SENT and is_system_name(word.arg or ""):  # an agent, which sends it later
+                    self.program.chats.add([("system", self._parts(self.given_by(value)))], self.label)
+            return
+        system: list[tuple[str, Value]] = []
+        others: list[tuple[str, Value]] = []
+        names = [*("" for _ in node.args), *(word.arg or "" for word in node.keywords)]
+        given = [*node.args, *(word.value for word in node.keywords)]
+        for name, one, value in zip(names, given, values, strict=True):
+            if name and is_system_name(name):
+                system.append(("system", self._parts(value)))
+            elif has_messages(value):
+                others += messages_in(value)
+            elif name in TURNS and holds_turns(dotted(one)):
+                others.append(("placeholder", (self.conversation(one, dotted(one)),)))
+            elif name in _ASKED_WITH or (not name and filled_text(value)):
+                others.append(("user", value))
+        self.program.chats.add([*system, *others], self.label)
+
+    @staticmethod
+    def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:
+        """The text that a call gives back in another form: the first argument that is no option, `"NFKC"` beside a text."""
+        given = [*node.args, *(word.value for word in node.keywords)]
+        texts = [value for one, value in zip(given, values, strict=True) if not _is_option(one)]
+        return (texts or list(values) or [()])[0]
+
+    def _reported_tools(self, word: ast.keyword) -> None:
+        """Tools that are handed on by a keyword of that name: in no fixed order, or with changing descriptions."""
+        if word.arg in _TOOLS:
+            self.tools(self.value_of(word.value), word.value)
+            for text in _descriptions(word.value):
+                self.tool_text(self.value_of(text))
