@@ -335,6 +335,7 @@ def test_the_table_has_no_day_with_two_prices() -> None:
         ("GLM4.6", "zai", "glm-4.6"),
         ("kimi k2.6", "moonshot", "kimi-k2.6"),
         ("bedrock nova pro", "bedrock", "nova-pro"),
+        ("some-reseller/moonshotai/Kimi-K2.6", "moonshot", "kimi-k2.6"),
         ("ft:gpt-4o-mini-2024-07-18:acme::id", "openai", "ft:gpt-4o-mini"),
     ],
 )

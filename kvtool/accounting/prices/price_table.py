@@ -76,8 +76,8 @@ class PriceTable:
     def find(self, text: str) -> list[PriceRow]:
         """Return the rows of a model by any name that people write: `Claude 4.5 Sonnet`, `gpt 5.6 sol`, `Bedrock GLM 5.3`.
 
-        The model's own API comes first; else every API that sells it. Letters and numbers count, in any order. Each row has the
-        names that were asked for.
+        The model's own API comes first; else every API that sells it, also where the one of the name does not. Letters and
+        numbers count, in any order. Each row has the names that were asked for.
         """
         if found := self.rows_of(text):
             names = set(sold_model(text).names)
@@ -92,7 +92,7 @@ class PriceTable:
             if same:
                 makers = [row for row in same if any(maker_of(name) == row.provider for name in row.literal_names())]
                 return makers or same
-        return []
+        return self.find(text.rpartition("/")[2]) if "/" in text else []
 
     def near(self, text: str) -> list[str]:
         """Return names of models that have all words of a text, shortest first."""

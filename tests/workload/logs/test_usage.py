@@ -8,7 +8,7 @@ import pytest
 
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.record import RecordError
-from kvtool.workload.logs.records.usage import usage_in_answer
+from kvtool.workload.logs.records.usage import usage_in_answer, usage_of
 
 _LLAMA_TIMINGS = {"cache_n": 81, "prompt_n": 1, "prompt_ms": 0.3, "predicted_n": 4}
 
@@ -99,3 +99,10 @@ def test_each_server_in_its_own_words(answer: dict[str, Any], said: Usage | None
 def test_counts_that_cannot_be(answer: dict[str, Any]) -> None:
     with pytest.raises(RecordError):
         usage_in_answer(answer, ("response",))
+
+
+def test_langchain_counts_writes_by_time_to_live_and_none_beside_them() -> None:
+    details = {"cache_read": 16, "cache_creation": 0, "ephemeral_5m_input_tokens": 1, "ephemeral_1h_input_tokens": 3}
+    usage = usage_of({"input_tokens": 24, "output_tokens": 2, "input_token_details": details}, ())
+    assert usage is not None
+    assert (usage.prompt, usage.cached, usage.written, usage.written_5m, usage.written_1h) == (24, 16, 4, 1, 3)

@@ -358,6 +358,10 @@ def read_raw(
         text, index = error.text, error.index
         if text is None:
             text, index = raw.data.decode(errors="replace"), len(raw.data[: error.index].decode())
+        from kvtool.workload.logs.formats.unread import shape_of_line
+
+        if not good and (shape := shape_of_line(text)) is not None:
+            return _error(shape.message, shape.hint, where, text, index)
         return _error(f"not JSON ({error.reason}); {so_far}", hint, where, text, index)
     except RecordError as error:
         text = raw.data.decode(errors="replace")

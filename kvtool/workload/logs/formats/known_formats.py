@@ -36,7 +36,7 @@ _KNOWN = (
         "unread",
         "files without sent prompts",
         "unread",
-        "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName",
+        "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName,properties,messages_path,openapi,cells,traceEvents,traceID,localEndpoint",
     ),
     _Known("vllm-log", "vLLM server log", "servers.vllm_log", "vllm_request"),
     _Known("sglang-log", "SGLang server log", "servers.sglang_log", "obj"),
@@ -75,6 +75,8 @@ _KNOWN = (
     _Known("goose", "Goose sessions", "agents.goose", "working_dir,created"),
     _Known("copilot-chat", "Copilot Chat debug logs", "agents.copilot_chat", "prompts,logs,requestMessages"),
     _Known("crush", "Crush sessions", "agents.crush", "crush_session"),
+    _Known("openai-agents", "OpenAI Agents SDK traces", "agents.openai_agents", "object"),
+    _Known("openai-agents-session", "OpenAI Agents SDK sessions", "agents.openai_agents", "agents_session"),
     _Known("atif", "ATIF trajectories (Harbor, Terminal-Bench)", "agents.atif", "schema_version"),
     _Known(
         "claude-code",
@@ -86,7 +88,8 @@ _KNOWN = (
     _Known("openhands", "OpenHands events", "agents.openhands", "kind,action,observation"),
     _Known("openhands-run", "OpenHands runs", "agents.openhands", "history,trajectory,events"),
     _Known("swe-agent", "SWE-agent trajectories", "agents.swe_agent", "trajectory"),
-    _Known("cline-shown", "Cline messages", "agents.cline", "say,ask,files_in_context"),
+    _Known("cline-shown", "Cline messages", "agents.cline", "say,ask,files_in_context,source_message_count"),
+    _Known("cline-session", "Cline sessions", "agents.cline", "agent"),
     _Known("openai-evals", "OpenAI Evals records", "evaluations.openai_evals", "spec,final_report,event_id"),
     _Known("lm-eval", "lm-evaluation-harness samples", "evaluations.lm_eval", "arguments"),
     _Known("promptfoo", "promptfoo results", "evaluations.promptfoo", "results"),
@@ -161,9 +164,8 @@ def record_formats() -> Iterator[RecordFormat]:
 def list_format(path: str) -> tuple[str, Callable[[Any, list[Any]], Turns]]:
     """Return name and reader of the format of a record that is a bare list of messages."""
     if PurePosixPath(path.replace("\\", "/")).name.startswith(_CLINE_HISTORY):
-        from kvtool.workload.logs.formats.agents.cline import read_history
-
-        return "cline", read_history
+        cline: Any = import_module("kvtool.workload.logs.formats.agents.cline")
+        return "cline", cline.read_history
     from kvtool.workload.logs.formats.datasets import bare_list
 
     return "messages", bare_list

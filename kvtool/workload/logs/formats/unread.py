@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,6 +12,9 @@ from typing import Any
 
 from kvtool.workload.logs.records.record import Record
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, RecordFormat
+
+_LOOKED_AT = 256
+"""Characters of a line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +27,8 @@ class UnreadShape:
     without: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
     left_out: str = ""
+    line: str = ""
+    """A pattern of its first line, where it is no JSON."""
 
 
 @cache
@@ -49,6 +55,11 @@ def shape_of_table(columns: Collection[str]) -> UnreadShape | None:
     """Return the shape of a table; None where it has none of them."""
     names = {name.lower() for name in columns}
     return next((each for each in unread_shapes() if each.columns and names >= set(each.columns)), None)
+
+
+def shape_of_line(line: str) -> UnreadShape | None:
+    """Return the shape of a file that is no JSON, by its first line; None where it has none of them."""
+    return next((each for each in unread_shapes() if each.line and re.match(each.line, line[:_LOOKED_AT])), None)
 
 
 def read(record: Record) -> LeftOut:

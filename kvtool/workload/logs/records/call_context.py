@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, SupportsIndex
 
+import numpy as np
+
 from kvtool.text.message import Message
 from kvtool.workload.call import NO_CALL, Call, StoredContent, Usage
 from kvtool.workload.logs.records.call_fields import NO_SETTINGS
 from kvtool.workload.logs.records.chat_records import messages_of, requests_of, tools_of
-from kvtool.workload.logs.records.incomplete_prompts import parts_not_counted, texts_of, why_incomplete
+from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, parts_not_counted, texts_of, why_incomplete
 from kvtool.workload.logs.records.message_forms import as_messages, as_tools
 from kvtool.workload.logs.records.record import Record, kind, object_of, parsed_text
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, Reading, Several, Turns
@@ -122,6 +124,14 @@ def prompt(record: Record, text: str, around: FieldsAround) -> FoundCall:
     found = around.put_on([made.turn(text=made.text(text, part="prompt"))])
     assert isinstance(found, FoundCall)
     return found
+
+
+def usage_alone(record: Record, around: FieldsAround) -> FoundCall | None:
+    """Return a call whose prompt is not in the log, as one token with what is reported; None where its hits are not reported."""
+    if around.usage is None or around.usage.prompt is None or around.usage.cached is None:
+        return None
+    call = Call(incomplete=NO_PROMPT)
+    return _call_around(record.turn(call=call, token_ids=np.zeros(1, np.int32)), around)
 
 
 def body(record: Record, around: FieldsAround) -> Reading | None:

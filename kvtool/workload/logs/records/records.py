@@ -62,12 +62,9 @@ def read_record(
         raise RecordError(f"a record must be an object, not {kind(value)}")
     whole = _whole(value, where, around)
     name, items = "", Several()
-    try:
-        held = _prompt_objects(whole, format_)
-    except RecordError:
-        if (name_of_file := _growing(whole, states or {})) is None:
-            raise
-        return name_of_file, Several([NEW_KIND])
+    new, held = _objects_in(whole, format_, states or {})
+    if new is not None:
+        return new, Several([NEW_KIND])
     for record, found in held:
         name = found.name
         _add(items, record, found, states)
@@ -128,11 +125,8 @@ def outline(
     seen: list[DatedCall | None] = []
     keys: list[Key] = []
     state = False
-    try:
-        held = _prompt_objects(whole, format_)
-    except RecordError:
-        if _growing(whole, states) is None:
-            raise
+    new, held = _objects_in(whole, format_, states)
+    if new is not None:
         return [None], keys, True
     for record, found in held:
         keys += found.keys_of(record)
@@ -147,11 +141,21 @@ def outline(
     return seen, keys, state
 
 
-def _growing(record: Record, states: Mapping[str, FileState]) -> str | None:
-    """Return the format of the file where a record that holds no prompt may be of a kind that its program did not write before."""
-    if not isinstance(record.fields.get("type"), str) or not _PROMPT_KEYS.isdisjoint(record.fields):
-        return None
-    return next((name for name in states if format_named(name).grows), None)
+def _objects_in(
+    record: Record, format_: RecordFormat | None, states: Mapping[str, FileState]
+) -> tuple[str | None, list[tuple[Record, RecordFormat]]]:
+    """Return the objects of a record that hold prompts; and the format of its file where it may be of a kind that its program did
+    not write before: it holds none itself. RecordError where it is of no format."""
+    growing = None
+    if isinstance(record.fields.get("type"), str) and _PROMPT_KEYS.isdisjoint(record.fields):
+        growing = next((name for name in states if format_named(name).grows), None)
+    try:
+        held = _prompt_objects(record, format_)
+    except RecordError:
+        if growing is None:
+            raise
+        return growing, []
+    return (growing if any(inner is not record for inner, _ in held) else None), held
 
 
 def _whole(value: Fields, where: Where, around: Fields | None) -> Record:

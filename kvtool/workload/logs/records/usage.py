@@ -61,18 +61,19 @@ def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
     RecordError for counts that cannot be.
     """
     said = [usage_of(answer[name], (*pointer, name)) for name in _USAGES if isinstance(answer.get(name), dict)]
-    return merged_usage([*said, _timings(answer, pointer), _ollama(answer, pointer)], pointer)
+    usage = merged_usage([*said, _timings(answer, pointer), _ollama(answer, pointer)])
+    if usage is not None:
+        check_usage(usage, pointer)
+    return usage
 
 
-def merged_usage(said: Sequence[Usage | None], pointer: _Pointer = ()) -> Usage | None:
+def merged_usage(said: Sequence[Usage | None]) -> Usage | None:
     """Return the tokens that several places report of one call: the next place fills what one leaves out. None where none does."""
     told = [each for each in said if each is not None and each != Usage()]
     if len(told) < 2:
         return told[0] if told else None
     names = [each.name for each in fields_of(Usage)]
-    merged = Usage(*(next((v for each in told if (v := getattr(each, name)) is not None), None) for name in names))
-    check_usage(merged, pointer)
-    return merged
+    return Usage(*(next((v for each in told if (v := getattr(each, name)) is not None), None) for name in names))
 
 
 def beside_cache(usage: dict[str, Any]) -> bool:
@@ -109,12 +110,17 @@ def _ollama(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
     return usage
 
 
+def details_name_of(usage: dict[str, Any]) -> str:
+    """Return the name of the object in a `usage` that has parts of the prompt; empty where it has none."""
+    return next((name for name in _DETAILS if isinstance(usage.get(name), dict)), "")
+
+
 def usage_of(value: object, pointer: _Pointer) -> Usage | None:
     """Return the tokens of a `usage` object at `pointer` of a record; None for anything else. RecordError for counts that cannot
     be."""
     if not isinstance(value, dict) or not value:
         return None
-    details_name = next((name for name in _DETAILS if isinstance(value.get(name), dict)), "")
+    details_name = details_name_of(value)
     details: dict[str, Any] = value[details_name] if details_name else {}
     inner = (*pointer, details_name)
     prompt_name, prompt = _first(value, pointer, _PROMPT)

@@ -343,6 +343,43 @@ def test_pi_compacts_forks_and_writes_new_kinds(tmp_path: Path) -> None:
     assert read.left_out == {"failed": 1, "record of an unknown kind": 1, "promptless call": 1}
 
 
+def test_a_result_that_gemini_cli_writes_twice_is_sent_once_and_a_resumed_history_is_the_one_that_is_sent(
+    tmp_path: Path,
+) -> None:
+    def message(name: str, kind: str, content: Any, **more: Any) -> dict[str, Any]:
+        return {"id": name, "timestamp": "2026-02-02T09:00:00Z", "type": kind, "content": content, **more}
+
+    result = [{"functionResponse": {"id": "k", "name": "ls", "response": {"output": "etc"}}}]
+    called = {"toolCalls": [{"id": "k", "name": "ls", "args": {}, "result": result}]}
+    told = {"model": "gemini-2.5-flash", "tokens": {"input": 24, "output": 2, "cached": 16, "thoughts": 1}}
+    context, asked = message("m0", "user", [{"text": "context"}]), message("m1", "user", [{"text": "list"}])
+    wrote = [{"functionCall": {"id": "k", "name": "ls", "args": {}}}]
+    history = [
+        context,
+        asked,
+        message("m2", "gemini", wrote),
+        message("m2", "user", result),
+        message("m4", "gemini", "done"),
+    ]
+    path = lines(
+        tmp_path / "s.jsonl",
+        *({"sessionId": "s", "projectHash": "p"}, {"$set": {"messages": [context]}}, asked),
+        *(message("m2", "gemini", "", **told, **called), message("m3", "user", result)),
+        message("m4", "gemini", "done", **told),
+        *({"sessionId": "s", "projectHash": "p"}, {"$set": {"messages": [context]}}, {"$set": {"messages": history}}),
+        *(message("m5", "user", "more"), message("m6", "gemini", "end", **told)),
+    )
+    read = Read(path)
+    sent = ["context", "list", "etc", "done", "more"]
+    assert [[role for role, _ in row["messages"]] for row in read.rows] == [
+        ["user", "user"],
+        ["user", "user", "assistant", "tool"],
+        ["user", "user", "assistant", "tool", "assistant", "user"],
+    ]
+    assert [text for role, text in read.rows[-1]["messages"] if role != "tool"][-2:] == sent[-2:]
+    assert [row["call"].usage.reasoning for row in read.rows] == [1, 1, 1]
+
+
 PACKAGES = os.environ.get("KVTOOL_NODE_MODULES", "")
 """A `node_modules` folder with the packages of agents."""
 PI_SCRIPT = """

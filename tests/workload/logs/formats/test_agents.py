@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +231,101 @@ def test_files_may_be_compressed_and_of_several_formats(tmp_path: Path) -> None:
     found, source = rows(path)
     assert [len(said(row)) for row in found] == [1, 2, 4]
     assert list(source.formats.values()) == ["openhands, chat"]
+
+
+def test_messages_that_roo_replaced_by_a_summary_are_not_sent_again(tmp_path: Path) -> None:
+    def item(role: str, text: str, **more: Any) -> dict[str, Any]:
+        return {"role": role, "content": text, **more}
+
+    history = [
+        *(item("user", "a", condenseParent="c"), item("assistant", "b", condenseParent="c")),
+        *(
+            item("user", "s", isSummary=True, condenseId="c"),
+            item("assistant", "d"),
+            item("user", "e", truncationParent="t"),
+        ),
+        *(item("assistant", "f"), item("user", "cut", truncationId="t"), item("assistant", "g")),
+    ]
+    path = tmp_path / "api_conversation_history.json"
+    path.write_text(json.dumps(history))
+    assert [said(row) for row in rows(path)[0]] == [["a"], ["s"], ["s", "d", "e"], ["s", "d", "f", "cut"]]
+
+
+def test_a_session_of_the_command_line_of_cline(tmp_path: Path) -> None:
+    counts = {"inputTokens": 24, "outputTokens": 2, "cacheReadTokens": 16, "cacheWriteTokens": 4, "cost": 0.5}
+    answer = {"role": "assistant", "content": [{"type": "text", "text": "b"}], "ts": 1770000001000, "metrics": counts}
+    messages = [
+        {"role": "user", "content": "a"},
+        {**answer, "modelInfo": {"id": "gpt-5.5"}},
+        {"role": "user", "content": "c"},
+    ]
+    session = {"version": 1, "agent": "lead", "sessionId": "s", "system_prompt": "You are Mina."}
+    (tmp_path / "s.messages.json").write_text(
+        json.dumps({**session, "messages": [*messages, {**answer, "metrics": None}]})
+    )
+    (tmp_path / "s.json").write_text(
+        json.dumps({"session_id": "s", "prompt": "a", "messages_path": "p", "status": "completed"})
+    )
+    (tmp_path / "s.compaction.json").write_text(
+        json.dumps({"conversation_id": "s", "source_message_count": 2, "messages": messages})
+    )
+    (first, second), source = rows(*sorted(tmp_path.iterdir()))
+    assert (said(first), said(second)) == (["You are Mina.", "a"], ["You are Mina.", "a", "b", "c"])
+    assert (first["prompt_tokens"], first["cached_tokens"], first["cache_write_tokens"]) == (24, 16, 4)
+    assert (first["model"], first["cost"], first["incomplete"]) == ("gpt-5.5", 0.5, "tools are not in the file")
+    assert source.left_out.counts == {"note on a session": 1}
+
+
+def test_analytics_of_aider_are_refused_with_the_way_out(tmp_path: Path) -> None:
+    event = {"event": "message_send", "properties": {"prompt_tokens": 9}, "user_id": "u", "time": 1770000000}
+    assert "--llm-history-file" in str(refusal(lines(tmp_path / "a.jsonl", [event])).hint)
+
+
+def spans_of_agents() -> list[dict[str, Any]]:
+    usage = {"input_tokens": 24, "input_tokens_details": {"cached_tokens": 16}, "output_tokens": 2}
+    asked = [{"role": "system", "content": "You are Mina."}, {"role": "user", "content": "a"}]
+    generation = {
+        "type": "generation",
+        "input": asked,
+        "output": [{"role": "assistant", "content": "b"}],
+        "model": "gpt-5.5",
+    }
+    told = [
+        {**generation, "usage": usage},
+        {"type": "response", "response_id": "r", "usage": usage},
+        {"type": "function"},
+    ]
+    around = {"object": "trace.span", "trace_id": "t", "started_at": "2026-02-02T09:00:00+00:00", "error": None}
+    trace = {"object": "trace", "id": "t", "workflow_name": "w", "group_id": "chat-1"}
+    return [trace, *({**around, "id": str(at), "span_data": each} for at, each in enumerate(told))]
+
+
+def test_traces_of_the_agents_sdk_of_openai(tmp_path: Path) -> None:
+    (first, second), source = rows(lines(tmp_path / "a.jsonl", spans_of_agents()))
+    assert (said(first), first["session"], first["model"]) == (["You are Mina.", "a"], "chat-1", "gpt-5.5")
+    assert second["incomplete"] == "prompts are not in the file"
+    assert {(row["prompt_tokens"], row["cached_tokens"]) for row in (first, second)} == {(24, 16)}
+    assert source.left_out.counts == {"tool span": 1}
+
+
+def test_a_session_of_the_agents_sdk_of_openai(tmp_path: Path) -> None:
+    items = [
+        {"role": "user", "content": "a"},
+        {"type": "function_call", "call_id": "k", "name": "hours", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "k", "output": "till six"},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "b"}]},
+    ]
+    with closing(sqlite3.connect(tmp_path / "s.db")) as database, database:
+        database.execute("CREATE TABLE agent_sessions (session_id TEXT, created_at TEXT)")
+        database.execute(
+            "CREATE TABLE agent_messages (id INTEGER PRIMARY KEY, session_id TEXT, message_data TEXT, created_at TEXT)"
+        )
+        database.execute("INSERT INTO agent_sessions VALUES ('s1', '2026-02-02 09:00:00')")
+        for item in items:
+            values = "s1", json.dumps(item), "2026-02-02 09:00:00"
+            database.execute(
+                "INSERT INTO agent_messages (session_id, message_data, created_at) VALUES (?, ?, ?)", values
+            )
+    found, _ = rows(tmp_path / "s.db")
+    assert [[role for role, _ in row["messages"]] for row in found] == [["user"], ["user", "assistant", "tool"]]
+    assert {row["session"] for row in found} == {"s1"}

@@ -1,10 +1,12 @@
-"""Spans of Google's ADK and of LiveKit, whose prompts have names of their own."""
+"""Spans of frameworks: prompts under names of their own, and one call that several of them write."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.workload.logs.reading_made import Read, lines, refusal
 
@@ -75,3 +77,146 @@ def test_such_a_span_without_a_prompt_is_left_out(tmp_path: Path) -> None:
     for broken in ("{}", "[1]", "no JSON", '{"contents": "x", "items": 3}', '{"contents": [1], "items": [1]}'):
         path = spans(tmp_path / "a.json", {"lk.chat_ctx": broken}, {"gcp.vertex.agent.llm_request": broken})
         assert "no model request" in refusal(path).message
+
+
+MESSAGES = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "Is it open?"}]}])
+
+
+def span(name: str, attributes: dict[str, Any], *, parent: str = "", **more: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "start_time": "2026-02-02T09:00:00Z",
+        "end_time": "2026-02-02T09:00:01Z",
+        "parent_id": parent,
+        "context": {"trace_id": "t", "span_id": name},
+        "attributes": attributes,
+        **more,
+    }
+
+
+def test_what_the_sdk_of_langfuse_writes_into_a_span(tmp_path: Path) -> None:
+    usage = {"prompt_tokens": 24, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 16}}
+    counted = {"input": 8, "output": 2, "total": 29, "input_cache_read": 16, "output_reasoning": 3}
+    asked = {"messages": [{"role": "user", "content": "Is it open?"}], "tools": [{"function": {"name": "hours"}}]}
+    told = {
+        "langfuse.observation.type": "generation",
+        "langfuse.observation.input": json.dumps(asked),
+        "langfuse.observation.model.name": "gpt-5",
+        "session.id": "s1",
+        "user.id": "u1",
+        "langfuse.observation.cost_details": '{"total": 0.25}',
+    }
+    given = [
+        span(str(at), {**told, "langfuse.observation.usage_details": json.dumps(each)})
+        for at, each in enumerate((usage, counted))
+    ]
+    read = Read(lines(tmp_path / "a.jsonl", *given, span("r", {"langfuse.observation.type": "span"})))
+    for row in read.rows:
+        assert (row["prompt_tokens"], row["cached_tokens"], row["output_tokens"]) == (24, 16, 5)
+        assert (row["tools"], row["session"], row["tenant"], row["cost"]) == (["hours"], "s1", "u1", 0.25)
+    assert [row.get("reasoning_tokens") for row in read.rows] == [None, 3]
+    assert read.left_out == {"other span": 1}
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("turned", [True, False])
+def test_a_library_and_the_framework_around_it_write_one_call(tmp_path: Path, inside: bool, turned: bool) -> None:
+    named = {"gen_ai.operation.name": "chat", "gen_ai.response.id": "msg_1", "gen_ai.usage.input_tokens": 24}
+    around = span("a", {**named, "gen_ai.input.messages": MESSAGES})
+    kept = {"gen_ai.usage.cache_write.input_tokens": 16, "x.ephemeral_1h_input_tokens": 12}
+    inner = span("b", {**named, **kept}, parent="a" if inside else "")
+    both = [inner, around] if turned else [around, inner]
+    read = Read(lines(tmp_path / "a.jsonl", *both))
+    [row] = read.rows
+    assert (row["prompt_tokens"], row["cache_write_tokens"], row["cache_write_1h_tokens"]) == (24, 16, 12)
+    assert read.left_out == {"second record of the same call": 1}
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        (
+            {"ai.usage.promptTokens": 24, "m": {"openai": {"cachedPromptTokens": 16, "reasoningTokens": 1}}},
+            (24, 16, None),
+        ),
+        (
+            {
+                "ai.usage.promptTokens": 4,
+                "m": {"anthropic": {"cacheReadInputTokens": 16, "cacheCreationInputTokens": 4}},
+            },
+            (24, 16, 4),
+        ),
+        ({"ai.usage.promptTokens": 4, "m": {"bedrock": {"usage": {"cacheReadInputTokens": 20}}}}, (24, 20, None)),
+        (
+            {
+                "ai.usage.inputTokens": 24,
+                "ai.usage.inputTokenDetails.noCacheTokens": 8,
+                "ai.usage.cachedInputTokens": 12,
+                "ai.usage.inputTokenDetails.cacheWriteTokens": 4,
+                "m": {"bedrock": {"usage": {"cacheReadInputTokens": 12}}},
+            },
+            (24, 12, 4),
+        ),
+    ],
+)
+def test_what_versions_of_the_ai_sdk_count(
+    tmp_path: Path, counts: dict[str, Any], expected: tuple[int | None, ...]
+) -> None:
+    metadata = json.dumps(counts.pop("m"))
+    prompt = {"ai.prompt.messages": '[{"role": "user", "content": "Is it open?"}]'}
+    told = {
+        "ai.operationId": "ai.generateText.doGenerate",
+        "ai.response.providerMetadata": metadata,
+        **prompt,
+        **counts,
+    }
+    [row] = Read(lines(tmp_path / "a.jsonl", span("a", told))).rows
+    assert tuple(row.get(name) for name in ("prompt_tokens", "cached_tokens", "cache_write_tokens")) == expected
+
+
+def test_details_in_several_events_of_a_span_are_one_call(tmp_path: Path) -> None:
+    event = "gen_ai.client.inference.operation.details"
+    system = json.dumps([{"type": "text", "content": "You are Mina."}])
+    given = (
+        {"gen_ai.system_instructions": system},
+        {"gen_ai.input.messages": MESSAGES},
+        {"gen_ai.output.messages": "[]"},
+    )
+    events = [{"name": event, "attributes": each} for each in given]
+    [row] = Read(lines(tmp_path / "a.jsonl", span("a", {"gen_ai.operation.name": "chat"}, events=events))).rows
+    assert [text for _, text in row["messages"]] == ["You are Mina.", "Is it open?"]
+
+
+def test_a_logged_event_has_the_model_and_the_time_of_its_span(tmp_path: Path) -> None:
+    ids = {"traceId": "t", "spanId": "a"}
+
+    def attributes(**given: str) -> list[dict[str, Any]]:
+        return [{"key": name.replace("__", "."), "value": {"stringValue": each}} for name, each in given.items()]
+
+    told = attributes(gen_ai__operation__name="chat", gen_ai__request__model="gemini-2.5-flash")
+    named = {**ids, "name": "chat", "startTimeUnixNano": "1770000000000000000", "attributes": told}
+    event = {
+        **ids,
+        "eventName": "gen_ai.client.inference.operation.details",
+        "timeUnixNano": "1770000009000000000",
+        "attributes": attributes(gen_ai__input__messages=MESSAGES),
+    }
+    logged = {"resourceLogs": [{"scopeLogs": [{"logRecords": [event]}]}]}
+    for order in (0, 1):
+        both = [{"resourceSpans": [{"scopeSpans": [{"spans": [named]}]}]}, logged]
+        read = Read(lines(tmp_path / "a.jsonl", *(reversed(both) if order else both)))
+        [row] = read.rows
+        assert (row["model"], row["time"]) == ("gemini-2.5-flash", 1_770_000_000.0)
+        assert read.left_out == {"second record of the same call": 1}
+
+
+def test_a_streamed_answer_of_logfire_is_one_call_with_its_request(tmp_path: Path) -> None:
+    asked = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-5", "gen_ai.input.messages": MESSAGES}
+    log = {**asked, "logfire.span_type": "log", "gen_ai.usage.input_tokens": 24, "operation.cost": 0.5}
+    stopped = {**asked, "gen_ai.request.model": "gpt-6"}
+    given = [span(name, {"logfire.span_type": "span", **each}) for name, each in (("a", asked), ("b", stopped))]
+    read = Read(
+        lines(tmp_path / "a.jsonl", *given, span("c", log), span("d", {**asked, "logfire.span_type": "pending_span"}))
+    )
+    assert [(row["model"], row.get("cost")) for row in read.rows] == [("gpt-6", None), ("gpt-5", 0.5)]
+    assert read.left_out == {"second record of the same call": 1, "pending span": 1}

@@ -35,6 +35,22 @@ def test_a_record_of_such_a_file_is_named_whatever_else_it_holds(tmp_path: Path,
         assert len(Read(lines(tmp_path / "b.jsonl", {**record, "prompt": "Is it open?"}, record)).rows) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ('10.0.0.7 - - [02/Feb/2026:09:00:00 +0000] "POST /v1/messages HTTP/1.1" 200 12\n', "access log"),
+        ("# HELP vllm:prefix_cache_hits hits\nvllm:prefix_cache_hits_total 5\n", "metrics"),
+        ("<!DOCTYPE html><title>secret</title>", "page"),
+        ('PK\x03\x04\0\0a.jsonl{"messages": [{"role": "user", "content": "secret"}]}\n', "zip archive"),
+    ],
+)
+def test_a_file_that_is_no_json_is_named(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "a.log"
+    path.write_text(text)
+    error = refusal(path)
+    assert (named in error.message, "secret" in str(error)) == (True, False)
+
+
 @pytest.mark.parametrize("shape", OF_TABLES, ids=lambda each: each.columns[0])
 def test_a_table_with_a_bill_and_no_prompts_is_named(tmp_path: Path, shape: UnreadShape) -> None:
     path = tmp_path / "a.csv"

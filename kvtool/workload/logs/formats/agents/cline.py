@@ -1,4 +1,5 @@
-"""Tasks of Cline: a list of messages in a file of its name, and beside it what was shown, which reports the tokens of requests."""
+"""Tasks of Cline and Roo Code: a list of messages in a file of its name, and beside it what was shown, which reports the tokens of
+requests. Cline's command line keeps a session in one file, with the tokens of each answer."""
 
 from __future__ import annotations
 
@@ -11,16 +12,28 @@ import orjson
 from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.files.json_stream import MAX_RECORD
 from kvtool.text.message import Message
-from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.formats.agents.session_calls import SessionAnswer, SessionCalls
+from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.chat_records import messages_of, requests_of
-from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM
-from kvtool.workload.logs.records.record import Record, parsed_text
+from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM, NO_TOOLS
+from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, Reading, RecordFormat, Several, Turns
+from kvtool.workload.logs.records.usage import usage_of
 from kvtool.workload.turn import Turn
 
 _SHOWN = "ui_messages.json"
 _CUT = "conversationHistoryDeletedRange"
 _COUNTS = ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
+
+_OF_METRICS = {
+    "inputTokens": "prompt_tokens",
+    "cacheReadTokens": "cached_tokens",
+    "cacheWriteTokens": "cache_write_tokens",
+}
+"""Counts of an answer in a session of its command line: the prompt is all that was sent."""
+_LEAD = "lead"
+_SUMMARY = {"source_message_count", "conversation_id", "messages"}
+"""Fields of the summary that its command line keeps of a session, beside it."""
 
 Told = dict[str, Any]
 
@@ -29,33 +42,50 @@ def read_history(record: Record, items: list[Any]) -> Turns:
     """Return the task as a conversation, with the tokens of those answers whose request is found."""
     answers = [at for at, item in enumerate(items) if isinstance(item, dict) and item.get("role") == "assistant"]
     told = dict(zip(answers, _of_answers([items[at] for at in answers], _requests(record.where.path)), strict=True))
-    cuts = [told[at].pop(_CUT, None) for at in answers if at]
     messages: list[Message] = []
     starts: list[int] = []
     for at, item in enumerate(items):
         starts.append(len(messages))
         messages += messages_of(record, [{**item, **told[at]} if at in told else item], first=at)
-    turns = requests_of(record, messages, transcript=True, incomplete=NO_SYSTEM)
-    if not any(cuts) or len(cuts) != len(turns):
-        return turns
     starts.append(len(messages))
-    return _Cut(turns, [cut and (starts[min(cut[0], len(items))], starts[min(cut[1] + 1, len(items))]) for cut in cuts])
+    turns = requests_of(record, messages, transcript=True, incomplete=NO_SYSTEM)
+    left = [_left_out(items, at, told[at].get(_CUT)) for at in answers if at]
+    if not any(left) or len(left) != len(turns):
+        return turns
+    return _Cut(turns, [[slice(starts[at], starts[at + 1]) for at in each] for each in left])
+
+
+def _left_out(items: list[Any], answer: int, cut: tuple[int, int] | None) -> list[int]:
+    """Return the messages before an answer that its request did not have: Cline cuts a range of them; Roo Code names the summary
+    or the mark that replaces a message, if that is there by then."""
+    before = [object_of(each) for each in items[:answer]]
+    made = {names_of([each.get(name)]) for each in before for name in ("condenseId", "truncationId")} - {None}
+    dropped = range(cut[0], cut[1] + 1) if cut else ()
+    return [
+        at
+        for at, each in enumerate(before)
+        if at in dropped
+        or not made.isdisjoint(names_of([each.get(name)]) for name in ("condenseParent", "truncationParent"))
+    ]
 
 
 class _Cut:
     """Turns without the messages that were no longer sent when the conversation grew too long."""
 
-    def __init__(self, turns: Turns, cuts: list[tuple[int, int] | None]) -> None:
+    def __init__(self, turns: Turns, left: list[list[slice]]) -> None:
         self._turns = turns
-        self._cuts = cuts
+        self._left = left
 
     def __len__(self) -> int:
         return len(self._turns)
 
     def __getitem__(self, index: SupportsIndex, /) -> Turn:
-        turn, cut = self._turns[index], self._cuts[index.__index__()]
-        if cut is not None and turn.messages is not None:
-            turn.messages = turn.messages[: cut[0]] + turn.messages[cut[1] :]
+        turn = self._turns[index]
+        if turn.messages is not None:
+            kept = list(turn.messages)
+            for each in reversed(self._left[index.__index__()]):
+                del kept[each]
+            turn.messages = kept
         return turn
 
 
@@ -63,6 +93,37 @@ def read_shown(record: Record) -> Reading:
     """Return nothing: what is shown belongs to the history beside it."""
     del record
     return Several()
+
+
+def read_session(record: Record) -> Reading:
+    """Return the calls of a session of Cline's command line, with what each answer reports of its own call."""
+    fields = record.fields
+    calls = SessionCalls(
+        session=names_of([fields.get("sessionId")]) or record.where.session,
+        incomplete=NO_TOOLS if fields.get("system_prompt") else NO_SYSTEM,
+        subagent=fields.get("agent") not in (None, _LEAD),
+    )
+    if fields.get("system_prompt"):
+        system = record.text(fields["system_prompt"], "system_prompt", part="system_prompt (system)")
+        calls.say([{"role": "system", "content": system}], None)
+    for at, item in enumerate(record.list_of("messages")):
+        said, time = messages_of(record, [item], "messages", first=at), seconds(object_of(item).get("ts"), "ms")
+        if said and said[-1]["role"] == "assistant":
+            metrics, model = object_of(item.get("metrics")), object_of(item.get("modelInfo"))
+            answer = SessionAnswer(
+                record=record,
+                messages=said,
+                usage=usage_of({_OF_METRICS.get(name, name): count for name, count in metrics.items()}, record.pointer),
+                model=names_of([model.get("id")]),
+                provider=names_of([model.get("provider")]),
+                cost=decimal_of(metrics.get("cost")),
+                identity=names_of([item.get("id")]),
+                end=time,
+            )
+            calls.answer(answer, whole=True)
+        else:
+            calls.say(said, time)
+    return calls.close()
 
 
 def _of_answers(answers: list[Told], requests: list[tuple[float | None, Told]]) -> list[Told]:
@@ -137,14 +198,34 @@ def _model(answer: Told) -> str | None:
     return names_of([info.get("modelId")]) if isinstance(info, dict) else None
 
 
+def _is_session(fields: Fields) -> bool:
+    return {"agent", "sessionId", "messages", "version"} <= fields.keys()
+
+
 def is_shown(fields: Fields) -> bool:
     """Return whether a record is what Cline shows of a task, or notes on the task."""
     if fields.get("type") in ("say", "ask"):
         return "ts" in fields and fields["type"] in fields
-    return "files_in_context" in fields and "model_usage" in fields
+    return ("files_in_context" in fields and "model_usage" in fields) or fields.keys() >= _SUMMARY
 
 
 _EXAMPLE = r"""
 {"ts": 1, "type": "say", "say": "api_req_started", "text": "{\"tokensIn\": 8, \"tokensOut\": 2}"}
 """
-FORMAT = RecordFormat("cline-shown", "ts + say", is_shown, read_shown, example=_EXAMPLE)
+_SESSION_EXAMPLE = """
+{"version": 1, "agent": "lead", "sessionId": "s1", "system_prompt": "You are Mina.", "messages": [{"id": "m1",
+ "role": "user", "content": "Is it open?", "ts": 1770022800000}, {"id": "m2", "role": "assistant", "content": "Yes.",
+ "ts": 1770022801000, "modelInfo": {"id": "gpt-5.5", "provider": "openai"}, "metrics": {"inputTokens": 24,
+ "outputTokens": 2, "cacheReadTokens": 16, "cacheWriteTokens": 0}}]}
+"""
+FORMATS = (
+    RecordFormat("cline-shown", "ts + say", is_shown, read_shown, example=_EXAMPLE),
+    RecordFormat(
+        "cline-session",
+        "agent + sessionId + version + messages",
+        _is_session,
+        read_session,
+        example=_SESSION_EXAMPLE,
+        ending=".json",
+    ),
+)

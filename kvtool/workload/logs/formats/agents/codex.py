@@ -43,7 +43,9 @@ _OTHER_FORMATS = frozenset(
     )
 )
 """Fields of sessions of Claude Code and of bodies of APIs, whose items have the same types."""
-_COUNTS = ("input_tokens", "cached_input_tokens", "output_tokens")
+_COUNTS = (
+    *("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens", "cache_write_input_tokens"),
+)
 _NO_ITEMS = ("ghost_snapshot", "compaction", "compaction_summary", "context_compaction", "other")
 
 
@@ -168,7 +170,7 @@ class CodexRollout:
             if not isinstance(total, dict):
                 return Several()
             now = _counts(total, record, "payload", "info", "total_token_usage")
-            since = [new - old for new, old in zip(now, self._total or (0, 0, 0), strict=True)]
+            since = [new - old for new, old in zip(now, self._total or (0,) * len(now), strict=True)]
             self._total = now
             counts = tuple(since) if min(since) >= 0 else now
             at = ("payload", "info", "total_token_usage")
@@ -180,7 +182,8 @@ class CodexRollout:
             self._total = now
         if not counts[0]:
             return Several()  # an estimate, or what was reported before
-        usage = Usage(prompt=counts[0], cached=counts[1], output=counts[2])
+        prompt, cached, output, reasoning, written = counts
+        usage = Usage(prompt, cached, written or None, output=output, reasoning=reasoning)
         check_usage(usage, (*record.pointer, *at))
         if not self._answers:
             return PROMPTLESS

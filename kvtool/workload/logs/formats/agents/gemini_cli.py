@@ -18,12 +18,8 @@ from kvtool.workload.logs.records.usage import check_usage, count_of
 
 _USERS = ("user", "user_shell")
 _NOTES = ("info", "error", "warning")
-_OF_MESSAGES = frozenset(
-    (
-        *("id", "timestamp", "type", "content", "displayContent", "model", "tokens", "thoughts", "toolCalls"),
-        "memoryScratchpad",
-    )
-)
+_OF_OTHERS = frozenset(("role", "message", "messages", "uuid", "sessionId"))
+"""Fields that messages of other formats have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +77,10 @@ class GeminiCliSession:
             self._messages |= self._listed(record)
         elif "$set" not in fields:
             self._messages[_name(record)] = _read_message(record)
+        elif (inner := record.inner("$set")) is not None and inner.fields.get("messages"):
+            found = self._close()
+            self._messages = self._listed(inner)
+            return found
         return Several()
 
     def end(self) -> Reading:
@@ -93,11 +93,14 @@ class GeminiCliSession:
         for at, each in enumerate(listed):
             if (inner := record.inner("messages", at)) is None:
                 raise record.error(f"messages[{at}] must be a message object, not {kind(each)}", "messages", at)
-            found[_name(inner)] = _read_message(inner)
+            name = _name(inner)  # a call and what came of it may have one
+            found[f"{name}\0{at}" if name in found else name] = _read_message(inner)
         return found
 
     def _close(self) -> Several:
         calls = SessionCalls(session=self._session, subagent=self._subagent, compacted=self._compacted)
+        given: set[object] = set()
+        """Calls of tools whose results are with them; since 2026 these are messages of a user, too."""
         for name, each in self._messages.items():
             new = name not in self._found
             self._found.add(name)
@@ -108,7 +111,10 @@ class GeminiCliSession:
                     calls.repeat(answer.messages)
             elif not each.known and new:
                 calls.leave_out(NEW_KIND)
-            calls.say(list(each.given), each.time)
+            calls.say([message for message in each.given if message.get("tool_call_id") not in given], each.time)
+            if each.answer is not None:
+                given.update(message.get("tool_call_id") for message in each.given)
+                given.discard(None)
         found = calls.close()
         self._compacted = self._compacted and calls.compacted
         return found
@@ -138,7 +144,7 @@ def _read_message(record: Record) -> _Message:
 
 def _results(record: Record, parts: ContentParts) -> tuple[Message, ...]:
     return tuple(
-        message | {"tool_call_id": each.get("id")} if message["role"] == "tool" else message
+        message | {"tool_call_id": names_of([each.get("id")])} if message["role"] == "tool" else message
         for at, each in enumerate(_tool_calls(record.fields))
         for message in parts.messages(each.get("result"), ("user",), "toolCalls", at, "result")
     )
@@ -176,7 +182,7 @@ def fits(fields: Fields) -> bool:
         return len(fields) == 1
     if fields.get("$snapshot") is True:
         return isinstance(fields.get("messages"), list)
-    if not {"id", "timestamp", "content"} <= fields.keys() or not _OF_MESSAGES.issuperset(fields):
+    if not {"id", "timestamp", "content"} <= fields.keys() or not _OF_OTHERS.isdisjoint(fields):
         return False
     return fields.get("type") in ("gemini", *_USERS, *_NOTES)
 

@@ -138,7 +138,8 @@ def fits(fields: Fields) -> bool:
         return any(name in fields for name in _FACTS) and isinstance(fields.get("conversation", []), list)
     return (
         {"role", "created", "content"} <= fields.keys()
-        and _OF_MESSAGES.issuperset(fields)
+        and ("id" in fields or _OF_MESSAGES.issuperset(fields))
+        and "object" not in fields
         and isinstance(fields["created"], int)
         and isinstance(fields["content"], list)
     )

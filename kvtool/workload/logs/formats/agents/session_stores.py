@@ -1,5 +1,5 @@
-"""Databases (SQLite) in which agents keep their sessions: opencode, Goose and Crush. Each session is a record, as its agent
-exports it or as `crush.py` reads it."""
+"""Databases (SQLite) in which agents keep their sessions: opencode, Goose, Crush, the OpenAI Agents SDK. Each session is a record,
+as its agent exports it or as `crush.py` and `openai_agents.py` read it."""
 
 from __future__ import annotations
 
@@ -35,6 +35,8 @@ class _Store(NamedTuple):
     sessions: str
     inner: tuple[tuple[str, str, str, str], ...]
     make: Callable[[Row, list[list[Row]]], Row]
+    key: str = "id"
+    """The column that identifies a session."""
 
 
 def _opencode(session: Row, tables: list[list[Row]]) -> Row:
@@ -68,6 +70,10 @@ def _crush(session: Row, tables: list[list[Row]]) -> Row:
     return {"crush_session": session, "messages": messages}
 
 
+def _agents_sdk(session: Row, tables: list[list[Row]]) -> Row:
+    return {"agents_session": session, "messages": tables[0]}
+
+
 _STORES = (
     _Store(
         "opencode",
@@ -77,6 +83,13 @@ _STORES = (
     ),
     _Store("Goose", "sessions", (("messages", "session_id", "content_json", "id"),), _goose),
     _Store("Crush", "sessions", (("messages", "session_id", "parts", "created_at, rowid"),), _crush),
+    _Store(
+        "the OpenAI Agents SDK",
+        "agent_sessions",
+        (("agent_messages", "session_id", "message_data", "id"),),
+        _agents_sdk,
+        key="session_id",
+    ),
 )
 AGENTS = ", ".join(each.agent for each in _STORES)
 
@@ -114,11 +127,12 @@ def _sessions(database: sqlite3.Connection, path: str) -> Iterator[RawRecord]:
             place=Place(path),
         )
     began = "time_created" if "time_created" in columns[store.sessions] else "created_at"
-    order = began if began in columns[store.sessions] else "id"
-    for number, session in enumerate(database.execute(f"SELECT * FROM {store.sessions} ORDER BY {order}, id"), 1):  # noqa: S608
+    order = began if began in columns[store.sessions] else store.key
+    query = f"SELECT * FROM {store.sessions} ORDER BY {order}, {store.key}"  # noqa: S608 # names of the table above
+    for number, session in enumerate(database.execute(query), 1):
         tables, size = list[list[Row]](), 0
         for name, key, _, by in store.inner:
-            rows = database.execute(f"SELECT * FROM {name} WHERE {key} = ? ORDER BY {by}", (session["id"],))  # noqa: S608
+            rows = database.execute(f"SELECT * FROM {name} WHERE {key} = ? ORDER BY {by}", (session[store.key],))  # noqa: S608
             kept: list[Row] = []
             for row in rows:
                 size += sum(len(value) for value in row if isinstance(value, str | bytes))
@@ -138,7 +152,7 @@ def _sessions(database: sqlite3.Connection, path: str) -> Iterator[RawRecord]:
 
 def _fits(store: _Store, columns: dict[str, set[str]]) -> bool:
     """Return whether tables and columns are those of an agent's database."""
-    return "id" in columns.get(store.sessions, ()) and all(
+    return store.key in columns.get(store.sessions, ()) and all(
         {"id", key, mark} <= columns.get(name, set()) for name, key, mark, _ in store.inner
     )
 

@@ -175,7 +175,8 @@ class ContentParts:
             said = json.dumps(response.get("response"), ensure_ascii=False)
             name = "functionResponse" if "functionResponse" in part else "function_response"
             text = self.record.text(said, *path, name, "response", part=label)
-            results.append({"role": "tool", "name": response.get("name"), "content": text})
+            own = {"tool_call_id": response["id"]} if isinstance(response.get("id"), str) else {}
+            results.append({"role": "tool", "name": response.get("name"), "content": text, **own})
         elif (named := _kind(part)) is not None:
             message["content"].append({**part, "type": self.record.text(named, *path, part=label)})
 

@@ -16,7 +16,8 @@ def read(record: Record) -> Reading:
     arguments = fields["arguments"]
     found = Several()
     if isinstance(arguments, dict):
-        requests: list[tuple[str | int, Any]] = [(key, value) for key, value in arguments.items()]
+        requests: list[tuple[str | int, Any]] = list(arguments.items())
+        requests = [each for each in requests if str(each[0]).startswith("gen_args")] or requests
     elif isinstance(arguments, list):
         requests = list(enumerate(arguments))
     else:

@@ -11,7 +11,7 @@ from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
-from kvtool.workload.logs.records.usage import count_of, usage_of
+from kvtool.workload.logs.records.usage import count_of, details_name_of, usage_of
 
 _KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"))
 _TYPES = frozenset(("GENERATION", "generation", *(kind.upper() for kind in _KINDS)))
@@ -25,7 +25,8 @@ _WRITTEN = (
     *("cache_creation_input_tokens", "input_cache_creation", "input_cache_write", "cache_write_tokens"),
     "prompt_details.cache_write",
 )
-_WRITTEN_5M, _WRITTEN_1H = "input_cache_creation_5m", "input_cache_creation_1h"
+_WRITTEN_5M = ("input_cache_creation_5m", "cache_creation_ephemeral_5m_input_tokens")
+_WRITTEN_1H = ("input_cache_creation_1h", "cache_creation_ephemeral_1h_input_tokens")
 _REASONING = ("output_reasoning", "output_reasoning_tokens")
 LANGFUSE_TYPE, LANGFUSE_INPUT = "langfuse.observation.type", "langfuse.observation.input"
 _OF_SPAN = {
@@ -174,7 +175,7 @@ def _usage(record: Record, value: Any) -> Usage | None:
     value = _parsed(value)
     if not isinstance(value, dict):
         return None
-    if any(isinstance(each, dict) for each in value.values()):  # as the model's API counted them
+    if details_name_of(value):  # as the model's API counted them
         return usage_of(value, record.pointer)
 
     def count(*names: str) -> int | None:
@@ -187,7 +188,7 @@ def _usage(record: Record, value: Any) -> Usage | None:
         count("total", "totalTokens"),
     )
     cached, written = count(*_READ), count(*_WRITTEN)
-    written_5m, written_1h = count(_WRITTEN_5M), count(_WRITTEN_1H)
+    written_5m, written_1h = count(*_WRITTEN_5M), count(*_WRITTEN_1H)
     if sent is cached is written is written_5m is written_1h is output is None:
         return None
     parts = (written_5m or 0) + (written_1h or 0)
@@ -211,8 +212,11 @@ def _usage(record: Record, value: Any) -> Usage | None:
 
 
 def _is_observation(fields: Fields) -> bool:
+    """Return whether a record is an observation, also of a type that came after these."""
     kind = fields.get("type")
-    return ("traceId" in fields or "trace_id" in fields) and isinstance(kind, str) and kind in _TYPES
+    if not isinstance(kind, str) or ("traceId" not in fields and "trace_id" not in fields):
+        return False
+    return kind in _TYPES or ("id" in fields and ("startTime" in fields or "start_time" in fields))
 
 
 def _is_trace(fields: Fields) -> bool:

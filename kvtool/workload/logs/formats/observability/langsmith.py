@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kvtool.workload.logs.records.call_context import FieldsAround, call_from
+from kvtool.workload.logs.records.call_context import FieldsAround, call_from, usage_alone
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import FoundCall, LeftOut, RecordFormat, Several
@@ -62,7 +62,7 @@ def _call(record: Record, run: dict[str, Any]) -> FoundCall | LeftOut:
     inputs = run.get("inputs")
     if isinstance(inputs, dict) and isinstance(inputs.get("prompts"), list) and inputs["prompts"]:
         inputs = inputs["prompts"][0]
-    return call_from(record, inputs, around, answer=answer, beside=asked) or _WITHOUT
+    return call_from(record, inputs, around, answer=answer, beside=asked) or usage_alone(record, around) or _WITHOUT
 
 
 def _answer(outputs: dict[str, Any]) -> tuple[Any, Any]:

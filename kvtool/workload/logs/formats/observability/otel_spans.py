@@ -220,9 +220,10 @@ def attributes_of(value: Any) -> dict[str, Any]:
 
 def _any_value(value: Any) -> Any:
     """Return a value of OTLP as JSON: `{"intValue": "12"}` is 12."""
-    if not isinstance(value, dict) or len(value) != 1:
+    if not isinstance(value, dict):
         return value
-    ((kind, inner),) = value.items()
+    kind = next((name for name in value if name.endswith(("Value", "_value"))), "")
+    inner = value.get(kind)
     match kind:
         case (
             "stringValue" | "boolValue" | "doubleValue" | "bytesValue" | "string_value" | "bool_value" | "double_value"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,7 @@ from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.observability.otel_spans import Attributes
 from kvtool.workload.logs.records.call_fields import decimal_of
 from kvtool.workload.logs.records.record import object_of, parsed_text
-from kvtool.workload.logs.records.usage import beside_cache, count_of, merged_usage, usage_in_answer
+from kvtool.workload.logs.records.usage import beside_cache, check_usage, count_of, merged_usage, usage_in_answer
 
 _SENT = (
     *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "llm.usage.prompt_tokens"),
@@ -65,12 +66,13 @@ def span_usage(attributes: Attributes) -> Usage | None:
     )
     own, beside = _of_vendor(attributes)
     usage = merged_usage([*own, counted])
-    if usage is None or usage.prompt is None or any(each.prompt is not None for each in own):
-        return usage
-    kept = (usage.cached or 0) + (usage.all_written or 0)
-    total = _count(attributes, _TOTAL)
-    if kept > usage.prompt or beside or (kept and total == usage.prompt + kept + (usage.output or 0)):
-        return merged_usage([Usage(usage.prompt + kept), usage])
+    if usage is None:
+        return None
+    if usage.prompt is not None and all(each.prompt is None for each in own):
+        kept, total = (usage.cached or 0) + (usage.all_written or 0), _count(attributes, _TOTAL)
+        if kept > usage.prompt or beside or (kept and total == usage.prompt + kept + (usage.output or 0)):
+            usage = replace(usage, prompt=usage.prompt + kept)
+    check_usage(usage, ())
     return usage
 
 

@@ -57,7 +57,11 @@ class _Written(NamedTuple):
 def begins(head: bytes, path: str) -> bool:
     """Return whether a file has such lines."""
     del path
-    return not head.lstrip().startswith(b"[") and _form(head.decode(errors="replace").split("\n")) is not None
+    return (
+        not head.lstrip().startswith(b"[")
+        and b"\0" not in head
+        and _form(head.decode(errors="replace").split("\n")) is not None
+    )
 
 
 def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:
