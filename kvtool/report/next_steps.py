@@ -150,6 +150,14 @@ def _by_field(case: Case) -> CommandLine | None:
     return case.command.with_(group_by=field) if field else None
 
 
+def _ticket(case: Case) -> CommandLine | None:
+    """Return the command that lists the misses for the provider, where nothing in the requests explains the costliest."""
+    misses = case.report.misses
+    first = None if misses is None else next(iter(misses.by_cause), None)
+    asked = first == "provider" and not case.report.partial and case.report.hosted
+    return case.command.with_flags(["-o", "ticket"]) if asked else None
+
+
 def _change_of_requests(case: Case) -> str:
     """Return what to change about misses, or that nothing is to be changed."""
     report, misses, finding = case.report, case.report.misses, case.finding
@@ -229,5 +237,6 @@ _OF_REPORTS = (
         lambda case, _: _shell(case.pair),
     ),
     _Row(_change_of_requests, str, lambda _, __: ()),
+    _Row(_ticket, lambda _: "List these misses for the provider's support", _itself),
 )
 """The same for a log with reported usage, where no fix was verified."""

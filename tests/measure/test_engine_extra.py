@@ -49,6 +49,7 @@ NEED_TORCH = (
     "kvtool.kernels.",
     "kvtool.measure.bench.",
     "kvtool.measure.decode",
+    "kvtool.measure.device_memory",
     "kvtool.measure.local",
 )
 """All that may import torch when it is imported; `kvtool.engine` is the only room of accounting in it, with its models."""

@@ -48,7 +48,7 @@ def _sum(scale: Scale | None, reported: int, own: int) -> Scale:
 
 
 class Scale:
-    """A ratio of whole numbers, applied both ways, rounded down."""
+    """A ratio of whole numbers; what it gives is rounded down."""
 
     __slots__ = ("own", "theirs")
 
@@ -58,7 +58,3 @@ class Scale:
     def theirs_of(self, tokens: int) -> int:
         """Convert our tokens to the provider's."""
         return tokens * self.theirs // self.own
-
-    def own_of(self, tokens: int) -> int:
-        """Convert the provider's tokens to ours."""
-        return tokens * self.own // self.theirs

@@ -30,11 +30,6 @@ def write_target(path: str | Path) -> Path:
     return Path(real)
 
 
-def leads_out(path: str | Path) -> bool:
-    """Return whether a link on the way to a path leads out of the checkout that contains it. OSError, ValueError."""
-    return _led_out(path)[1] is not None
-
-
 def _led_out(path: str | Path) -> tuple[str, RootFolder | None]:
     """Return the end of a path, and the checkout that a link leads out of on the way there."""
     links, real = _followed(os.fspath(path))
