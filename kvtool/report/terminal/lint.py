@@ -84,7 +84,7 @@ def _next_step(result: LintResult, command: CommandLine) -> tuple[str, Sequence[
         )
     folder = os.path.commonpath([os.path.dirname(path) for path in paths]) or "."  # noqa: PTH120 - a string, as all inputs are
     if Path(folder, "kvtool.toml").is_file():
-        return "measure the hit rate", ("check", "--config", str(Path(folder, "kvtool.toml")))
+        return "measure the hit rate", ("check", *flags(config=str(Path(folder, "kvtool.toml"))))
     return "measure the hit rate", ("init", folder)
 
 
