@@ -133,10 +133,11 @@ def _cells(report: Report, sums: Totals | Group | None, checks: Sequence[Check])
     limits = [check for check in checks if check.kind == "hit_rate" and check.limit is not None]
     limit = next((one for one in limits if one.status != "pass"), limits[0] if limits else None)
     asked = f">={percent(limit.limit or 0.0)}" if limit is not None else ""
-    before = next((check.baseline for check in checks if check.baseline is not None), None)
+    held = next((check for check in checks if check.baseline is not None), None)
+    before = None if held is None else held.baseline
     if sums is None:
         return ["0", "", "-", asked, "" if before is None else percent(before), ""]
-    was = "" if before is None else f"{percent(before)} ({change(sums.hit_rate - before)})"
+    was = "" if held is None or before is None else f"{percent(before)} ({change((held.actual or 0.0) - before)})"
     group = sums.name if isinstance(sums, Group) else None
     reported, predicted = report.reported_share(group), report.predicted_rate(group)
     rates = ["" if reported is None else percent(float(reported)), "-" if predicted is None else percent(predicted)]
