@@ -129,3 +129,19 @@ def test_profile_reads_what_hosted_logs_became(
         report = json.loads(capsys.readouterr().out)
         assert report["config"]["block_size"] == 1
         assert report["totals"]["hit_tokens"] > 0
+    assert run(["profile", str(blocks), "--dry-run", "-q"]) == 0
+    assert "the maximum for these blocks; only a log with text" in " ".join(capsys.readouterr().out.split())
+
+
+def test_traces_that_cannot_be_read_as_one_get_a_command_each(
+    logs: Path, tmp_path: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [str(logs / f"part-{number}.jsonl") for number in range(2)]
+    last, blocks = logs / "part-1.jsonl", tmp_path / "two"
+    for shift, alike in ((0, True), (-1_780_000_000, False)):  # dates, then times from the start of the log
+        rows = [json.loads(line) for line in last.read_text().splitlines()]
+        last.write_text("".join(json.dumps({**row, "timestamp": row["timestamp"] + shift}) + "\n" for row in rows))
+        assert run(["trace", *chosen, "-o", str(blocks), "-t", bytes_json, "-q"]) == 0
+        out = "".join(capsys.readouterr().out.split())
+        assert (out.count("kvtoolwhat-if"), run(["profile", str(blocks), "--dry-run", "-q"]) == 0) == (2 - alike, alike)
+        capsys.readouterr()
