@@ -81,7 +81,7 @@ class ObservableBook(Book):
     def add(self, job: Job, scope: str, hit: int) -> None:
         """Enter a request; `scope` is the cache that it can read. One without a tenant, and a trace of hashes, give no data."""
         tenant = job.turn.call.tenant
-        if tenant is None or job.unit != 1:
+        if tenant is None or job.is_trace:
             return
         if tenant not in self._numbers and len(self._numbers) == _MOST_TENANTS:
             return

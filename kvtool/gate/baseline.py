@@ -9,6 +9,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Any, Literal, NoReturn
 
@@ -35,6 +36,7 @@ Value = StrictBool | StrictInt | float | StrictStr
 
 class RecordedSums(Model):
     """Of a group or a workload. The rates repeat what the tokens say, for people; `findings` counts them by code.
+    `reported_hit_rate` None: nothing is reported.
 
     `findings` None: nobody looked for them (`--no-advice`).
     """
@@ -45,6 +47,7 @@ class RecordedSums(Model):
     reachable_tokens: Tokens
     hit_rate: Ratio
     reachable_hit_rate: Ratio
+    reported_hit_rate: Ratio | None = None
     findings: dict[str, Count] | None = None
 
     @classmethod
@@ -56,6 +59,7 @@ class RecordedSums(Model):
         hit_tokens: int,
         reachable_tokens: int,
         findings: Mapping[str, int] | None,
+        reported: Fraction | None = None,
         **more: Any,
     ) -> RecordedSums:
         """Return the entry with the rates that follow from the tokens."""
@@ -66,9 +70,15 @@ class RecordedSums(Model):
             reachable_tokens=reachable_tokens,
             hit_rate=_rate(hit_tokens, prompt_tokens),
             reachable_hit_rate=_rate(reachable_tokens, prompt_tokens),
+            reported_hit_rate=None if reported is None else round(float(reported), _RATE_DIGITS),
             findings=None if findings is None else dict(findings),
             **more,
         )
+
+    @property
+    def known_hit_rate(self) -> float:
+        """Return the reported hit rate, or the predicted one where nothing is reported."""
+        return self.hit_rate if self.reported_hit_rate is None else self.reported_hit_rate
 
     @model_validator(mode="after")
     def _consistent(self) -> RecordedSums:

@@ -47,6 +47,7 @@ class _Done:
     report: Report
     facts: Facts
     ignored: int
+    left_out: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,8 @@ def _run(workload: CheckedWorkload, plan: CheckPlan, progress: Progress, problem
     facts = facts_of(report, workload.name, path=workload.paths[0], limit=limit, groups=named)
     if plan.clock is not None and not report.partial:
         facts = replace(facts, fleet=plan.clock.fleet_of(opened, progress))
-    return _Done(workload, saved_report(report, show_text=plan.show_text, patches=patches), facts, ignored)
+    saved = saved_report(report, show_text=plan.show_text, patches=patches)
+    return _Done(workload, saved, facts, ignored, profiler.left_out)
 
 
 def _judged(
@@ -188,6 +190,7 @@ def _judged(
         notices.append(f"the configuration names {names}; kvtool check --run-agents runs them")
     for one in done:
         facts = replace(one.facts, partial=interrupted)
+        notices += [f"{facts.workload}: no gate covers {text}" for text in one.left_out]
         demands = held(_demands(one, plan))
         found = evaluate(facts, demands)
         passed_over += ungated_errors(one.report.findings, demands)

@@ -99,6 +99,8 @@ def _fall(
     facts: Facts, group: str | None, before: RecordedSums, now: RecordedSums, drop: float, path: str, level: Level
 ) -> Check:
     was, actual = rate(before.hit_tokens, before.prompt_tokens), rate(now.hit_tokens, now.prompt_tokens)
+    if before.reported_hit_rate is not None and now.reported_hit_rate is not None:
+        was, actual = exact(before.reported_hit_rate), exact(now.reported_hit_rate)
     fall = was - actual
     met = fall <= exact(drop)
     shown = " -> ".join(percents(float(was), float(actual)))

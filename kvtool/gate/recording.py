@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from kvtool.gate.baseline import ACCOUNTING, RecordedSums, Value, WorkloadSums
 from kvtool.gate.facts import Facts, Scope
@@ -101,10 +102,11 @@ def sums_of(facts: Facts, key: Mapping[str, Value], *, with_findings: bool) -> W
     return WorkloadSums(**total.model_dump(), key=dict(key), groups=groups)
 
 
-def _tokens(scope: Scope) -> dict[str, int]:
+def _tokens(scope: Scope) -> dict[str, Any]:
     return {
         "requests": scope.requests,
         "prompt_tokens": scope.prompt_tokens,
         "hit_tokens": scope.hit_tokens,
         "reachable_tokens": scope.reachable_tokens,
+        "reported": scope.reported,
     }

@@ -19,7 +19,7 @@ from kvtool.gate.config_text import MOST_GROUPS, group_gate, refreshed
 from kvtool.gate.evaluate import exact, rate
 from kvtool.results.check import CheckResult
 from kvtool.results.gate_words import percents, subject
-from kvtool.results.report import Group, Totals
+from kvtool.results.report import Group, Report, Totals
 from kvtool.results.worst_loss import loss_sentence
 from kvtool.text.files.text_files import read_source
 from kvtool.text.files.toml_places import TomlPlaces
@@ -229,17 +229,21 @@ def _span(file: ConfigFile, gate: _Gate) -> tuple[int, int]:
 
 
 def _lowest(result: CheckResult, group: str | None) -> Fraction | None:
-    """Return the lowest rate of all workloads; None after an interruption, or without a run."""
+    """Return the lowest rate of all workloads, as gates see it; None after an interruption, or without a run."""
     if result.verdict.outcome == "partial":
         return None
-    sums: list[Totals | Group] = [
-        each
+    sums: list[tuple[Report, Totals | Group]] = [
+        (report, each)
         for report in result.reports
         for each in ([report.totals] if group is None else [one for one in report.groups if one.name == group])
     ]
-    if not sums or not all(each.prompt_tokens for each in sums):
+    if not sums or not all(each.prompt_tokens for _, each in sums):
         return None
-    return min(rate(each.hit_tokens, each.prompt_tokens) for each in sums)
+    return min(
+        rate(each.hit_tokens, each.prompt_tokens) if reported is None else reported
+        for report, each in sums
+        for reported in (report.reported_share(group),)
+    )
 
 
 def _in_file(whole: str, read: str, at: int) -> int:

@@ -58,7 +58,7 @@ def _told(before: Baseline | None, after: Baseline) -> list[str]:
         if other is None:
             told.append(f"{name}: removed")
         elif one is None:
-            told.append(f"{name}: {percent(other.hit_rate)} of {other.prompt_tokens:,} prompt tokens")
+            told.append(f"{name}: {percent(other.known_hit_rate)} of {other.prompt_tokens:,} prompt tokens")
         elif one != other:
             told += _workload(name, one, other)
     return told
@@ -72,15 +72,15 @@ def _workload(name: str, one: WorkloadSums, other: WorkloadSums) -> list[str]:
         if now is None:
             told.append(f"{name}: {group}: removed")
         elif was is None:
-            told.append(f"{name}: {group}: {percent(now.hit_rate)}, new")
+            told.append(f"{name}: {group}: {percent(now.known_hit_rate)}, new")
         else:
             told += _sums(f"{name}: {group}", was, now)
     return told
 
 
 def _sums(label: str, one: RecordedSums, other: RecordedSums) -> list[str]:
-    if one.hit_rate != other.hit_rate:
-        return [f"{label}: {' -> '.join(percents(one.hit_rate, other.hit_rate))}"]
+    if one.known_hit_rate != other.known_hit_rate:
+        return [f"{label}: {' -> '.join(percents(one.known_hit_rate, other.known_hit_rate))}"]
     if one.findings != other.findings and one.findings is not None and other.findings is not None:
         codes = [
             code

@@ -161,6 +161,8 @@ class Profiler:
         self.path = path
         self.count_skipped = count_skipped
         self.told: list[str] = []
+        self.left_out: list[str] = []
+        """What no figure of the report includes."""
         """The last run's left-out requests, and the rules by which it predicted reads of hosted models."""
         self.interrupted: str | None = None
         """The progress of the last run when it was interrupted."""
@@ -254,9 +256,10 @@ class Profiler:
         self.interrupted = self._cut_short() if result.partial else None
         skipped = self.count_skipped()
         sizes = ModelSizes.of(result.book(TimeBook).models, plan)
+        self.left_out = left_out(result.left_out, self.source, hosted=plan.hosted)
         self.told = [
             *sizes.notes,
-            *left_out(result.left_out, self.source, hosted=plan.hosted),
+            *self.left_out,
             *notes_on_rules(result),
             *note_sessionless_requests(result, plan, self.path),
         ]

@@ -60,7 +60,7 @@ def run_notes(run: PlannedRun) -> list[str]:
         how += ", asynchronous scheduling"
     change = " (change with --concurrency, --gpu-memory)" if (how, cache) == _DEFAULTS else ""
     notes = [f"{how}, {cache}{change}." if plan.cache is not None else f"Simulated: {how}, {cache}{change}."]
-    notes += _step_notes(run) if plan.by_engine else []
+    notes += step_notes(run) if plan.by_engine else []
     if run.served is not None and run.served.plan is not None and plan.by_engine:
         notes += group_notes(run.served, engine.prefix_cache_retention_interval)
     notes += _plain_notes(run)
@@ -70,7 +70,7 @@ def run_notes(run: PlannedRun) -> list[str]:
     return notes
 
 
-def _step_notes(run: PlannedRun) -> list[str]:
+def step_notes(run: PlannedRun) -> list[str]:
     """Say how large a step is, where nobody gave it: memory is reserved for it."""
     engine = run.plan.engine
     step = f"{engine.max_num_batched_tokens:,} tokens and {engine.max_num_seqs:,} requests"

@@ -12,7 +12,7 @@ from kvtool.config.command_line import CommandLine
 from kvtool.diagnose.codes.structure.kv112 import KV112
 from kvtool.report.next_steps import Case, next_step, place_of_finding
 from kvtool.report.views.facts import too_short
-from kvtool.report.views.fates import fate_name, fate_shares
+from kvtool.report.views.fates import fate_name, fate_shares, has_blocks_only
 from kvtool.results.finding import Finding, gain_basis
 from kvtool.results.misses import MissCause
 from kvtool.results.report import Report, lost_tokens
@@ -151,6 +151,8 @@ def _rate(report: Report) -> str:
         )
     if report.steps is not None and report.steps.broken:
         return f"{percent(now)}; sessions break their own prefix"
+    if has_blocks_only(report.absent_fates):
+        return f"{percent(now)}, the maximum for these blocks; only a log with text shows what prompt fixes gain"
     return f"{percent(now)}, the maximum for these prompts as written"
 
 
@@ -207,4 +209,7 @@ def _lost(report: Report, loss: WorstLoss | None) -> str:
     fates = [(fate, count) for fate, count, _ in fate_shares(report.fates) if count and fate != "hit"]
     fate, count = fates[0]
     most = "mostly" if 2 * count > lost else "above all"
-    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))}), {most} {fate_name(fate)}"
+    name = fate_name(fate)
+    if fate == "unique" and has_blocks_only(report.absent_fates):
+        name = "unique blocks; their text may still repeat"
+    return f"{plural(lost, 'token')} ({percent(lost / max(totals.prompt_tokens, 1))}), {most} {name}"

@@ -83,6 +83,11 @@ class Job:
     answer_names: Sequence[int] = ()
     """What the blocks after those of `block_names` are called, as far as a trace knows them."""
 
+    @property
+    def is_trace(self) -> bool:
+        """Return whether only ids of its blocks are known; a block can be a single token."""
+        return self.turn.hashed is not None
+
     def block_names(self) -> Sequence[BlockHash] | Sequence[int]:
         """Return the names of a trace's blocks, the last one included: numbers or hashes, salts apart."""
         return self.request.prompt_hashes or [] if self.chain is None else self.chain.numbers
@@ -105,7 +110,7 @@ class Job:
 
     def computed_output(self) -> Ids:
         """Return the answer as far as its keys and values are computed: all but the last token. Unknown for a trace of hashes."""
-        if self.request.output_ids is None or self.unit != 1:
+        if self.request.output_ids is None or self.is_trace:
             return _EMPTY
         return np.asarray(self.request.output_ids[:-1], dtype=np.int32)
 

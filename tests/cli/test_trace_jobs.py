@@ -106,3 +106,42 @@ def test_a_cluster_that_goes_away_leaves_what_was_written_and_says_how_to_go_on(
     code, document, _ = traced(capsys, logs, blocks, "-t", bytes_json)
     assert code == 0
     assert sum(each["kept"] for each in document["traces"]) == 3
+
+
+def test_profile_reads_what_hosted_logs_became(
+    logs: Path, tmp_path: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Their blocks are single tokens, those of the answers included, which no prompt had before."""
+    asked: list[dict[str, str]] = []
+    rows = []
+    for at in range(3):
+        asked.append({"role": "user", "content": f"Tell me more of part {at}."})
+        usage = {"prompt_tokens": 40 + 40 * at, "completion_tokens": 20}
+        rows.append({"timestamp": 1_780_000_000 + at, "model": "gpt-4o", "messages": asked[:], "usage": usage})
+        rows[-1]["response"] = {"choices": [{"message": {"role": "assistant", "content": "So it is. " * 4}}]}
+        asked.append({"role": "assistant", "content": "So it is. " * 4})
+    log, blocks = tmp_path / "hosted.jsonl", tmp_path / "hosted-blocks"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, _, err = traced(capsys, log, blocks, "-t", bytes_json)
+    assert (code, err) == (0, "")
+    for rules in ("vllm", "block-lru"):
+        assert run(["profile", str(blocks), "--dry-run", "--json", "-q", "--rules", rules]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["config"]["block_size"] == 1
+        assert report["totals"]["hit_tokens"] > 0
+    assert run(["profile", str(blocks), "--dry-run", "-q"]) == 0
+    assert "the maximum for these blocks; only a log with text" in " ".join(capsys.readouterr().out.split())
+
+
+def test_traces_that_cannot_be_read_as_one_get_a_command_each(
+    logs: Path, tmp_path: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    chosen = [str(logs / f"part-{number}.jsonl") for number in range(2)]
+    last, blocks = logs / "part-1.jsonl", tmp_path / "two"
+    for shift, alike in ((0, True), (-1_780_000_000, False)):  # dates, then times from the start of the log
+        rows = [json.loads(line) for line in last.read_text().splitlines()]
+        last.write_text("".join(json.dumps({**row, "timestamp": row["timestamp"] + shift}) + "\n" for row in rows))
+        assert run(["trace", *chosen, "-o", str(blocks), "-t", bytes_json, "-q"]) == 0
+        out = "".join(capsys.readouterr().out.split())
+        assert (out.count("kvtoolwhat-if"), run(["profile", str(blocks), "--dry-run", "-q"]) == 0) == (2 - alike, alike)
+        capsys.readouterr()

@@ -256,6 +256,7 @@ def test_the_file_is_read_as_it_was_written(tmp_path: Path) -> None:
         "reachable_tokens": 100,
         "hit_rate": 0.8,
         "reachable_hit_rate": 1.0,
+        "reported_hit_rate": None,
         "findings": {"KV101": 1},
     }
     loaded = load_baseline(path)

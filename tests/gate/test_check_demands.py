@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from tests.conftest import Command
 from tests.files import write
 from tests.gate.conftest import CALM, CONFIG, RULES, SUPPORT, last_line, result_of
@@ -121,3 +123,23 @@ def test_a_group_of_which_nothing_fits_fails_its_gates_and_its_baseline(check: C
     check("--no-advice", "--update-baseline", "--max-model-len", "250")
     result = result_of(check, "--no-advice", "--max-model-len", "250")  # as it was recorded
     assert [each.id for each in result.verdict.checks if each.status == "fail"] == ["b.yaml/support/hit_rate"]
+
+
+def test_a_missed_cost_is_in_the_table_and_requests_that_no_gate_covers_are_named(check: Command) -> None:
+    usage = {"prompt_tokens": 2000, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}
+    messages = [{"role": "user", "content": "word " * 2000}]
+    rows = [
+        {
+            "request": {"model": model, "messages": messages},
+            "response": {"model": model, "choices": [], "usage": usage},
+            "timestamp": 1_780_000_000 + at,
+        }
+        for at, model in enumerate(("gpt-4o", "my-own-model", "gpt-4o"))
+    ]
+    write("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    code, out, _ = check("a.jsonl", "--no-advice", "--max-cost-per-1k", "1")
+    assert code == 1
+    head, row = (line.split() for line in out.splitlines()[2:4])
+    assert head[4:7] == ["cost", "of", "1,000"]
+    assert row[-2:] == ["(<=$1.00)", "FAIL"]
+    assert "a.jsonl: no gate covers 1 request not predicted: " in " ".join(out.split())

@@ -264,3 +264,28 @@ def test_an_interrupted_check_raises_nothing(tighten: Command, monkeypatch: pyte
     write("kvtool.toml", GATE)
     assert tighten()[0] == 130
     assert Path("kvtool.toml").read_text() == GATE
+
+
+def test_reported_rates_are_today_s_rates(tighten: Command, in_folder: Command) -> None:
+    """The provider read half of what its rules predict: limits and baseline are held against what it read."""
+
+    def log(read: int) -> str:
+        usage = {"prompt_tokens": 2000, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": read}}
+        row = {
+            "request": {"model": "gpt-4o", "messages": [{"role": "user", "content": "word " * 2000}]},
+            "response": {"model": "gpt-4o", "choices": [], "usage": usage},
+        }
+        return "".join(json.dumps({**row, "timestamp": 1_780_000_000 + at}) + "\n" for at in range(4))
+
+    write("a.jsonl", log(1000))
+    write("kvtool.toml", "workloads = ['a.jsonl']\n[gate]\nhit_rate = '10%'\n")
+    assert in_folder("check", "-q", "--update-baseline")[0] == 0
+    assert tighten()[0] == 0
+    assert "'50%'" in Path("kvtool.toml").read_text(encoding="utf-8")
+    code, out, _ = in_folder("check", "-q")
+    assert (code, "50.0% (+0.0)" in out) == (0, True)
+    write("a.jsonl", log(900))
+    write("kvtool.toml", "workloads = ['a.jsonl']\n")
+    code, out, _ = in_folder("check", "-q")
+    assert code == 1
+    assert "hit rate 50.0% -> 45.0%" in " ".join(out.split())

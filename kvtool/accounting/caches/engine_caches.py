@@ -53,7 +53,7 @@ class EngineCaches:
 
     def admit(self, job: Job) -> None:
         """Run a request that is about to be executed; EngineError where it could never run."""
-        if job.unit != 1:
+        if job.is_trace:
             raise traced_error(self.choice.rules.engine)
         asked = asked_of(job)
         if self._cache is None:

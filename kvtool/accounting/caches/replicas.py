@@ -135,7 +135,7 @@ class ReplicaCaches:
         request = job.request
         count = request.num_prompt_tokens
         most = count if self.whole_prompt_may_hit else count - 1
-        if job.unit != 1:
+        if job.is_trace:
             names: Blocks = job.block_names()
             partial = self.whole_prompt_may_hit and count % job.unit > 0  # a trace's last block counts, full or not
             stored: Blocks = [*job.chain.numbers, *job.answer_names] if job.chain and job.answer_names else names

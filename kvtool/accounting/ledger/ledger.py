@@ -91,15 +91,15 @@ class Ledger:
         self.watcher = watcher
         self.groups: dict[str, GroupTotals] = {}
         self._store = TokenStore()
-        self._trees: dict[int, RadixTree] = {}
-        """All submitted prompts, by the unit of their ids: a token and a block may have the same number.
+        self._trees: dict[int | None, RadixTree] = {}
+        """All submitted prompts, by the unit of a trace's blocks, None for tokens: a token and a block may have the same number.
 
         For traces only if a watcher needs it.
         """
         self._traces: dict[int, TraceBook] = {}
         """The same of traces by the unit of their blocks, and numbers for those that come without."""
         self._numbers: dict[int, TraceNumbers] = {}
-        self._tenants: dict[tuple[int, str], RadixTree] | None = None
+        self._tenants: dict[str, RadixTree] | None = None
         """All submitted prompts of each salt; None until a request has one."""
         self._owner_group: list[GroupTotals] = []
         self._owner_tokens = array("q")
@@ -125,7 +125,7 @@ class Ledger:
         output: Ids,
         *,
         prompt: Prompt | None = None,
-        unit: int = 1,
+        unit: int | None = None,
         num_tokens: int | None = None,
         compare: bool = True,
         chain: Chain | None = None,
@@ -134,40 +134,37 @@ class Ledger:
     ) -> LedgerEntry:
         """Enter a request: `ids` of its prompt and the computed `output` of its answer.
 
-        A trace's ids may leave out a partial last block; `chain` has their numbers, if there are any already. `scope` names the
-        cache that the request can read, if that is not its salt's. Without `reads` no token can hit: the request looks nothing up.
-        Without `compare` it is neither compared nor kept for comparison.
+        With `unit` the ids are a trace's blocks of so many tokens. They may leave out a partial last block; `chain` has their
+        numbers, if there are any already. `scope` names the cache that the request can read, if that is not its salt's. Without
+        `reads` no token can hit: the request looks nothing up. Without `compare` it is neither compared nor kept for comparison.
         """
         totals = self.group(turn.group)
         count = len(ids) if num_tokens is None else num_tokens
         owner = len(self._owner_group)
         self._owner_group.append(totals)
         self._owner_tokens.append(count)
-        if unit > 1:
+        if unit is not None:
             return self._submit_traced(turn, totals, owner, ids, unit, count, chain)
         sequence = with_answer(ids, output)
         salt = scope or (turn.salt if self._salted else None)
         if salt and self._tenants is None:  # all before were of one tenant
-            self._tenants = {(of, ""): tree.copy() for of, tree in self._trees.items()}
-        if unit not in self._trees:
-            self._trees[unit] = RadixTree(self._store)
-        tree = self._trees[unit]
+            self._tenants = {"": self._tree().copy()}
+        tree = self._tree()
         match = tree.match(ids)
-        known = min(match.length * unit, count)
+        known = min(match.length, count)
         if self.watcher is not None and match.length == len(ids):
             self.watcher.known(match.node, turn.group)
-        if unit == 1:
-            self._had.update(("tokens", "text") if prompt is not None and prompt.text is not None else ("tokens",))
+        self._had.update(("tokens", "text") if prompt is not None and prompt.text is not None else ("tokens",))
         alignment, repeated = None, list[tuple[int, int]]()
-        if unit == 1 and self.find_gaps and compare:
+        if self.find_gaps and compare:
             compared = Prompt(ids) if prompt is None else prompt
             alignment, repeated = self.comparer.compare(tree, match, turn, compared, sequence)
         tree.insert(sequence, owner, match)
         own = known
         if self._tenants is not None:
-            tenant = self._tenants.setdefault((unit, salt or ""), RadixTree(self._store))
-            own = min(tenant.grow(ids, sequence) * unit, count)
-        rungs = self._rungs(count, own, known, unit)
+            tenant = self._tenants.setdefault(salt or "", RadixTree(self._store))
+            own = min(tenant.grow(ids, sequence), count)
+        rungs = self._rungs(count, own, known)
         reachable = rungs[0][1] if reads else 0
         if not reads:
             rungs[0] = ("not_read", rungs[0][1])
@@ -186,7 +183,7 @@ class Ledger:
         if self.watcher is not None and self.watcher.details:
             self._watch_traced(self.watcher, turn, owner, ids, unit, count)
         known, own = min(chain.known * unit, count), min(chain.own * unit, count)
-        rungs = self._rungs(count, own, known, unit)
+        rungs = self._rungs(count, own, known, traced=True)
         totals.shared(known)
         return LedgerEntry(owner, totals, count, rungs, rungs[0][1], known, own, turn, None, None, None, [], True)
 
@@ -214,22 +211,28 @@ class Ledger:
         """Grow the tree that a watcher wants."""
         if len(ids) * unit < count:  # a last block that the trace leaves out is unique
             ids = np.append(ids, np.int32(-1 - owner))
-        tree = self._trees.setdefault(unit, RadixTree(self._store))
+        tree = self._tree(unit)
         match = tree.match(ids)
         if match.length == len(ids):
             watcher.known(match.node, turn.group)
         tree.insert(ids, owner, match)
+
+    def _tree(self, unit: int | None = None) -> RadixTree:
+        """Return the tree of all prompts of a unit, made where it is new."""
+        if unit not in self._trees:
+            self._trees[unit] = RadixTree(self._store)
+        return self._trees[unit]
 
     def explain(self, entry: LedgerEntry, rungs: tuple[Rung, ...]) -> None:
         """Set the rung of each gap of the entry's alignment; the entry must not be settled yet."""
         if entry.alignment is not None and self._has_fates:
             entry.attributed = attribute(entry.alignment, rungs)
 
-    def _rungs(self, count: int, own: int, known: int, unit: int) -> list[tuple[str, int]]:
+    def _rungs(self, count: int, own: int, known: int, *, traced: bool = False) -> list[tuple[str, int]]:
         """Return the hits on the rungs of an unlimited cache, each with the fate of its extra hits."""
         size = self.block_size
         if self.whole_prompt_may_hit:
-            size = 1 if unit > 1 else size  # a trace's partial block counts too
+            size = 1 if traced else size  # a trace's partial block counts too
             return [("in_flight", own // size * size), ("isolated", known // size * size), ("partial_block", known)]
         return block_rungs(count, own, known, size)
 
@@ -313,7 +316,7 @@ class Ledger:
         """Split the tokens computed for the first time by whether later prompts reused them; then check the sums."""
         for book in self._traces.values():
             self._close_trace(book)
-        tree = self._trees.get(1)
+        tree = self._trees.get(None)
         for node in tree.nodes() if tree is not None else ():
             group = self._owner_group[node.owner]
             start, stop = node.start, min(node.stop, self._owner_tokens[node.owner])
@@ -374,8 +377,8 @@ class Ledger:
         )
 
     @property
-    def trees(self) -> Mapping[int, RadixTree]:
-        """All tenants' prompts, by the unit of their ids; an edge's owner is the number of a request.
+    def trees(self) -> Mapping[int | None, RadixTree]:
+        """All tenants' prompts, by the unit of a trace's blocks, None for tokens; an edge's owner is the number of a request.
 
         For a trace they are there only if the watcher needs details.
         """

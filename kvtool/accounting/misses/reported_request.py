@@ -65,7 +65,7 @@ class ReportedRequest:
         """Return the request; None where its prompt or its read is not reported. `served` is None where no rules are known."""
         call = job.turn.call
         usage = call.usage
-        if job.unit != 1 or usage is None or usage.prompt is None or usage.cached is None:
+        if job.is_trace or usage is None or usage.prompt is None or usage.cached is None:
             return None
         lack = lack_of(job)
         scope = call.scope

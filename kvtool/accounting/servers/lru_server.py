@@ -49,7 +49,7 @@ class LruServer:
         """Take a request from its submission to its end."""
         del entry
         request = job.request
-        if job.unit != 1:
+        if job.is_trace:
             hits = self._lru.request(job.block_names())
             request.num_cached_tokens = min(hits * job.unit, request.num_prompt_tokens)
         else:

@@ -84,7 +84,7 @@ class RulesServer:
 
     def serve(self, job: Job, entry: LedgerEntry | None) -> ServedRequest:
         """Look a request up and use its given answer."""
-        if self._rules.hosted and job.unit != 1:
+        if self._rules.hosted and job.is_trace:
             raise KvtoolError(
                 "--provider counts tokens, but a trace of block hashes has none",
                 hint="remove --provider, or pass a log with text",

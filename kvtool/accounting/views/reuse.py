@@ -55,7 +55,7 @@ class ReuseBook:
     def _blocks(self, job: Job) -> tuple[Sequence[BlockHash], int]:
         """Return the blocks that a request touches, and how many of them it looks up."""
         size, tokens = self._block_size, job.request.num_prompt_tokens
-        if job.unit != 1:
+        if job.is_trace:
             hashes = job.block_hashes()
             if self._whole_prompt_may_hit:
                 return hashes, len(hashes)

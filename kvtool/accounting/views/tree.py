@@ -19,18 +19,23 @@ MOST_GROUPS = 4
 
 
 def prefix_tree(
-    trees: Mapping[int, RadixTree], owner: Owner, known: Known, prompts: Iterable[Prompt], *, most: int = MOST_NODES
+    trees: Mapping[int | None, RadixTree],
+    owner: Owner,
+    known: Known,
+    prompts: Iterable[Prompt],
+    *,
+    most: int = MOST_NODES,
 ) -> PrefixTree | None:
-    """Return the view of the tree with most tokens, `trees` being by the unit of their ids; None without prompts.
+    """Return the view of the tree with most tokens; None without prompts. `trees` are as those of the ledger.
 
     `known` has the prompts without an edge of their own. `prompts` are a sample, to find the places of text in the source.
     """
-    weighed = {unit: WeighedTree(tree, unit, owner).heaviest(most, known) for unit, tree in trees.items()}
+    weighed = {unit: WeighedTree(tree, unit or 1, owner).heaviest(most, known) for unit, tree in trees.items()}
     if not weighed:
         return None
     unit, (_, parts) = max(weighed.items(), key=lambda item: item[1][0])
     numbers = {part: number for number, part in enumerate(parts)}
-    places = _places(parts, prompts) if unit == 1 else [NOWHERE] * len(parts)
+    places = _places(parts, prompts) if unit is None else [NOWHERE] * len(parts)
     nodes = [
         TreeNode(
             parent=None if part.parent is None else numbers[part.parent],

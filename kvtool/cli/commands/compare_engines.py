@@ -18,8 +18,8 @@ from kvtool.text.terminal.streams import check_piped
 class CompareEnginesCommand(Command):
     """Compare the cache rules of all engines on one workload: vLLM, SGLang, TensorRT-LLM, llama.cpp.
 
-    The answer is for the engine that you run (--rules). Each engine gets the same --capacity. Options of an engine change
-    only its rows.
+    The answer is for the engine that you run (--rules). Each engine gets the same --capacity; llama.cpp has
+    its slots on top. Options of an engine change only its rows.
     """
 
     inputs: Annotated[

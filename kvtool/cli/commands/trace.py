@@ -73,7 +73,7 @@ class TraceCommand(Command):
 
     def _folder(self, options: RunOptions, errors: list[KvtoolError]) -> TraceDocument:
         """Return a trace for each log; the errors of those that cannot be read are added."""
-        from kvtool.profiler.tracing.trace_folder import logs_to_trace, trace_all, trace_options
+        from kvtool.profiler.tracing.trace_folder import are_alike, logs_to_trace, trace_all, trace_options
         from kvtool.results.documents.traced_logs import LogTrace, TraceDocument, UntracedLog
         from kvtool.workload.block_files.block_file import need_parquet
 
@@ -100,7 +100,8 @@ class TraceCommand(Command):
                         )
                     )
                 progress.advance(1)
-        return TraceDocument(output=self.output, traces=traces, failed=failed)
+        alike = are_alike(each.trace for each in traces)
+        return TraceDocument(output=self.output, traces=traces, failed=failed, alike=alike)
 
     def _replay(self, options: RunOptions, format_: TraceFormat) -> TraceDocument:
         """Write one trace of all logs."""

@@ -107,7 +107,7 @@ class EngineComparison:
                 raise
             self._refused += 1
             return None
-        if job.unit != 1:
+        if job.is_trace:
             raise traced_error("other engines")
         return job
 

@@ -71,12 +71,12 @@ class EventComparison(Book):
         number = str(len(self._running) + len(self._ended))
         sent = None if turn.epoch is None or turn.arrival is None else turn.epoch + turn.arrival
         keys = [] if turn.salt is None else [(turn.salt,)]
-        tokens = job.ids.tolist() if job.unit == 1 else []
+        tokens = [] if job.is_trace else job.ids.tolist()
         session = turn.session if turn.session in self._sessions else None
         done = None if sent is None else call.end
         asked = AnsweredPrompt(number, tokens, session_id=session, keys=keys, sent=sent, done=done)
         name = job.request.id
-        self._running[id(job)] = _Sent(asked, name, turn.group, turn.session or name, job.unit == 1)
+        self._running[id(job)] = _Sent(asked, name, turn.group, turn.session or name, not job.is_trace)
 
     def end(self, job: Job, _entry: LedgerEntry | None, served: ServedRequest) -> None:
         found = self._running.pop(id(job))

@@ -95,7 +95,7 @@ class ServerReads:
         usage = call.usage
         own = job.request.num_prompt_tokens
         prompt = own if usage is None or call.shares_usage else usage.prompt
-        if usage is None or prompt is None or usage.cached is None or job.unit != 1:
+        if usage is None or prompt is None or usage.cached is None or job.is_trace:
             return False
         group = self.groups.setdefault(turn.group, len(self.groups))
         cut = call.incomplete is not None or bool(call.uncounted)
@@ -108,7 +108,7 @@ class ServerReads:
 
     def _keep(self, job: Job, began: float, ended: float) -> None:
         self._tokens += job.request.num_prompt_tokens
-        if self._tokens > MOST_KEPT or job.unit != 1:
+        if self._tokens > MOST_KEPT or job.is_trace:
             self.complete = False
         if self.complete:
             request, reads = job.request, not job.request.skip_reading_cache

@@ -124,7 +124,7 @@ class CauseWriter:
             job.ids,
             job.ids[:0] if self._traits.whole_prompt_may_hit else job.computed_output(),  # that rule keeps prompts only
             prompt=job.prompt,
-            unit=job.unit,
+            unit=job.unit if job.is_trace else None,
             num_tokens=job.request.num_prompt_tokens,
             compare=compare,
             chain=job.chain,
@@ -139,7 +139,7 @@ class CauseWriter:
         """Return whether a request's causes are searched: it then gets its texts, and its comparison if that was made ahead."""
         if self.ahead is not None:
             self.ahead.comes(job.turn)
-        chosen = job.unit == 1 and self._looks.take(job.turn.group, job.request.num_prompt_tokens)
+        chosen = not job.is_trace and self._looks.take(job.turn.group, job.request.num_prompt_tokens)
         if chosen and self.ledger.find_gaps and isinstance(job.turn, TokensTurn):
             job.turn = job.turn.whole()
             job.prompt = self._maker.prepare(job.turn).prompt

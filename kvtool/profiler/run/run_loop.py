@@ -115,7 +115,7 @@ class RunLoop:
                 raise
             left_out.refuse(f"{error.place}: {error.message}" if error.place else error.message)
             return None
-        if job.unit not in (1, self.plan.engine.block_size):
+        if job.is_trace and job.unit != self.plan.engine.block_size:
             raise KvtoolError(
                 f"a trace with blocks of {job.unit} tokens in a run with blocks of {self.plan.engine.block_size}",
                 hint=" ".join(flags(block_size=job.unit)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -18,9 +18,10 @@ from kvtool.text.templates.chat import template_text
 from kvtool.text.terminal.streams import STDIN
 from kvtool.text.tokens.tokenizer_files import find_tokenizer
 from kvtool.workload.ahead.ahead import WORTH_IT
-from kvtool.workload.block_files.block_file import SUFFIX, NotWrittenError
+from kvtool.workload.block_files.block_file import SUFFIX, NotWrittenError, written_trace
 from kvtool.workload.logs.files.input_files import find_inputs, is_folder
 from kvtool.workload.logs.groups.session_names import session_names
+from kvtool.workload.logs.records.record import FIRST_DATE
 from kvtool.workload.tasks.ray_pool import ClusterGoneError
 from kvtool.workload.tasks.task_map import Poisoned
 from kvtool.workload.tasks.task_options import TaskOptions
@@ -118,6 +119,13 @@ def trace_all(
             found.close()
         for folder in {Path(log.target).parent for log in logs}:
             remove_left_over(folder)
+
+
+def are_alike(traces: Iterable[str]) -> bool:
+    """Return whether traces can be read as one: they have blocks of one size and kind, and times by one clock."""
+    found = [each for each in map(written_trace, traces) if each is not None]
+    blocks = {(each.facts.block_size, each.facts.tokenizer is None) for each in found}
+    return len(blocks) < 2 and len({each.arrival >= FIRST_DATE for each in found if each.arrival is not None}) < 2
 
 
 def _pays(logs: Sequence[LogToTrace]) -> bool:

@@ -16,6 +16,7 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
+from kvtool.profiler.run_description import step_notes
 from kvtool.profiler.what_if.cache_changes import NO_CLOCK, NO_MODEL, CacheChanges
 from kvtool.profiler.what_if.fleet_rows import clock_fields
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
@@ -72,6 +73,7 @@ class WhatIfTable:
         made = found.chosen(self.asked.fixed) if found is not None and self.asked.fixed else ()
         taken = made if found is None else found.run_as(made)
         fine, self.notes[:] = block_trace(self.opened, self.progress, block_size=self._fine_size(plan), fixes=taken)
+        self.notes += step_notes(self.opened.planned) if plan.by_engine else []
         read = len(fine)
         fine = self._without_refused(fine, plan)
         today = PlannedChange("today", _WITH_FIXES if made else "today", "", _in_blocks_of(fine, plan), plan)

@@ -14,7 +14,7 @@ from kvtool.report.views.checks import worst_status
 from kvtool.report.views.facts import run_facts
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
-from kvtool.results.gate_words import change
+from kvtool.results.gate_words import change, dollars
 from kvtool.results.report import Group, Report, Totals
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import CLOCKED, Check
@@ -35,6 +35,7 @@ _COLUMNS = (
     Column("predicted"),
     Column("limit", keep=3),
     Column("baseline", keep=2),
+    Column("cost of 1,000", keep=3),
     Column("maximum as written", keep=0),
     Column("status", "<"),
 )
@@ -133,14 +134,24 @@ def _cells(report: Report, sums: Totals | Group | None, checks: Sequence[Check])
     limits = [check for check in checks if check.kind == "hit_rate" and check.limit is not None]
     limit = next((one for one in limits if one.status != "pass"), limits[0] if limits else None)
     asked = f">={percent(limit.limit or 0.0)}" if limit is not None else ""
-    before = next((check.baseline for check in checks if check.baseline is not None), None)
+    held = next((check for check in checks if check.baseline is not None), None)
+    before = None if held is None else held.baseline
+    paid = next((check for check in checks if check.kind == "cost_per_1k_requests" and check.limit is not None), None)
+    cost = "" if paid is None or paid.actual is None else "{} (<={})".format(*dollars(paid.actual, paid.limit or 0.0))
     if sums is None:
-        return ["0", "", "-", asked, "" if before is None else percent(before), ""]
-    was = "" if before is None else f"{percent(before)} ({change(sums.hit_rate - before)})"
+        return ["0", "", "-", asked, "" if before is None else percent(before), cost, ""]
+    was = "" if held is None or before is None else f"{percent(before)} ({change((held.actual or 0.0) - before)})"
     group = sums.name if isinstance(sums, Group) else None
     reported, predicted = report.reported_share(group), report.predicted_rate(group)
     rates = ["" if reported is None else percent(float(reported)), "-" if predicted is None else percent(predicted)]
-    return [f"{sums.requests:,}", *rates, asked, was, "-" if predicted is None else percent(sums.reachable_hit_rate)]
+    return [
+        f"{sums.requests:,}",
+        *rates,
+        asked,
+        was,
+        cost,
+        "-" if predicted is None else percent(sums.reachable_hit_rate),
+    ]
 
 
 def _missed(console: Console, missed: Sequence[Check], plain: bool) -> None:

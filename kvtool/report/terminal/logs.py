@@ -61,14 +61,18 @@ def _models(models: Mapping[str, int]) -> list[str]:
 def _times(document: LogsDocument) -> list[str]:
     if document.first_time is None or document.last_time is None:
         return ["none"]
+    if moment_of(document.last_time, 0.0) is None:  # where such times begin is unknown
+        return ["no date", f"{_seconds(document.last_time - document.first_time)} from the first to the last"]
     return [f"{_time(document.first_time)} to {_time(document.last_time)}"]
 
 
 def _time(seconds: float) -> str:
     moment = moment_of(seconds, 0.0)
-    if moment is None:
-        return f"{seconds:,.3f} s" if seconds < _NO_CLOCK else f"{seconds:g} s"
-    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    return _seconds(seconds) if moment is None else f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.3f} s" if seconds < _NO_CLOCK else f"{seconds:g} s"
 
 
 def _usage(document: LogsDocument) -> list[str]:

@@ -40,4 +40,5 @@ def print_traced(console: Console, document: TraceDocument) -> None:
         line(f"left out: {each.log}: {each.message}")
     if document.replay is None:
         put(console)
-        line(f"kvtool what-if {document.output}")
+        for name in [document.output] if document.alike else [each.trace for each in document.traces[:_MOST_NOTES]]:
+            line(f"kvtool what-if {name}")

@@ -25,8 +25,13 @@ def fate_shares(fates: Mapping[str, int]) -> list[tuple[str, int, str]]:
     return list(zip(order, counts, shares(counts), strict=True))
 
 
+def has_blocks_only(absent: Sequence[str]) -> bool:
+    """Return whether the input was block hashes, which show neither tokens nor text."""
+    return set(OF_TOKENS) <= set(absent)
+
+
 def absent_fates_note(absent: Sequence[str]) -> str:
     """Say which fates an input without text cannot show."""
-    if set(OF_TOKENS) <= set(absent):
+    if has_blocks_only(absent):
         return "Block hashes have no text: blocked or moved text counts as unique or first use."
     return "Token ids have no text: differences of format count as blocked or unique."

@@ -48,5 +48,7 @@ class TraceDocument(Document):
     output: str
     traces: list[LogTrace]
     failed: list[UntracedLog]
+    alike: bool = True
+    """The traces can be read as one: their blocks have one size and their times one clock."""
     replay: ReplayFile | None = None
     """With --export, in place of block traces."""

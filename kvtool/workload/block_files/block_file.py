@@ -192,6 +192,8 @@ class WrittenTrace:
 
     facts: BlockFacts
     requests: int
+    arrival: float | None
+    """The latest one of its last rows; None without times."""
 
 
 def written_trace(path: str | Path) -> WrittenTrace | None:
@@ -203,4 +205,8 @@ def written_trace(path: str | Path) -> WrittenTrace | None:
         facts = block_facts(metadata.metadata, str(path))
     except (OSError, arrow.ArrowException, KvtoolError):
         return None
-    return None if facts is None else WrittenTrace(facts, metadata.num_rows)
+    if facts is None:
+        return None
+    groups = metadata.num_row_groups
+    times = metadata.row_group(groups - 1).column(0).statistics if groups else None
+    return WrittenTrace(facts, metadata.num_rows, times.max if times is not None and times.has_min_max else None)

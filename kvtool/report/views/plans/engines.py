@@ -100,6 +100,8 @@ def row_name(row: EngineRow) -> str:
 def facts(table: EngineTable) -> list[str]:
     """Return what was compared, in parts."""
     capacity = "unlimited caches" if table.capacity_tokens is None else f"caches of {table.capacity_tokens:,} tokens"
+    if table.capacity_tokens is not None and any(short_name(row) == "llama.cpp" for row in table.rows):
+        capacity += " (llama.cpp: saved prompts; its slots come on top)"
     parts = [
         table.tokenizer or "token ids",
         plural(table.requests, "request"),
