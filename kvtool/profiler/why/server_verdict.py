@@ -71,6 +71,7 @@ def why_document(
         logged_tokens, proven = report.totals.prompt_tokens, is_whole(evidence)
         notes.append(mismatch)
     causes = ordered(found, counts, proven=proven, of_log=logged_tokens)
+    notes += () if profiled is None else profiled.notes
     if profiled is not None and profiled.assumed and not _lacks_prompts(profiled.report):
         notes.append(profiled.assumed)
     if apart and of_log is not None:
