@@ -120,7 +120,9 @@ def _leave_out(source: YamlSource | LogSource, evidence: ServerEvidence) -> tupl
         return ()
     named = ", ".join(name for name, _ in source.others.most_common(_MOST_NAMES))
     if not requests:
-        raise UnknownRulesError(f"its requests are for {named}, and the server has {', '.join(sorted(evidence.models))}")
+        raise UnknownRulesError(
+            f"its requests are for {named}, and the server has {', '.join(sorted(evidence.models))}"
+        )
     count = plural(source.others.total(), "request")
     return (f"{count} of the log are for models that the server does not have ({named}). They do not count.",)
 
