@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from kvtool.accounting.misses.advised_change import cheaper_ttl, field_to_compare, first_change
+from kvtool.accounting.misses.advised_change import cheaper_ttl, field_to_compare, first_change, pauses_cost_less
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
@@ -173,7 +173,9 @@ def _change_of_requests(case: Case) -> str:
     key = next((each for each in report.findings if each.code == KV302.code), None)
     if key is not None and next(iter(misses.by_cause), None) == "key_changed":
         change += "".join(key.fix.partition(": a rerun")[1:])
-    return change if change or report.partial else verdict_of_healthy(report, misses)
+    return (
+        change if change or report.partial else verdict_of_healthy(report, misses) or pauses_cost_less(misses, currency)
+    )
 
 
 def _cheaper_marks(report: Report, misses: CacheMisses) -> str:

@@ -285,3 +285,40 @@ def test_counters_that_fall_and_return_are_of_two_servers(
 
         with serving(page) as server:
             assert said(capsys, server.url)["causes"][0]["cause"] == expected
+
+
+def test_only_requests_that_the_server_can_have_had_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Another provider's requests and reports say nothing of the server; a name that nobody knows may be an alias."""
+    metrics = tmp_path / "metrics"  # as `curl -O` names it
+    metrics.write_text(vllm_metrics(cached=0, model="Qwen/Qwen3-32B"), encoding="utf-8")
+    usage = {"prompt_tokens": 900, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}
+
+    def log(name: str, *models: str) -> str:
+        lines = [{"model": model, "prompt": f"{at} " + "word " * 60} for at, model in enumerate(models)]
+        lines += [{"request": {**lines[0], "model": "gpt-5.1"}, "response": {"usage": usage}}] * 2
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+        return str(path)
+
+    served = ["Qwen/Qwen3-32B", "hosted_vllm/Qwen/Qwen3-32B", "my-adapter"]
+    found = said(capsys, str(metrics), log("mixed.jsonl", *served, "claude-sonnet-4-5", "meta-llama/Llama-3.1-8B"))
+    assert found["log_prompt_tokens"] is None
+    assert all(each["cause"] != "other tokens" for each in found["causes"])
+    assert [note.partition(" of the log")[0] for note in found["notes"] if "do not count" in note] == ["4 requests"]
+    alone = said(capsys, str(metrics), log("hosted.jsonl", "claude-sonnet-4-5"))
+    assert alone["predicted_hit_rate"] is None
+    assert any("not predicted: its requests are for" in note for note in alone["notes"])
+
+
+def test_an_idle_server_had_no_request_and_events_are_offered_where_they_are_published(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with serving(pages(vllm(vllm_metrics()))) as server:
+        idle = said(capsys, server.url, "--for", "100ms")
+    assert (idle["summary"], idle["next"]) == ("Unknown: no request came in this span.", [])
+    sources = json.dumps({"0": {"endpoint": "tcp://*:5557"}})
+    for page, offered in (({}, False), ({"/kv_event_sources": sources}, True)):
+        with serving(pages(vllm(vllm_metrics(cached=100), **page))) as server:
+            found = said(capsys, server.url)
+        assert found["verdict"] in ("possible", "unknown")
+        assert ("--kv-events" in found["next"]) == offered

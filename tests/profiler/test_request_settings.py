@@ -20,6 +20,13 @@ def test_a_longer_retention_keeps_prefixes(in_folder: Command) -> None:
     assert expired["tried"]["group_after"] > 0.7 > 0.0 == expired["tried"]["group_before"]
 
 
+def test_the_retention_that_a_request_names_says_when_its_prefix_is_gone(in_folder: Command) -> None:
+    """Without one, the model keeps it for a day."""
+    for asked, cause in (({"prompt_cache_retention": "in_memory"}, "expired"), ({}, "provider")):
+        sent = [Sent("gpt-5.1", 1200.0 * n, cached=0, body=asked) for n in range(4)]
+        assert list(profiled(in_folder, sent)["misses"]["causes"]) == [cause]
+
+
 def test_a_model_without_retentions_is_offered_none(in_folder: Command) -> None:
     mark = {"type": "ephemeral"}
     sent = [Sent("claude-sonnet-4-5", 7200.0 * n, 5100, None, system=5000, mark=mark) for n in range(4)]

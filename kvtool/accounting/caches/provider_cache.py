@@ -202,7 +202,7 @@ class ProviderCache:
 
     def _ttl(self, asked: RuledRequest, own: float | None = None) -> float | None:
         """Return the time for which the request's prefixes are kept: the run's, its mark's, its settings', or the usual one."""
-        rules, settings = asked.rules, asked.job.turn.call.settings
+        rules = asked.rules
         if self.rules.dated:
             if self.rules.ttl is not None:
                 return self.rules.ttl
@@ -210,7 +210,7 @@ class ProviderCache:
             return self.rules.ttl
         if own is not None and rules.keeps == "breakpoints":
             return own
-        return dict(rules.retentions).get(settings.retention or "", rules.ttl)
+        return rules.kept_for(asked.job.turn.call.settings)
 
     def _outcome(
         self,

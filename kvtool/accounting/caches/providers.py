@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from kvtool.errors import KvtoolError
+
+if TYPE_CHECKING:
+    from kvtool.workload.call import CallSettings
 
 Keeps = Literal["prefix", "breakpoints", "requests"]
 """The prefixes that a request stores: every one, those that end at a breakpoint, or those at the ends of prompt and answer."""
@@ -54,6 +57,10 @@ class Provider:
     """Settings that change the cache of everything after the system text."""
     most_a_minute: int = 0
     """Requests a minute with one prefix and key above which misses are likely; 0: unpublished."""
+
+    def kept_for(self, settings: CallSettings) -> float | None:
+        """Return for how many seconds a request without a mark of its own keeps a prefix: as long as it asks for, else `ttl`."""
+        return dict(self.retentions).get(settings.retention or "", self.ttl)
 
 
 RETENTIONS = (("in_memory", 5 * _MINUTE), ("24h", 24 * _HOUR))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
-from kvtool.results.misses import CacheMisses, MissCause, TtlCosts
+from kvtool.results.misses import CacheMisses, Compaction, MissCause, TtlCosts
+from kvtool.text.terminal.numbers import plural
 
 WORTH = Decimal("0.01")
 """Part of what was paid that a change must save to be named."""
@@ -73,15 +75,12 @@ def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool =
             if found := cheaper_life(misses, currency, least=Decimal(0)):
                 return found
             if misses.ttl is not None:
-                from kvtool.accounting.prices.bill import shown_money
-
-                hour, paid = (shown_money(Decimal(each), currency) for each in (misses.ttl.one_hour, misses.ttl.paid))
-                return (
-                    f"Send the next request before its prefix expires: 1-hour caching costs more ({hour}, paid {paid})"
-                )
+                continue  # what was lost costs less than a longer time to live
             if event is not None and event.gap is not None and event.gap <= _LONGEST_TTL:
                 return 'Cache for an hour (Anthropic: "ttl": "1h" in cache_control), or send the next request sooner'
             return "Send the next request sooner: the gap is longer than a mark can cover"
+        if cause == "compaction" and _has_paid(misses.compactions):
+            continue
         if cause == "setting_changed" and event is not None:
             return f"Keep {event.detail.removeprefix('changed: ')} the same in all requests of a session"
         if cause == "key_changed" and not hosted:
@@ -90,6 +89,27 @@ def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool =
             place = None if event is None else event.place
             return _CHANGES[cause] if place is None else f"{_CHANGES[cause]}. The largest case: {place}"
     return ""
+
+
+def pauses_cost_less(misses: CacheMisses, currency: str = "USD") -> str:
+    """Say that pauses lost less than a longer time to live costs; empty where that is not so."""
+    lost = misses.by_cause.get("expired")
+    if lost is None or misses.ttl is None or cheaper_ttl(misses.ttl) is not None:
+        return ""
+    from kvtool.accounting.prices.bill import shown_money
+
+    cost = "" if lost.cost is None else f", {shown_money(Decimal(lost.cost), currency)}"
+    hour, paid = (shown_money(Decimal(each), currency) for each in (misses.ttl.one_hour, misses.ttl.paid))
+    return (
+        f"Nothing to change: {lost.events:,} of {plural(misses.requests, 'request')} came after the prefix expired{cost}. "
+        f"1-hour caching would cost {hour} instead of {paid}"
+    )
+
+
+def _has_paid(compactions: Sequence[Compaction]) -> bool:
+    """Return whether the compactions saved what they cost."""
+    saved = [Decimal(each.saved) for each in compactions if each.saved is not None]
+    return bool(saved) and sum(saved) >= 0
 
 
 def cheaper_ttl(ttl: TtlCosts) -> tuple[str, Decimal] | None:

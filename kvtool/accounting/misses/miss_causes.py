@@ -276,7 +276,8 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
     if not whole or evidence.ttl is None:
         lack = "the system prompt and tools are not in it" if not whole else "the time to live is not known"
         return MissReason("provider", "unknown", f"nothing in the log explains it; {lack}")
-    return MissReason("provider", "excluded", "same text, cache key and settings, within the time to live")
+    within = f"within the time to live of {lifetime(evidence.ttl)}"
+    return MissReason("provider", "excluded", f"same text, cache key and settings, {within}")
 
 
 CAUSES: tuple[FindCause, ...] = (

@@ -15,6 +15,7 @@ from kvtool.accounting.misses.miss_causes import (
     MissEvidence,
     MissReason,
     cause_of_report,
+    compaction,
     find_cause,
     find_unstored,
     reported_by_provider,
@@ -81,8 +82,19 @@ class ComparedRequest:
         if before is None or not self.is_judged:
             return []
         if not request.whole:
-            return self._unread(before, min(before.stored, request.prompt), self._evidence(before))
+            evidence = self._evidence(before)
+            found = compaction(evidence)
+            new = self._new_tokens() if found is not None and found.cause == "compaction" else 0
+            return self._unread(before, min(before.stored, request.prompt - new), evidence)
         return self._whole(before)
+
+    def _new_tokens(self) -> int:
+        """Return the tokens of the log's text that are no repetition, as a summary is none: those were never cached."""
+        request = self.request
+        entry = request.entry
+        known = self.earlier.shared if entry is None else entry.known
+        runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
+        return max(request.own_tokens - known - runs, 0)
 
     def own_causes(self) -> list[MissCause]:
         """Return the causes of its misses by kvtool's own evidence, without the provider's diagnosis."""
@@ -107,8 +119,7 @@ class ComparedRequest:
                 if past and before is self.earlier.session and found is not None and found.cause == "not_marked":
                     found = self._changed(before, known, shared)  # its mark is after the change, and would have held
             rows += [] if found is None else [MissPart(unstored, found, evidence.gap)]
-        runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
-        repeated = request.theirs_of(min(runs, request.own_tokens - known))
+        repeated = request.theirs_of(max(request.own_tokens - known - self._new_tokens(), 0))
         blocked = min(repeated, before.stored - shared, prompt - shared)
         if (changed := blocked - max(read - shared, 0)) > least:
             rows.append(MissPart(changed, self._changed(before, known, shared), evidence.gap))

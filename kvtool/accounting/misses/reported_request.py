@@ -247,7 +247,7 @@ class ReportedRequest:
             return _HOUR
         if self.usage.written_5m or hour:
             return _MINUTES
-        return None if self.rules is None else self.rules.ttl
+        return None if self.rules is None else self.rules.kept_for(self.call.settings)
 
 
 @dataclass(frozen=True, slots=True)

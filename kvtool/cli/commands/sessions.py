@@ -53,8 +53,11 @@ class SessionsCommand(Command):
             print_folders(self.showing.console(), [(each.agent, each.path, len(each.files)) for each in folders])
             sys.stdout.flush()
         document = self._document(folders, since)
+        span = "" if since is None else f" since {since.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
         if self.project is not None and not (document.sessions or document.subagents):
-            raise KvtoolError(f"no session of the project `{self.project}`", hint="kvtool sessions lists all projects")
+            raise KvtoolError(
+                f"no session of the project `{self.project}`{span}", hint="kvtool sessions lists all projects"
+            )
         if self.showing.json:
             sys.stdout.write(document.to_json())
         else:
@@ -62,7 +65,7 @@ class SessionsCommand(Command):
             from kvtool.text.terminal.streams import printing
 
             with printing():
-                print_sessions(self.showing.console(), document, ("--by", "event"), ("--by", "session"))
+                print_sessions(self.showing.console(), document, ("--by", "event"), ("--by", "session"), span)
         return 130 if document.partial else 0
 
     def _document(self, folders: list[TranscriptFolder], since: datetime | None) -> SessionsDocument:

@@ -149,10 +149,12 @@ class WhyCommand(Command):
 
     def _next(self, servers: list[str], logs: list[str], document: WhyDocument) -> list[str]:
         """Return the command that shows more, where there is one."""
-        verdict, kind = document.verdict, document.servers[0].server if document.servers else None
+        from kvtool.measure.servers.kv_events.event_listener import lists_publishers
+
+        verdict = document.verdict
         if logs and verdict == "cause":
             return ["profile", *logs, *(["--server", servers[0]] if len(servers) == 1 and "://" in servers[0] else [])]
-        publishes = kind == "vLLM" and not self.asking.kv_events
-        if servers and publishes and verdict in ("possible", "unknown") and "://" in servers[0]:
+        is_open = servers and verdict in ("possible", "unknown") and not self.asking.kv_events
+        if is_open and all(lists_publishers(each) for each in servers):
             return ["why", *servers, *logs, "--kv-events", "server", "--for", self.asking.span or "60s"]
         return []

@@ -21,14 +21,19 @@ from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.reconciling import options_of_server, reconcile
 from kvtool.profiler.reported.server_run import as_server
+from kvtool.profiler.why.served_models import ServedModels
 from kvtool.results.documents.reconciliation import ReplayDocument
 from kvtool.results.money import Reported
 from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Source
+from kvtool.workload.yaml.yaml_source import YamlSource
 
 _MOST_DOUBLINGS = 4
+_MOST_NAMES = 3
 _PART = 0.1
 """Part of the evicted tokens that may still be evicted in a cache that is enough."""
 _RULES = {"SGLang": "sglang", "llama.cpp": "llamacpp", "Ollama": "llamacpp", "TensorRT-LLM": "trtllm"}
@@ -46,6 +51,8 @@ class LogReport:
 
     report: Report
     enough: tuple[int, float] | None = None
+    notes: tuple[str, ...] = ()
+    """What the prediction leaves out."""
     assumed: str = ""
     """What the prediction assumes of an unknown model."""
 
@@ -65,12 +72,13 @@ def log_report(
     """
     options = _options(evidence, logs, given, reading)
     tokenizers = Tokenizers(offline=offline)
-
+    source = open_workload(options, tokenizers, keep_going=True).source
+    notes = _leave_out(source, evidence)
     assumed = ""
 
     def report_with(options: RunOptions, *, advice: bool) -> Report:
         nonlocal assumed
-        opened = open_workload(options, tokenizers, keep_going=True)
+        opened = open_workload(options, tokenizers, source=source, keep_going=True)
         assumed = _assumed(opened.planned, evidence)
         report = opened.accounted(opened.profiler(ReportOptions(advice=advice, edits="none"), progress))
         if report.reported is None:
@@ -83,20 +91,40 @@ def log_report(
         if given.get("tokenizer") is not None or error.exit_code != EXIT_NOT_AVAILABLE:
             raise
         own = replace(options, rendering=replace(options.rendering, tokenizer=None))
-        if not _has_only_ids(open_workload(own, tokenizers, keep_going=True).source):
+        if not _has_only_ids(open_workload(own, tokenizers, source=source, keep_going=True).source):
             raise UnknownRulesError(error.message, hint=error.hint) from None  # a tokenizer that only the server has
         options = own  # it tokenizes answers only, and their length is reported
         report = report_with(options, advice=True)
     evicted, blocks = report.fates.get("evicted", 0), options.serving.num_gpu_blocks
     if blocks is None or evicted < THRESHOLDS.error_share * report.totals.prompt_tokens:
-        return LogReport(report, assumed=assumed)
+        return LogReport(report, notes=notes, assumed=assumed)
     for _ in range(_MOST_DOUBLINGS):
         blocks *= 2
         larger = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks))
         again = report_with(larger, advice=False)
         if again.fates.get("evicted", 0) <= _PART * evicted:
-            return LogReport(report, (blocks, again.totals.hit_rate))
-    return LogReport(report)
+            return LogReport(report, (blocks, again.totals.hit_rate), notes)
+    return LogReport(report, notes=notes)
+
+
+def _leave_out(source: YamlSource | LogSource, evidence: ServerEvidence) -> tuple[str, ...]:
+    """Leave out the requests of a log that the servers cannot have had, and say so: they are no evidence about the servers.
+
+    UnknownRulesError where all are such.
+    """
+    if not isinstance(source, LogSource) or not evidence.models:
+        return ()
+    source.is_asked = ServedModels(evidence.models).may_serve
+    requests = sum(1 for _ in source.conversations())
+    if not source.others:
+        return ()
+    named = ", ".join(name for name, _ in source.others.most_common(_MOST_NAMES))
+    if not requests:
+        raise UnknownRulesError(
+            f"its requests are for {named}, and the server has {', '.join(sorted(evidence.models))}"
+        )
+    count = plural(source.others.total(), "request")
+    return (f"{count} of the log are for models that the server does not have ({named}). They do not count.",)
 
 
 def _assumed(planned: PlannedRun, evidence: ServerEvidence) -> str:

@@ -71,6 +71,7 @@ def why_document(
         logged_tokens, proven = report.totals.prompt_tokens, is_whole(evidence)
         notes.append(mismatch)
     causes = ordered(found, counts, proven=proven, of_log=logged_tokens)
+    notes += () if profiled is None else profiled.notes
     if profiled is not None and profiled.assumed and not _lacks_prompts(profiled.report):
         notes.append(profiled.assumed)
     if apart and of_log is not None:
@@ -208,16 +209,19 @@ def _verdict(
         return "healthy", f"No cause takes more than {THRESHOLDS.error_share:.0%} of the prompt tokens.{rest}"
     if first is not None:
         alone = "The lines of the log" if first.source == "log" else "The counters"
-        return "possible", f"Possible cause: {first.cause}. {alone} alone do not prove it."
+        more = " A log of the requests would." if report is None else ""
+        return "possible", f"Possible cause: {first.cause}. {alone} alone do not prove it.{more}"
     if counts and (report is not None or is_whole(evidence)):
         return "healthy", "Nothing to change: all other tokens are first uses."
+    if not counts and evidence.looked_up == 0:
+        return "unknown", "Unknown: no request came in this span."
     if not counts:
         return "unknown", "Unknown: no server or log reports prompt tokens of this span."
     if hits is not None and hits / counts >= 1 - THRESHOLDS.error_share:
         return "healthy", "Nothing to change: almost every token hits."
     if not evidence.servers:
         return "unknown", "Unknown: the log only counts tokens. A log with the prompts would show the cause."
-    return "unknown", "Unknown: the counters show no cause. KV events or a log of the requests would."
+    return "unknown", "Unknown: the counters show no cause. A log of the requests would, or KV events."
 
 
 _AS_LOSS: Mapping[CauseName, str] = {

@@ -35,16 +35,18 @@ def print_folders(console: Console, folders: Sequence[tuple[str | None, str, int
 
 
 def print_sessions(
-    console: Console, document: SessionsDocument, by_event: Sequence[str], by_session: Sequence[str]
+    console: Console, document: SessionsDocument, by_event: Sequence[str], by_session: Sequence[str], span: str = ""
 ) -> None:
     """Print the sums, the sessions and the subagents with the costliest misses, and what was not read.
 
     `by_event` are the options of `kvtool profile` that list the misses one by one, `by_session` those that list the
-    sessions of a log.
+    sessions of a log. `span` says since when they are listed; empty: all are.
     """
     plain, total = ascii_only(console), document.total
     put(console)
-    if not total.requests:
+    if not total.requests and span and (not document.files or document.files > document.files_without_usage):
+        say(console, f"No session has a request{span}.")
+    elif not total.requests:
         say(console, "No request in these transcripts reports what was read from a cache.")
     else:
         put_field(console, "Hit rate", _rate(total), *_paid(total), size=_SIZE, style="bold")

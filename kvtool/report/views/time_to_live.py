@@ -17,8 +17,8 @@ def ttl_sentence(ttl: TtlCosts | None, currency: str = "USD") -> str:
         return ""
     paid, minutes, hour = Decimal(ttl.paid), Decimal(ttl.five_minutes), Decimal(ttl.one_hour)
     text = (
-        f"Requests that can choose a time to live cost {shown_money(paid, currency)}. With the same gaps, 5-minute caching "
-        f"costs {shown_money(minutes, currency)} and 1-hour caching {shown_money(hour, currency)}."
+        f"{plural(ttl.requests, 'request')} with a choice of 5 minutes or 1 hour: {shown_money(paid, currency)} as sent, "
+        f"{shown_money(minutes, currency)} with 5-minute and {shown_money(hour, currency)} with 1-hour caching."
     )
     found = cheaper_ttl(ttl)
     return text if found is None else f"{text} Caching for {found[0]} saves {shown_money(found[1], currency)}."
@@ -32,14 +32,10 @@ def compaction_sentence(compactions: Sequence[Compaction], currency: str = "USD"
     cost = sum((Decimal(each.cost or 0) for each in priced), Decimal(0))
     net = sum((Decimal(each.saved or 0) for each in priced), Decimal(0))
     turns = sorted(each.break_even or 0 for each in priced)
-    verb = (
-        f"saved {shown_money(net, currency)} more than that"
-        if net >= 0
-        else f"lost {shown_money(-net, currency)} so far"
-    )
     most = plural(turns[-1], "request")
     many = most if turns[0] == turns[-1] else f"{turns[0]:,} to {most}"
+    back = f"paid back after {many}" if net >= 0 else f"to be paid back after {many}"
     return (
-        f"{plural(len(priced), 'compaction')} cost {shown_money(cost, currency)} and {verb}. "
-        f"{'It pays' if len(priced) == 1 else 'They pay'} after {many}. The log does not have the price of the summary."
+        f"{plural(len(priced), 'compaction')}: cost {shown_money(cost, currency)}, saved "
+        f"{shown_money(cost + net, currency)}; {back}. The log does not have the price of the summary."
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import stat
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -133,6 +134,10 @@ class LogSource:
         self.each_answer = False
         self.scope_of: Callable[[Turn], str | None] | None = None
         """Returns the cache of its own that a request has in an engine, as another model's has; None for the cache of all."""
+        self.is_asked: Callable[[Turn], bool] | None = None
+        """Returns whether a request is one of those that are asked about; None: all are. `others` are the rest of the last pass, by
+        the model that they name."""
+        self.others: Counter[str] = Counter()
         self.hear: Callable[[Turn], None] | None = None
         """Who hears of calls whose prompt is not in the log, from the next pass on; else they are left out."""
 
@@ -156,7 +161,7 @@ class LogSource:
     def conversations(self) -> Iterator[Conversation]:
         """Return one conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at
         all. The requests of a small log are the same objects in each pass: it is read once."""
-        read_as = self._grouping, self.by_vllm, self.each_answer, self.scope_of
+        read_as = self._grouping, self.by_vllm, self.each_answer, self.scope_of, self.is_asked
         if self._kept is not None and self._kept[0] == read_as and self.hear is None:
             self._reads_kept = True
             return (Recorded(iter(turns)) for turns in self._kept[1])
@@ -198,6 +203,9 @@ class LogSource:
                 first_error = first_error or found
                 continue
             turns, first = found.turns, found.first
+            if self.is_asked is not None and not self.is_asked(first):
+                self.others[first.call.model or ""] += len(turns)
+                continue
             group = state.division.group_of(found)
             if self.options.groups and group not in self.options.groups:
                 others.add(group)
@@ -231,7 +239,7 @@ class LogSource:
         """Raise why a pass found no request. `others` are groups that were left out."""
         if others:
             raise _no_group(self.options.groups, others)
-        if state.left_out.heard:
+        if state.left_out.heard or self.others:
             return
         first_error = first_error or next(iter(state.failed.values()), None)
         if first_error is not None:
@@ -257,6 +265,7 @@ class LogSource:
     def _begin(self) -> PassState:
         """Begin another pass."""
         self.skipped = self._read_before = 0
+        self.others = Counter()
         self._reads_kept = False
         self.formats = {}
         self._new_formats = {}

@@ -83,7 +83,7 @@ class HiddenSession:
             case "compaction":
                 self.ids = np.concatenate([self.front, self.text(150)])
                 self.roles = ["system", "user"]
-                cached = FRONT
+                cached = self.source.choice([0, FRONT // 2, FRONT])
             case "system_changed":
                 self.roles.append("system")
                 cached = 0
@@ -94,6 +94,8 @@ class HiddenSession:
         self.roles.append("user")
         prompt = len(self.ids)
         missed = min(self.stored, prompt) - cached if cause is not None else 0
+        if cause == "compaction":
+            missed = FRONT - cached  # the summary and what follows repeat nothing
         usage = Usage(prompt, cached, prompt - cached, prompt - cached, 0, 20)
         incomplete = None if self.whole else "system prompt and tools are not in the file"
         content = [{"type": "text", "text": "x"}] if self.listed else "x"

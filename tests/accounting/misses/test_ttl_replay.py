@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvtool.accounting.misses.advised_change import advised_change, pauses_cost_less
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.prices.price_table import price_table
@@ -72,6 +73,15 @@ def test_an_hour_is_worth_it_by_the_gaps() -> None:
     assert ttl_sentence(None) == ""
 
 
+def test_a_pause_that_lost_less_than_an_hour_costs_is_left_alone() -> None:
+    misses = session_of([(10.0, 0), (400.0, 0), *[(10.0, 500)] * 40], hour=False)
+    assert list(misses.by_cause) == ["expired"]
+    assert advised_change(misses) == ""
+    said = pauses_cost_less(misses)
+    assert said.startswith("Nothing to change: 1 of 42 requests came after the prefix expired, $")
+    assert "1-hour caching would cost $" in said
+
+
 def test_a_compaction_has_its_price_and_its_gain() -> None:
     (found,) = session_of([(10.0, 0)] * 4, hour=False, cut=2).compactions
     million = Decimal(1_000_000)
@@ -81,7 +91,7 @@ def test_a_compaction_has_its_price_and_its_gain() -> None:
     assert Decimal(found.saved or 0) == 2 * per_turn - Decimal(found.cost or 0)
     assert found.break_even == 4
     assert compaction_sentence([found]) == (
-        "1 compaction cost $0.0115 and lost $0.0055 so far. It pays after 4 requests. "
+        "1 compaction: cost $0.0115, saved $0.0060; to be paid back after 4 requests. "
         "The log does not have the price of the summary."
     )
     assert compaction_sentence([]) == ""

@@ -177,6 +177,8 @@ def test_sessions_of_a_time_and_a_project(
     assert [row["key"] for row in json.loads(capsys.readouterr().out)["sessions"]] == ["a"]
     assert run(["sessions", str(tmp_path / "some"), "--since", "2100-01-01", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["sessions"] == []
+    assert run(["sessions", str(tmp_path / "some"), "--since", "2100-01-01", "-q"]) == 0
+    assert "No session has a request since 2100-01-01 00:00 UTC." in capsys.readouterr().out
     now = datetime(2026, 11, 29, 12, tzinfo=UTC)
     assert [parse_since(text, now).isoformat()[:13] for text in ("12h", "7d", "1w", "2026-11-20")] == [
         "2026-11-29T00",

@@ -57,6 +57,13 @@ class AskedServer:
         return None if self.after is None else self.after.of.server
 
     @property
+    def models(self) -> frozenset[str]:
+        """Return the names under which it has models, by its counters and its list."""
+        listed = None if self.facts is None else self.facts.model
+        counted = [] if self.after is None else self.after.models
+        return frozenset((*counted, *([] if listed is None else [listed])))
+
+    @property
     def labels(self) -> Mapping[str, object]:
         """Return the labels of its configuration; of several engines those of the first."""
         if self.after is None:
@@ -106,6 +113,12 @@ class ServerEvidence:
         """Return the kind of the servers; None where they differ or say none."""
         kinds = {server.kind for server in self.servers}
         return kinds.pop() if len(kinds) == 1 else None
+
+    @property
+    def models(self) -> frozenset[str]:
+        """Return the names under which the servers have their models; empty where one of them names none."""
+        named = [server.models for server in self.servers]
+        return frozenset().union(*named) if all(named) else frozenset()
 
     @property
     def counted(self) -> Counted:

@@ -189,6 +189,15 @@ def publishers(source: str, given: str) -> NamedSources:
     return found
 
 
+def lists_publishers(source: str) -> bool:
+    """Return whether the server at a URL names publishers of KV events."""
+    try:
+        publishers(source, ASKED)
+    except KvtoolError:
+        return False
+    return True
+
+
 class Heard:
     """The events of some publishers, since the block began; before it, as far as they still have those and are asked."""
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.engine_extra import need_live
@@ -23,7 +25,7 @@ from kvtool.measure.servers.metrics.exposition import (
 from kvtool.measure.servers.metrics.metric_names import KINDS, CountedAs, MetricNames
 from kvtool.measure.servers.server_address import is_url, server_address
 from kvtool.text.bounded_number import LARGEST
-from kvtool.text.files.compressed import uncompressed
+from kvtool.text.files.compressed import open_bytes, uncompressed
 from kvtool.text.terminal.numbers import plural
 
 EngineKey = tuple[str, str]
@@ -32,6 +34,8 @@ _Key = Callable[[MetricSample], EngineKey]
 _MEANS = (names.USAGE, names.HIT_RATE)
 _METRICS = "/metrics"
 _SUFFIXES = (".prom", ".txt", ".metrics")
+_START = 1 << 8
+_FIRST_LINE = re.compile(rb"\s*# (?:HELP|TYPE) [a-zA-Z_:]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,8 +186,13 @@ def _config(exposition: Exposition) -> dict[EngineKey, Mapping[str, str]]:
 
 
 def names_counters(source: str) -> bool:
-    """Return whether an argument names a server, or by its ending a file with what one answered at /metrics."""
-    return is_url(source) or uncompressed(source.lower()).endswith(_SUFFIXES)
+    """Return whether an argument names a server, or by its ending or its first line a file with what one answered at /metrics."""
+    if is_url(source) or uncompressed(source.lower()).endswith(_SUFFIXES):
+        return True
+    if not Path(source).is_file():
+        return False
+    with open_bytes(source) as file:
+        return _FIRST_LINE.match(file.read(_START)) is not None
 
 
 @contextmanager

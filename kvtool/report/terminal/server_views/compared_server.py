@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kvtool.report.terminal.lines import put_head
+from kvtool.report.terminal.server_views.watch import own_log_line
 from kvtool.results.documents.server_comparison import BesideServer
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import percent, plural
@@ -45,8 +46,7 @@ def _lines(beside: BesideServer) -> list[tuple[str, str | None]]:
     found += [(f"{each.reason}: {each.text}", "yellow") for each in beside.explained]
     log = beside.log
     if log is not None and log.hit_rate is not None:
-        last = f"the last {log.requests:,} requests of all clients"
-        found.append((f"The log of the server shows about {percent(log.hit_rate)} for {last}.", "dim"))
+        found.append((own_log_line(beside.server, log.hit_rate, log.requests), "dim"))
     elif log is not None and log.unseen_requests:
         unseen = plural(log.unseen_requests, "request")
         found.append((f"The log of the server covers {unseen} from before.", "dim"))

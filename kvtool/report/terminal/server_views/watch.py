@@ -181,9 +181,8 @@ def _causes(seen: WatchDocument) -> list[str]:
 def _notes(seen: WatchDocument) -> list[str]:
     notes = []
     if seen.log is not None:
-        last = f"the last {seen.log.requests:,} requests of all clients"
         if seen.log.hit_rate is not None:
-            notes.append(f"The log of the server shows about {percent(seen.log.hit_rate)} for {last}.")
+            notes.append(own_log_line(seen.server, seen.log.hit_rate, seen.log.requests))
         elif seen.log.unseen_requests:
             before = plural(seen.log.unseen_requests, "request")
             notes.append(
@@ -196,6 +195,11 @@ def _notes(seen: WatchDocument) -> list[str]:
             f"Metric names of {seen.server} come from its documentation. They are not tested against a server."
         )
     return notes
+
+
+def own_log_line(server: str, rate: float, requests: int) -> str:
+    """Say which rate a server's own log would print, of its last requests."""
+    return f"{server}'s own log line would say about {percent(rate)} (at most the last {requests:,} requests, all clients)."
 
 
 def _rate(counted: ServerCounts) -> str:
