@@ -184,6 +184,10 @@ def _next(
     verdict = result.verdict
     if verdict.outcome == "partial":
         return
+    if result.copies:
+        copy = result.copies[0]
+        put_next(console, f"{copy.remedy}, or copy all prompts again", ("init", *copy.where, "--force"))
+        return
     failed = [check.workload for check in missed if check.is_comparable]
     runs = {report.workload: report for report in result.reports}
     workload = next((runs[name].inputs for name in failed if name in runs), None)
@@ -220,11 +224,7 @@ def _next(
 def _next_of_passed(console: Console, result: CheckResult, command: CommandLine, can_tighten: bool) -> None:
     """What to do where nothing failed: better limits first, then what no limit is about."""
     verdict, lossy = result.verdict, _ungated(result.reports)
-    if result.copies:
-        put_next(
-            console, f"{result.copies[0].remedy}, then run this again", command.without("tighten", "update_baseline")
-        )
-    elif can_tighten:
+    if can_tighten:
         put_next(console, "raise the limits to today's rates", command.without("update_baseline").with_(tighten=True))
     elif any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
         put_next(console, "record the better rates as the baseline", command.with_(update_baseline=True))
