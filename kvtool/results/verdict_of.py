@@ -70,7 +70,7 @@ def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
     named = [f"{place} ({count:,} times)" if count > 1 else place for place, count in places.items()][:_MOST_TOLD]
     left = sum(list(places.values())[_MOST_TOLD:])
     more = f" and {left:,} more" if left else ""
-    return f", {plural(len(ungated), 'error')} not gated: {', '.join(named)}{more}{differ}"
+    return f", {plural(len(ungated), 'error')} allowed: {', '.join(named)}{more}{differ}"
 
 
 def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), *, partial: bool = False) -> Report:

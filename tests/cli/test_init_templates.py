@@ -211,19 +211,14 @@ def test_prompts_that_differ_are_copied_again_with_values_and_gates_as_they_are(
     assert init()[0] == 0
     workload, config = Path("kvtool-workload.yaml"), Path("kvtool.toml")
     mine = workload.read_text().replace("requests: 40", "requests: 9").replace("now: {datetime: 1m}", "now: {uuid: 4}")
-    mine = mine.replace("vars:\n", "vars:\n  mine: [a]\n")
-    first = "You are the support agent of {city}. It is {now}."
-    write(
-        "agent.py",
-        PYTHON.replace("You are the support agent of a shop. It is {now}.", first).replace(
-            "(now=now)", "(now=now, city=city)"
-        ),
-    )
+    mine = mine.replace("vars:\n", "vars:\n  mine: {counter: 1}\n")
+    named = PYTHON.replace("of a shop", "of {city}").replace("(now=now)", "(now=now, city=city)")
+    write("agent.py", named.replace("client, now", "client, city, now"))
     edited = mine.replace("Never promise refunds. ", "")
     workload.write_text(edited)
     gates = config.read_text() + "# mine\n"
     config.write_text(gates)
-    assert in_folder("check")[0] == 1
+    assert in_folder("check")[2] == ""
     code, out, _ = init("--force", "--dry-run")
     assert (code, workload.read_text()) == (0, edited)
     code, out, _ = init("--force")
@@ -234,9 +229,10 @@ def test_prompts_that_differ_are_copied_again_with_values_and_gates_as_they_are(
     text = workload.read_text()
     assert text.count("Never promise refunds. ") == 2
     assert text.count("requests: 9") == mine.count("requests: 9")
-    assert all(part in text for part in ("now: {uuid: 4}", "  mine: [a]", "of {{ city }}."))
+    for part in ("now: {uuid: 4}", "  mine: {counter: 1}", "of {{ city }}."):
+        assert part in text
     load_yaml_workload(str(workload))
-    assert "differs" not in in_folder("check")[1]
+    assert "a copied prompt" not in in_folder("check")[1]
     write("agent.py", "")
     workload.write_text(edited)
     code, _, err = init("--force")
