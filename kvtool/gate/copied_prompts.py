@@ -29,9 +29,9 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
         if not root.holds(folder / name):
             continue
         if name not in known:
-            from kvtool.lint.prompt_copies import copy_prompts
+            from kvtool.lint.prompt_copies import copies_in_file
 
-            copies = copy_prompts(folder, [name], [])
+            copies = copies_in_file(folder, name)
             known[name] = {each for copy in copies for each in (copy.text, *(said for _, said in copy.messages))}
         if text not in known[name]:
             copy = differing.setdefault(name, DifferingCopy(file=name, place=place, copy_at=f"{source.path}:{at}"))

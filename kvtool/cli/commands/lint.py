@@ -241,7 +241,7 @@ class LintCommand(Command):
         files = [file.path for file in fixes.files]
         undo = None
         if files:
-            undo = self.undo or free_undo(files[0])
+            undo = self.undo or free_undo(options.inputs[0])
             write_edits(fixes.files, undo)
             probe, probed = result.probe, [finding for finding in result.findings if finding.group == PROBE]
             outside, unread = result.outside, result.unread
