@@ -101,7 +101,7 @@ def copy_prompts(
 
 
 def copies_in_file(folder: Path, name: str) -> list[CopiedPrompt]:
-    """Return the copies that a workload can have of a file, which may be a text with placeholders; none of one that is not there."""
+    """Return the copies that a workload can have of a file, which may be a text with placeholders; none if it is missing."""
     copies = copy_prompts(folder, [name], [])
     with suppress(KvtoolError):
         filled = copy_text(folder, name, read_text(folder / name, shown=name))
