@@ -13,7 +13,7 @@ from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
 from kvtool.gate.check_plan import CheckPlan
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
 from kvtool.gate.comparing import BaselineComparison, compare, required_check
-from kvtool.gate.copied_prompts import differing_copies
+from kvtool.gate.copied_prompts import differing_copies, without_verdict
 from kvtool.gate.demand import Demand, held
 from kvtool.gate.evaluate import evaluate, ungated_errors
 from kvtool.gate.facts import Facts, JudgedFinding, Scope, facts_of
@@ -194,11 +194,12 @@ def _judged(
         demands = held(_demands(one, plan))
         found = evaluate(facts, demands)
         passed_over += ungated_errors(one.report.findings, demands)
-        for copy in differing_copies(one.workload.opened.source):
-            copied.append(copy)
-            notices.append(
-                f"{facts.path} contains a copy of {copy.file} that differs. Your service sends what {copy.file} contains."
-            )
+        differing = differing_copies(one.workload.opened.source)
+        copied += differing
+        notices += [
+            f"{copy.copy_at} is a copy of {copy.place} that differs. Your service sends what {copy.file} contains."
+            for copy in differing
+        ]
         if plan.baseline is not None:
             chosen = (one.workload.groups or ()) if plan.run.reading.groups else ()
             config, paths = one.report.config, one.workload.paths
@@ -208,6 +209,7 @@ def _judged(
                 compared = _compared(facts, sums, before.workloads.get(name), plan, plan.baseline)
                 found += compared.checks
                 notices += compared.notices
+        found = without_verdict(found, differing)
         checks += found
         reports.append(judged(one.report, found, partial=interrupted))
     checks += _text_checks(texts, plan, partial=interrupted)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from kvtool.gate.evaluate import status_of
 from kvtool.results.check import DifferingCopy
+from kvtool.results.gate_words import subject
+from kvtool.results.verdict import Check
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.yaml_document import YamlDocument
 from kvtool.workload.logs.logs import LogSource
@@ -20,31 +23,52 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
     folder, root = Path(source.path).parent, RootFolder.of(source.path)
     known: dict[str, set[str]] = {}
     differing: dict[str, DifferingCopy] = {}
-    for text, place, at in _copies(source.document):
+    for group, text, place, at in copies_in(source.document):
         file, _, line = place.rpartition(":")
         name = file if line.isdecimal() else place
         if not root.holds(folder / name):
             continue
         if name not in known:
-            from kvtool.lint.prompt_copies import copy_prompts
+            from kvtool.lint.prompt_copies import copies_in_file
 
-            copies = copy_prompts(folder, [name], [])
+            copies = copies_in_file(folder, name)
             known[name] = {each for copy in copies for each in (copy.text, *(said for _, said in copy.messages))}
         if text not in known[name]:
-            differing.setdefault(name, DifferingCopy(file=name, place=place, copy_at=f"{source.path}:{at}"))
+            copy = differing.setdefault(name, DifferingCopy(file=name, place=place, copy_at=f"{source.path}:{at}"))
+            copy.groups.append(group)
     return list(differing.values())
 
 
-def _copies(document: YamlDocument) -> Iterator[tuple[str, str, int]]:
-    """Yield the text of each message that a comment calls a copy, the place that it is from, and its own line."""
+def without_verdict(checks: Iterable[Check], copies: Sequence[DifferingCopy]) -> list[Check]:
+    """Return the checks; one that passes with prompts that the application does not send is not met."""
+    first: dict[str | None, DifferingCopy] = {
+        group: copy for copy in reversed(copies) for group in (*copy.groups, None)
+    }
+    return [
+        _unmet(check, first[check.group])
+        if check.status == "pass" and check.kind != "audit" and check.group in first
+        else check
+        for check in checks
+    ]
+
+
+def _unmet(check: Check, copy: DifferingCopy) -> Check:
+    who = subject(check.group, check.workload)
+    message = f"{who}: cannot be checked: {copy.copy_at} is a copy of {copy.place} that differs"
+    status = status_of(False, check.level, partial=False)
+    return check.model_copy(update={"status": status, "actual": None, "message": message})
+
+
+def copies_in(document: YamlDocument) -> Iterator[tuple[str, str, str, int]]:
+    """Yield the group and the text of each message that a comment calls a copy, the place that it is from, and its own line."""
     group = 0
     while document.find(("groups", group)) is not None:
-        message = 0
+        name, message = str(getattr(document.find(("groups", group, "name")), "value", "")), 0
         while document.find(path := ("groups", group, "messages", message)) is not None:
             text = getattr(document.find((*path, "text")), "value", None)
             line = document.place((*path, "text")).line or 0
             place = copied_from(document.source, line)
             if isinstance(text, str) and place is not None:
-                yield text, place, line
+                yield name, text, place, line
             message += 1
         group += 1

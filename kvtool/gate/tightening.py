@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -117,7 +118,7 @@ def plan_tightening(file: ConfigFile, result: CheckResult) -> Tightened:
         copy = result.copies[0]
         raise KvtoolError(
             f"no gate was raised: {copy.copy_at} is a copy of {copy.place} that differs, and your service sends the original",
-            hint=copy.remedy,
+            hint=f"{copy.remedy}, or copy all prompts again: {shlex.join(['kvtool', 'init', *copy.where, '--force'])}",
         )
     before = read_source(Path(file.path), shown=file.path)
     if before.removeprefix(_BOM).replace("\r\n", "\n") != file.places.source:

@@ -34,6 +34,7 @@ __all__ = [
     "TemplateCalls",
     "ValueKind",
     "calls_of",
+    "copies_in_file",
     "copy_prompts",
     "copy_text",
     "is_copied",
@@ -97,6 +98,15 @@ def copy_prompts(
         f"{name}: {plural(count - _MOST, 'more prompt')} left out" for name, count in taken.items() if count > _MOST
     ]
     return found
+
+
+def copies_in_file(folder: Path, name: str) -> list[CopiedPrompt]:
+    """Return the copies that a workload can have of a file, which may be a text with placeholders; none if it is missing."""
+    copies = copy_prompts(folder, [name], [])
+    with suppress(KvtoolError):
+        filled = copy_text(folder, name, read_text(folder / name, shown=name))
+        copies += [] if filled is None else [filled]
+    return copies
 
 
 def is_copied(text: str, copies: Iterable[CopiedPrompt]) -> bool:

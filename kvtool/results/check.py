@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from pydantic import Field
@@ -17,16 +18,26 @@ SCHEMA: Literal["kvtool.check/1"] = "kvtool.check/1"
 
 
 class DifferingCopy(Model):
-    """A prompt that a workload contains otherwise than the `file` of the application that it is from: its places there and here."""
+    """A prompt that a workload contains otherwise than the `file` of the application that it is from: its places there and here.
+
+    `groups` are those that send such a prompt: their rates are of a prompt that the application does not send.
+    """
 
     file: str
     place: str
     copy_at: str
+    groups: list[str] = Field(default_factory=list)
 
     @property
     def remedy(self) -> str:
-        """Return what makes both say the same."""
-        return f"edit {self.place} as {self.copy_at} has it, or copy it again"
+        """Return what makes both say the same, where the prompts of code are not copied again."""
+        return f"edit {self.place} as {self.copy_at} has it"
+
+    @property
+    def where(self) -> list[str]:
+        """Return what `kvtool init --force` needs to copy the prompts again: the folder of the workload, if it is another one."""
+        folder = os.path.dirname(self.copy_at)  # noqa: PTH120 - as it is written
+        return [folder] if folder else []
 
 
 class CheckResult(Document):

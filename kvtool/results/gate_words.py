@@ -70,7 +70,7 @@ def brief(check: Check) -> str:
     if check.kind == "gpus" and limit is not None:
         return f"no fleet found, allowed {limit:,.0f}" if actual is None else f"GPUs {actual:,.0f} > {limit:,.0f}"
     if limit is None or actual is None:
-        return "no baseline" if check.kind == "baseline" else "nothing profiled"
+        return "no baseline" if limit is None and check.kind == "baseline" else "cannot be checked"
     if check.kind == "findings":
         return f"{plural(int(actual), 'finding')} of {check.id.rsplit('/', 1)[-1]}"
     if check.kind == "hit_rate":

@@ -28,7 +28,7 @@ def verdict_of(
     """What all checks together come to. `partial`: the run was interrupted, and nothing is judged.
 
     `ungated` are findings of severity error that no check is about, `copied` the files whose prompts a workload contains
-    otherwise; a verdict that passes names both.
+    otherwise. A verdict that passes names both, one that fails the files.
     """
     failed = [check for check in checks if check.status == "fail"]
     warned = [check for check in checks if check.status == "warn"]
@@ -44,7 +44,7 @@ def verdict_of(
     if failed:
         code = EXIT_NOT_COMPARABLE if not all(check.is_comparable for check in failed) else EXIT_FAILED
         more = f", {plural(len(warned), 'warning')}" if warned else ""
-        sentence = f"FAIL {plural(len(failed), 'gate')}{more}{waiting} ({_which(failed, several)})"
+        sentence = f"FAIL {plural(len(failed), 'gate')}{more}{waiting} ({_which(failed, several)}){_named((), copied)}"
         return Verdict(outcome="fail", exit_code=code, sentence=sentence, checks=list(checks), notices=notices)
     if warned:
         more = f", {passed:,} passed" if passed else ""
@@ -70,7 +70,7 @@ def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
     named = [f"{place} ({count:,} times)" if count > 1 else place for place, count in places.items()][:_MOST_TOLD]
     left = sum(list(places.values())[_MOST_TOLD:])
     more = f" and {left:,} more" if left else ""
-    return f", {plural(len(ungated), 'error')} not gated: {', '.join(named)}{more}{differ}"
+    return f", {plural(len(ungated), 'error')} allowed: {', '.join(named)}{more}{differ}"
 
 
 def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), *, partial: bool = False) -> Report:

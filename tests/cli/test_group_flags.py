@@ -110,7 +110,7 @@ def test_an_optimizer_of_prompts_points_to_the_settings(told: Told, bytes_json: 
     del told
     Path("kvtool.toml").write_text('[engine]\nmodel = "nemotron-3-nano"\n', encoding="utf-8")
     assert run(["optimize", "w.yaml", "--quiet", "-t", bytes_json]) == 0
-    assert "kvtool profile also tries server settings" in " ".join(capsys.readouterr().out.split())
+    assert "kvtool profile shows what is still not reused" in " ".join(capsys.readouterr().out.split())
     Path("kvtool.toml").write_text("", encoding="utf-8")
     assert run(["optimize", "w.yaml", "--quiet", "-t", bytes_json, "--prefix-match-unit", "16"]) == 2
     assert "in a file" in " ".join(capsys.readouterr().err.split())

@@ -201,3 +201,40 @@ def test_an_edit_of_what_is_no_copy_says_nothing_of_copies(init: Command, in_fol
     write("prompts/a.j2", f"{{{{ now }}}}\n{RULES * 2}")
     assert init()[0] == 0
     assert "copy:" not in in_folder("optimize", "kvtool-workload.yaml")[1]
+
+
+def test_prompts_that_differ_are_copied_again_with_values_and_gates_as_they_are(
+    init: Command, in_folder: Command
+) -> None:
+    write("agent.py", PYTHON)
+    write("other.py", PYTHON.replace("support agent", "sales agent").replace("{now}", "{day}").replace("now", "day"))
+    assert init()[0] == 0
+    workload, config = Path("kvtool-workload.yaml"), Path("kvtool.toml")
+    mine = workload.read_text().replace("requests: 40", "requests: 9").replace("now: {datetime: 1m}", "now: {uuid: 4}")
+    mine = mine.replace("vars:\n", "vars:\n  mine: {counter: 1}\n")
+    named = PYTHON.replace("of a shop", "of {city}").replace("(now=now)", "(now=now, city=city)")
+    write("agent.py", named.replace("client, now", "client, city, now"))
+    edited = mine.replace("Never promise refunds. ", "")
+    workload.write_text(edited)
+    gates = config.read_text() + "# mine\n"
+    config.write_text(gates)
+    assert in_folder("check")[2] == ""
+    code, out, _ = init("--force", "--dry-run")
+    assert (code, workload.read_text()) == (0, edited)
+    code, out, _ = init("--force")
+    assert code == 0
+    assert "Copied again: agent, other" in out
+    assert out.endswith("Next: check the hit rate:\n  kvtool check\n")
+    assert config.read_text() == gates
+    text = workload.read_text()
+    assert text.count("Never promise refunds. ") == 2
+    assert text.count("requests: 9") == mine.count("requests: 9")
+    for part in ("now: {uuid: 4}", "  mine: {counter: 1}", "of {{ city }}."):
+        assert part in text
+    load_yaml_workload(str(workload))
+    assert "a copied prompt" not in in_folder("check")[1]
+    write("agent.py", "")
+    workload.write_text(edited)
+    code, _, err = init("--force")
+    assert (code, workload.read_text()) == (2, edited)
+    assert "group `agent` cannot be copied again: agent.py has no prompt for it" in err

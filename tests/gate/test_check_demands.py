@@ -70,11 +70,11 @@ def test_templates_and_python_are_read_and_not_run(check: Command) -> None:
 def test_a_verdict_names_errors_that_no_gate_is_about(check: Command) -> None:
     write("p.j2", "Now: {{ now }}. " + RULES)
     code, out, _ = check("p.j2")
-    assert (code, last_line(out)) == (0, "NO GATE: no limit is set, 1 error not gated: KV101 at p.j2:1")
+    assert (code, last_line(out)) == (0, "NO GATE: no limit is set, 1 error allowed: KV101 at p.j2:1")
     code, out, _ = check("p.j2", "--error-on", "KV2")
-    assert (code, last_line(out)) == (0, "PASS 1 gate, 1 error not gated: KV101 at p.j2:1")
+    assert (code, last_line(out)) == (0, "PASS 1 gate, 1 error allowed: KV101 at p.j2:1")
     write("kvtool.toml", '[gate]\nfindings = {KV101 = "off"}\n')
-    assert "not gated" not in check("p.j2")[1], "somebody decided that"
+    assert "allowed" not in check("p.j2")[1], "somebody decided that"
     write("kvtool.toml", '[check]\nerror_on = ["KV2", "error"]\n')
     code, out, _ = check("p.j2")
     assert code == 1

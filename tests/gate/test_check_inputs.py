@@ -154,7 +154,7 @@ def test_one_bad_input_hides_no_finding_of_the_others(check: Command) -> None:
     code, out, err = check("p.j2", "broken.py", "--json")
     assert (code, out) == (2, ""), "a document without a verdict is none"
     code, out, _ = check("good.jsonl", "again.jsonl", "p.j2")
-    assert (code, "NO GATE: no limit is set, 2 errors not gated: KV101 at again.jsonl:2" in out) == (0, True)
+    assert (code, "NO GATE: no limit is set, 2 errors allowed: KV101 at again.jsonl:2" in out) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -262,11 +262,15 @@ def test_a_copy_that_was_edited_is_named_in_the_verdict(check: Command) -> None:
     write("w.yaml", head + comment + message)
     assert "differs" not in last_line(check("w.yaml", "--min-hit-rate", "0")[1])
     write("w.yaml", head + comment + message.replace("be short", "be long"))
-    _, out, _ = check("w.yaml", "--min-hit-rate", "0")
+    code, out, _ = check("w.yaml", "--min-hit-rate", "0")
     said = " ".join(out.split())
-    assert re.search(r"PASS 1 gate.*, a copied prompt differs from agent\.py Next:", said)
-    assert "Your service sends what agent.py contains." in said
-    assert "Next: edit agent.py:5 as w.yaml:9 has it, or copy it again, then run this again: kvtool check" in said
+    assert code == 1, "the rate is of a prompt that nobody sends"
+    assert "FAIL 1 gate (all requests cannot be checked), a copied prompt differs from agent.py Next:" in said
+    assert "w.yaml:9 is a copy of agent.py:5 that differs. Your service sends what agent.py contains." in said
+    assert "Next: edit agent.py:5 as w.yaml:9 has it, or copy all prompts again: kvtool init --force" in said
+    calm = "  - {name: calm, requests: 4, messages: [{role: user, text: Hi}], gate: {hit_rate: '>=0%'}}\n"
+    write("both.yaml", head + comment + message.replace("be short", "be long") + calm)
+    assert last_line(check("both.yaml")[1]).startswith("PASS 1 gate, ")  # of a group that is no copy
     gate = "workloads = ['w.yaml']\n[gate]\nhit_rate = '>=0%'\n"
     write("kvtool.toml", gate)
     assert "tighten" not in check()[1]

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
@@ -221,9 +222,9 @@ def _same(a: Rendered, b: Rendered) -> bool:
 
 
 def _second(names: Sequence[str]) -> str:
-    log = names[0] if names else "log.jsonl"
-    path, at, record = log.rpartition(":")
-    log = path if at and record.isdecimal() else log
+    path, at, record = names[0].rpartition(":") if names else ("", "", "")
+    log = path if at and record.isdecimal() else names[0] if names else ""
+    log = log if Path(log).is_file() else "log.jsonl"  # `HEAD` is no log
     records = shlex.join(["kvtool", "diff-prompts", f"{log}:1", f"{log}:2"])
     return f"pass two files, or two records of a log: {records}; kvtool diff-prompts --help"
 

@@ -276,6 +276,8 @@ def _finding(path: str, found: Found, block_size: int, lines: LineIndex) -> Find
     kind = f"{hole.kind.name}{'' if hole.certain else ', by its name'}"
     if hole.made is not None and hole.made.path != path:
         kind += f", passed by {hole.made.path}:{hole.made.line}"
+    elif hole.made is not None and hole.order and hole.made.line != hole.spot.line:
+        kind += f", from line {hole.made.line}"
     amount = _amount(found, block_size)
     verb = "are" if " tokens" in amount else "is"
     message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)}"

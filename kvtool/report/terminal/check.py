@@ -195,6 +195,10 @@ def _next(
     verdict = result.verdict
     if verdict.outcome == "partial":
         return
+    if result.copies:
+        copy = result.copies[0]
+        put_next(console, f"{copy.remedy}, or copy all prompts again", ("init", *copy.where, "--force"))
+        return
     failed = [check.workload for check in missed if check.is_comparable]
     runs = {report.workload: report for report in result.reports}
     workload = next((runs[name].inputs for name in failed if name in runs), None)
@@ -231,16 +235,14 @@ def _next(
 def _next_of_passed(console: Console, result: CheckResult, command: CommandLine, can_tighten: bool) -> None:
     """What to do where nothing failed: better limits first, then what no limit is about."""
     verdict, lossy = result.verdict, _ungated(result.reports)
-    if result.copies:
-        put_next(
-            console, f"{result.copies[0].remedy}, then run this again", command.without("tighten", "update_baseline")
-        )
-    elif can_tighten:
+    if can_tighten:
         put_next(console, "raise the limits to today's rates", command.without("update_baseline").with_(tighten=True))
     elif any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
         put_next(console, "record the better rates as the baseline", command.with_(update_baseline=True))
     elif verdict.outcome in ("pass", "none") and lossy is not None:
-        todo = f"see the errors that no gate covers, and their fixes ({' '.join(flags(error_on='error'))} gates them)"
+        todo = (
+            f"see the errors and their fixes (to fail on errors, add {' '.join(flags(error_on='error'))} to the check)"
+        )
         put_next(console, todo, command.to("profile", *lossy.inputs))
     elif verdict.outcome == "none" and result.reports:
         least = int(100 * min(report.known_hit_rate for report in result.reports)) / 100

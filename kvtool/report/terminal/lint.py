@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kvtool.config.command_line import CommandLine, flags
+from kvtool.config.find import find_config, from_here
 from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.folders.folder_files import not_read
 from kvtool.lint.probe.probing import GROUP as PROBE
@@ -82,9 +82,14 @@ def _next_step(result: LintResult, command: CommandLine) -> tuple[str, Sequence[
             "profile", *(one.path for one in result.inputs if one.kind in _RUN)
         )
     folder = os.path.commonpath([os.path.dirname(path) for path in paths]) or "."  # noqa: PTH120 - a string, as all inputs are
-    if Path(folder, "kvtool.toml").is_file():
-        return "measure the hit rate", ("check", *flags(config=str(Path(folder, "kvtool.toml"))))
-    return "measure the hit rate", ("init", folder)
+    if find_config() is not None:
+        return "measure the hit rate", ("check",)
+    if (config := find_config(folder)) is not None:
+        return "measure the hit rate", ("check", *flags(config=from_here(config)))
+    is_below = not os.path.relpath(folder).startswith(
+        os.pardir
+    )  # the code that renders a prompt is often in another folder
+    return "measure the hit rate", ("init", *(() if is_below else (folder,)))
 
 
 def _fixed(console: Console, fixed: Fixed, left: int, plain: bool) -> None:

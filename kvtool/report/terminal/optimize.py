@@ -323,5 +323,8 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         if document.reported is not None and not document.reported.predictable:
             say(console, "No edit was tried: the log does not contain what predictions need.", indent=0)
             return
-        more = "" if outcome.hosted else " kvtool profile also tries server settings."
-        say(console, f"Nothing to change in the prompts: no edit raises the hit rate.{more}", indent=0)
+        say(
+            console,
+            "kvtool found no edit that raises the hit rate. kvtool profile shows what is still not reused, and why.",
+            indent=0,
+        )

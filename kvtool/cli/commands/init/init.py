@@ -20,6 +20,7 @@ class InitCommand(InitOptions, Command):
     kvtool finds templates, prompts and logs in FOLDER by their names. Without a workload file it writes one, with made-up values
     for the variables of the templates. It names the line that loses most. The gate is today's hit rate, rounded down to whole
     percent; check --tighten raises it later. Prompts in code, YAML and TOML are copied into the workload file. No code is run.
+    Where such a copy differs, --force copies the prompts again, and keeps your values and gates.
     """
 
     def run(self) -> int:
@@ -31,6 +32,7 @@ class InitCommand(InitOptions, Command):
 
         from kvtool.cli.commands.init.compose import WORKLOAD, compose_workload, copied_places, read_prompts
         from kvtool.cli.commands.init.compose_config import compose_config
+        from kvtool.cli.commands.init.copy_again import copied_again, report_copied_again
         from kvtool.cli.commands.init.detect import detect
         from kvtool.cli.commands.init.steps import (
             appended,
@@ -59,15 +61,17 @@ class InitCommand(InitOptions, Command):
         copies = copy_prompts(folder, [*found.code, *found.data], notes, rendered)
         rendering = found.rendering if found.templates else []
         sources = dict.fromkeys([*found.code, *rendering, *(each.path for each in copies)])
-        if not found.workloads:
+        if self.force or not found.workloads:
             rendered += rendered_by(folder, rendering)
-            prompts = read_prompts(
-                folder,
-                found.templates,
-                found.notes,
-                copies,
-                calls_of(rendered),
-            )
+            prompts = read_prompts(folder, found.templates, notes, copies, calls_of(rendered))
+        if found.workloads and prompts is not None:
+            beside = [name for name in found.workloads if "/" not in name]
+            if (again := copied_again(folder, beside, compose_workload(prompts))) is not None:
+                if not self.dry_run:
+                    write_all(folder, {again.name: again.text})
+                report_copied_again(self, folder, again)
+                return 0
+            prompts = None
         files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
         if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
             raise KvtoolError(f"`{folder / WORKLOAD}` already exists", hint="overwrite it with --force")

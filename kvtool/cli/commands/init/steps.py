@@ -97,19 +97,19 @@ def overwritten_config(target: Path) -> ConfigFile | None:
 def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
     hint = "kvtool finds templates (.j2), texts in a folder `prompts`, Python, TypeScript, YAML, logs (.jsonl) and workload files"
     if found.code:
-        hint += f"; {_code(found)}"
+        hint += f"; {_code(folder, found)}"
     if found.notes:
         hint += "; " + "; ".join(found.notes)
     return KvtoolError(f"nothing to profile was found in `{folder}`", hint=hint)
 
 
-def _code(found: FoundPrompts) -> str:
-    """Return notes on calls in code that make or send prompts."""
+def _code(folder: str, found: FoundPrompts) -> str:
+    """Return notes on calls in code that make or send prompts; the command in them works where the user is."""
     named = [str(call) for call in found.calls[:_MOST_CALLS]]
     named += [name for name in found.code if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
     more = len(found.calls) - _MOST_CALLS
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
-    first = shlex.quote(found.code[0])
+    first = shlex.quote(os.path.normpath(Path(folder, found.code[0])))
     probe = "`kvtool probe MODULE:FUNCTION` runs a function. " if any(map(_is_python, found.code)) else ""
     return (
         f"prompts in code: {which}. `kvtool lint {first}` reads this code. {probe}"
@@ -231,7 +231,7 @@ def report_written(
     for note in found.notes:
         say(console, f"note: {sanitize(note, ascii_only=plain)}", hang=2, style="yellow")
     if found.code:
-        say(console, f"note: {sanitize(_code(found), ascii_only=plain)}", hang=2, style="yellow")
+        say(console, f"note: {sanitize(_code(folder, found), ascii_only=plain)}", hang=2, style="yellow")
     put(console)
     for name in files:
         path = sanitize(os.path.normpath(os.path.join(folder, name)), ascii_only=plain)  # noqa: PTH118
