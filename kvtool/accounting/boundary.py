@@ -42,6 +42,8 @@ class GroupBoundary:
     name: str
     block_size: int
     requests: int = 0
+    first: int = 0
+    """How far into a block the first request shares: with other groups, whose text an edit of this group does not change."""
     prompt_tokens: int = 0
     nothing: int = 0
     """Requests that share fewer than `MIN_SHARED` tokens."""
@@ -59,7 +61,7 @@ class GroupBoundary:
             (each for each in self.remainders if each), reverse=True
         ):  # less would gain no request more
             tokens = self.block_size - remainder
-            gained += self.remainders[remainder]
+            gained += self.remainders[remainder] - (remainder == self.first)
             saved = self.block_size * gained - tokens * self.requests
             if saved > (best.tokens_saved if best is not None else 0):
                 best = Edit(add_tokens=tokens, requests_gained=gained, tokens_saved=saved)
@@ -119,6 +121,8 @@ class BoundaryBook(Book):
         """
         entry = self._group(group, unit)
         usable = shared if self.whole_prompt_may_hit else min(shared, max(prompt_tokens - 1, 0))
+        if not entry.requests:
+            entry.first = usable % self.block_size
         entry.requests += 1
         entry.prompt_tokens += prompt_tokens
         entry.nothing += usable < MIN_SHARED
@@ -133,6 +137,8 @@ class BoundaryBook(Book):
         """Enter many requests of a group, none of them empty; each array has one item a request."""
         entry = self._group(group, unit)
         usable = shared if self.whole_prompt_may_hit else np.minimum(shared, prompt_tokens - 1)
+        if not entry.requests and len(usable):
+            entry.first = int(usable[0]) % self.block_size
         entry.requests += len(usable)
         entry.prompt_tokens += int(prompt_tokens.sum())
         nothing = int((usable < MIN_SHARED).sum())

@@ -47,6 +47,7 @@ class InitCommand(InitOptions, Command):
         from kvtool.config.loading import load_config
         from kvtool.gate.tightening import lowered_limits
         from kvtool.lint.prompt_copies import RenderedFile, calls_of, copy_prompts, rendered_by
+        from kvtool.lint.python.called_models import rules_of_calls
         from kvtool.workload.yaml.made_up_values import has_made_up
 
         folder = Path(self.folder)
@@ -75,13 +76,16 @@ class InitCommand(InitOptions, Command):
         if not inputs:
             raise report_nothing_found(self.folder, found)
         places = copied_places(prompts.prompts) if prompts is not None else {}
-        measured = measured_inputs(self, folder, inputs, files, found.notes, places)
+        engine = engine_settings(self, folder)
+        provider, rules = ("", "") if "block_size" in engine else rules_of_calls(found.calls)
+        if provider:
+            engine["provider"] = provider
+        measured = measured_inputs(self, folder, inputs, files, found.notes, places, provider)
         if measured.partial:
             print("kvtool: interrupted; nothing was written", file=sys.stderr)
             return 130
         if not measured.rates:
             raise report_nothing_found(self.folder, found)
-        engine = engine_settings(self, folder)
         workloads = {*found.workloads, *files} & set(measured.rates)
         made_up = {name for name in workloads if has_made_up(text_of(folder, name, files))}
         text = compose_config(
@@ -92,6 +96,7 @@ class InitCommand(InitOptions, Command):
             made_up=made_up,
             sources=list(sources),
             table=_TABLE if self.pyproject else "",
+            rules=rules,
         )
         files[target.name] = appended(target, text) if self.pyproject else text
         lowered: list[str] = []
@@ -101,5 +106,7 @@ class InitCommand(InitOptions, Command):
             after = load_config(str(target))
             lowered = [] if before is None else lowered_limits(before, after)
         outside = names_outside(folder, engine)
-        report_written(self, found, prompts, measured, files, text, made_up=made_up, outside=outside, lowered=lowered)
+        report_written(
+            self, found, prompts, measured, files, text, made_up=made_up, outside=outside, lowered=lowered, rules=rules
+        )
         return 0
