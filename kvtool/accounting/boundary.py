@@ -93,7 +93,11 @@ def padding_sentence(edit: Edit, requests: int) -> str:
     """Return a sentence: the padding of a group of so many requests, and how many of them gain a block."""
     gained = f"{edit.requests_gained:,} of {plural(requests, 'request')}"
     added = plural(edit.add_tokens, "token")
-    return f"add {added} of shared text at the front: {gained} then hit one more block (saves {plural(edit.tokens_saved, 'token')})"
+    more = edit.add_tokens * requests
+    effect = (
+        f"reuses {edit.tokens_saved + more:,} tokens more, adds {more:,}: saves {plural(edit.tokens_saved, 'token')}"
+    )
+    return f"add {added} of shared text at the front: {gained} then hit one more block ({effect})"
 
 
 class BoundaryBook(Book):

@@ -229,7 +229,8 @@ def _next_of_passed(console: Console, result: CheckResult, command: CommandLine,
     elif any(check.baseline is not None and (check.actual or 0) > check.baseline for check in verdict.checks):
         put_next(console, "record the better rates as the baseline", command.with_(update_baseline=True))
     elif verdict.outcome in ("pass", "none") and lossy is not None:
-        todo = f"see the errors that no gate covers, and their fixes ({' '.join(flags(error_on='error'))} gates them)"
+        gate = " ".join(flags(error_on="error"))
+        todo = f"see the errors that no gate covers, and their fixes ({gate} makes them fail the check)"
         put_next(console, todo, command.to("profile", *lossy.inputs))
     elif verdict.outcome == "none" and result.reports:
         least = int(100 * min(report.known_hit_rate for report in result.reports)) / 100

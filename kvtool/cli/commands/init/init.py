@@ -29,6 +29,7 @@ class InitCommand(InitOptions, Command):
         """
         from pathlib import Path
 
+        from kvtool.cli.commands.init.called_rules import rules_of_calls
         from kvtool.cli.commands.init.compose import WORKLOAD, compose_workload, copied_places, read_prompts
         from kvtool.cli.commands.init.compose_config import compose_config
         from kvtool.cli.commands.init.detect import detect
@@ -47,7 +48,6 @@ class InitCommand(InitOptions, Command):
         from kvtool.config.loading import load_config
         from kvtool.gate.tightening import lowered_limits
         from kvtool.lint.prompt_copies import RenderedFile, calls_of, copy_prompts, rendered_by
-        from kvtool.lint.python.called_models import rules_of_calls
         from kvtool.workload.yaml.made_up_values import has_made_up
 
         folder = Path(self.folder)
