@@ -76,7 +76,7 @@ def test_a_verdict_names_errors_that_no_gate_is_about(check: Command) -> None:
     write("kvtool.toml", '[check]\nerror_on = ["KV2", "error"]\n')
     code, out, _ = check("p.j2")
     assert code == 1
-    assert "p.j2: 1 finding of error (KV101), allowed: none (kvtool.toml:2)" in " ".join(out.split())
+    assert "p.j2: 1 finding with severity error (KV101); none is allowed (kvtool.toml:2)" in " ".join(out.split())
     assert check("p.j2", "--error-on", "KV2")[0] == 0, "a flag goes before the file"
 
 
