@@ -58,7 +58,7 @@ def test_templates_and_python_are_read_and_not_run(check: Command) -> None:
     write("boom.py", "raise SystemExit('executed')\n")
     code, out, _ = check("p.j2", "boom.py", "--error-on", "info")
     assert code == 1
-    assert "KV405 error: p.j2: 1 finding of info (KV101)" in out
+    assert "KV405 error: p.j2: 1 finding with severity info (KV101)" in out
     assert "p.j2:1:6: KV101 error" in out
     assert last_line(out) == "FAIL 1 gate (p.j2: 1 finding of info)"
     code, out, _ = check("boom.py", "--error-on", "info")
