@@ -42,6 +42,8 @@ class GroupBoundary:
     name: str
     block_size: int
     requests: int = 0
+    first: int = 0
+    """How far into a block the first request shares: with other groups, whose text an edit of this group does not change."""
     prompt_tokens: int = 0
     nothing: int = 0
     """Requests that share fewer than `MIN_SHARED` tokens."""
@@ -59,7 +61,7 @@ class GroupBoundary:
             (each for each in self.remainders if each), reverse=True
         ):  # less would gain no request more
             tokens = self.block_size - remainder
-            gained += self.remainders[remainder]
+            gained += self.remainders[remainder] - (remainder == self.first)
             saved = self.block_size * gained - tokens * self.requests
             if saved > (best.tokens_saved if best is not None else 0):
                 best = Edit(add_tokens=tokens, requests_gained=gained, tokens_saved=saved)
@@ -91,7 +93,11 @@ def padding_sentence(edit: Edit, requests: int) -> str:
     """Return a sentence: the padding of a group of so many requests, and how many of them gain a block."""
     gained = f"{edit.requests_gained:,} of {plural(requests, 'request')}"
     added = plural(edit.add_tokens, "token")
-    return f"add {added} of shared text at the front: {gained} then hit one more block (saves {plural(edit.tokens_saved, 'token')})"
+    more = edit.add_tokens * requests
+    effect = (
+        f"reuses {edit.tokens_saved + more:,} tokens more, adds {more:,}: saves {plural(edit.tokens_saved, 'token')}"
+    )
+    return f"add {added} of shared text at the front: {gained} then hit one more block ({effect})"
 
 
 class BoundaryBook(Book):
@@ -119,6 +125,8 @@ class BoundaryBook(Book):
         """
         entry = self._group(group, unit)
         usable = shared if self.whole_prompt_may_hit else min(shared, max(prompt_tokens - 1, 0))
+        if not entry.requests:
+            entry.first = usable % self.block_size
         entry.requests += 1
         entry.prompt_tokens += prompt_tokens
         entry.nothing += usable < MIN_SHARED
@@ -133,6 +141,8 @@ class BoundaryBook(Book):
         """Enter many requests of a group, none of them empty; each array has one item a request."""
         entry = self._group(group, unit)
         usable = shared if self.whole_prompt_may_hit else np.minimum(shared, prompt_tokens - 1)
+        if not entry.requests and len(usable):
+            entry.first = int(usable[0]) % self.block_size
         entry.requests += len(usable)
         entry.prompt_tokens += int(prompt_tokens.sum())
         nothing = int((usable < MIN_SHARED).sum())

@@ -24,6 +24,7 @@ EXCLUDES = {
             "concurrency",
         }
     ),
+    "block_size": frozenset({"provider"}),
     "replicas": frozenset({"provider", "concurrency"}),
     "ttl": frozenset({"concurrency"}),
     "concurrency": frozenset({"provider", "replicas", "routing", "ttl"}),

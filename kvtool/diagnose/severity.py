@@ -60,11 +60,12 @@ EXCEPTIONS: dict[str, str] = {
     KV132.code: _CHAT,
     KV133.code: _CHAT,
     KV106.code: f"{_BY_COST} In a file that is only read it is information: a process has it in all of its requests.",
-    KV107.code: f"{_BY_COST} In a template it is information, unless its name is the name of a flag.",
+    KV107.code: f"{_BY_COST} In a template it is information, except if the variable is named like a flag.",
     KV201.code: (
         f"{_BY_COST} In a file that is only read, without a run, it is at most a {UNSURE_MOST}. There it is information if "
         f"nothing shows that the placeholder changes, or if fewer than {UNSURE_BLOCKS} blocks of text follow for certain. So is "
-        "what an object was made with."
+        "a value that the constructor of an object got. In a run it is information if no move can help: a user's question, or a "
+        "value that ends its message."
     ),
     KV302.code: "Information, whatever it costs: do not trade security for speed.",
     KV306.code: "A warning for keys, cards and account numbers, else information. It costs no tokens.",

@@ -238,8 +238,9 @@ def _findings_checks(facts: Facts, demands: Sequence[Demand]) -> list[Check]:
         count, named = counts[demand], sorted(codes[demand] - {demand.pattern})
         which = f" ({', '.join(named)})" if named else ""
         who = subject(demand.group, facts.workload) if facts.groups else facts.workload
-        what = f"{who}: {plural(count, 'finding')} of {demand.pattern}{which}"
-        message = f"{what}, allowed: none ({demand.source})" if count else f"{what} ({demand.source})"
+        of = "with severity" if demand.pattern in SEVERITIES else "of"
+        what = f"{who}: {plural(count, 'finding')} {of} {demand.pattern}{which}"
+        message = f"{what}; none is allowed ({demand.source})" if count else f"{what} ({demand.source})"
         status = status_of(not count, _level(demand), partial=facts.partial)
         tail = f"findings/{demand.pattern}"
         checks.append(_check(facts, demand, limit=0, actual=count, status=status, message=message, tail=tail))

@@ -82,6 +82,7 @@ def made_report(
     sizes = ModelSizes.of(times.models, plan)
     counted_only = told.reported is not None and told.predicted is None and total.prompt_tokens <= total.requests
     on, off = ((), ()) if counted_only else (times.on, ttft_off)  # a token is in place of each prompt
+    too_short = _below_minimum(counts.hosted, misses)
     return Report(
         config={},
         notes=[],
@@ -118,13 +119,13 @@ def made_report(
         ttft=Ttft(measured=None, predicted=OnOff(on=quantiles(on), off=quantiles(off))),
         decode=decode.decode if decode is not None and sizes.one else None,
         boundaries=[group.boundary() for group in result.book(BoundaryBook)],
-        findings=list(findings),
+        findings=[one for one in findings if not (too_short and one.tokens_lost)],  # no edit gains there
         gates=[],
         verdict=verdict_of([], partial=result.partial).outcome,
         views=result.book(ViewBook).views(result.ledger),
         kept_fixes=kept_fixes,
         editable=editable,
-        below_minimum=_below_minimum(counts.hosted, misses),
+        below_minimum=too_short,
         requests=None if rows is None else rows.rows,
         reported=told.reported,
         predicted=told.predicted,

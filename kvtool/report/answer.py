@@ -204,7 +204,11 @@ def _lost(report: Report, loss: WorstLoss | None) -> str:
         won = f". Its fix wins {plural(loss.won, 'token')}" if loss.won else ""
         return f"{plural(loss.tokens, 'token')} ({part}){group}{line}: {claim_of(finding)}{won}"
     lost = lost_tokens(totals)
-    if not lost or (_is_stable(report) and all(not count or fate in _NO_LOSS for fate, count in report.fates.items())):
+    if (
+        report.below_minimum
+        or not lost
+        or (_is_stable(report) and all(not count or fate in _NO_LOSS for fate, count in report.fates.items()))
+    ):
         return ""
     fates = [(fate, count) for fate, count, _ in fate_shares(report.fates) if count and fate != "hit"]
     fate, count = fates[0]

@@ -45,13 +45,14 @@ def test_a_few_tokens_of_a_template_are_nothing_shared() -> None:
 
 
 def test_the_smallest_edit_that_gains_a_block() -> None:
-    """380 of 400 requests share 36 tokens: 12 short of the third block of 16. The other 20 share nothing."""
-    group = filled(*[(500, 36)] * 380, *[(500, 0)] * 20)
+    """380 of 400 requests share 36 tokens: 12 short of the third block of 16. The other 20, and the first, share nothing."""
+    group = filled(*[(500, 0)] * 20, *[(500, 36)] * 380)
     edit = group.padding()
     assert edit is not None
     assert (edit.add_tokens, edit.requests_gained, edit.tokens_saved) == (12, 380, 16 * 380 - 12 * 400)
     assert edit_sentence(group.boundary()) == (
-        "add 12 tokens of shared text at the front: 380 of 400 requests then hit one more block (saves 1,280 tokens)"
+        "add 12 tokens of shared text at the front: 380 of 400 requests then hit one more block "
+        "(reuses 6,080 tokens more, adds 4,800: saves 1,280 tokens)"
     )
 
 
@@ -70,6 +71,8 @@ def test_the_edit_against_trying_every_one(requests: list[tuple[int, int]], bloc
 
     def computed(added: int) -> int:
         usable = [(n + added, min(shared + added, n + added - 1)) for n, shared in requests]
+        n, shared = requests[0]  # the first shares text with other groups alone, and has the addition before it
+        usable[0] = n + added, min(shared, n - 1)
         return sum(n - shared // block_size * block_size for n, shared in usable)
 
     tried = {added: computed(0) - computed(added) for added in range(1, block_size)}
@@ -140,14 +143,14 @@ def test_the_report_fits(width: int, encoding: str) -> None:
 
 
 def test_json_has_counts_only() -> None:
-    found = filled(*[(500, 36)] * 4).boundary()
+    found = filled((500, 0), *[(500, 36)] * 4).boundary()
     document = found.model_dump()
     assert Boundary.model_validate_json(json.dumps(document)) == found
-    assert document["edit"] == {"add_tokens": 12, "requests_gained": 4, "tokens_saved": 16}
+    assert document["edit"] == {"add_tokens": 12, "requests_gained": 4, "tokens_saved": 4}
     assert document["sizes"][0] == {
         "block_size": 16,
         "hit_tokens": 128,
         "hit_requests": 4,
         "shared_too_short_requests": 0,
     }
-    assert document["left_over"] == [{"tokens": 4, "requests": 4}]
+    assert document["left_over"] == [{"tokens": 0, "requests": 1}, {"tokens": 4, "requests": 4}]

@@ -612,3 +612,44 @@ def test_help_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
     out = capsys.readouterr().out
     assert all(f"  {name} " in out for name in ("init", "config", "schema"))
+
+
+_CLIENT = "from openai import OpenAI\nclient = OpenAI({})\n"
+_SEND = "client.chat.completions.create(model={}, messages=[])\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "provider", "said"),
+    [
+        (_CLIENT.format("") + _SEND.format("'gpt-4.1'"), "openai", "all prompts are shorter than 1,024 tokens"),
+        (_CLIENT.format("") + "M = 'gpt-4.1-mini'\n" + _SEND.format("M"), "openai", "Cache rules of openai"),
+        (_CLIENT.format("base_url=URL") + _SEND.format("'gpt-4.1'"), None, "app.py:2 sets the address of a server"),
+        (_CLIENT.format("") + _SEND.format("pick()"), None, "cannot read which model app.py:3:1"),
+        (_SEND.format("'gpt-4.1'") + "a.messages.create(model=m)", None, "cannot read which model app.py:2:1"),
+        (_SEND.format("'org/own-7b'"), None, "no provider's rules for org/own-7b"),
+        (_SEND.format("'gpt-4.1'") + _SEND.format("'claude-opus-4-5'"), None, "anthropic-4096 (claude-opus-4-5)"),
+        (_CLIENT.format(""), None, ""),
+    ],
+)
+def test_the_rules_are_those_of_the_models_that_the_code_calls(
+    init: Command, in_folder: Command, code: str, provider: str | None, said: str
+) -> None:
+    write("prompts/x.md", SUPPORT)
+    write("app.py", code)
+    returned, out, _ = init()
+    assert returned == 0
+    assert said in " ".join(out.split())
+    assert ("ache rules of" in out) == bool(said)
+    assert load_config("kvtool.toml").config.engine.provider == provider
+    assert (f"# cache rules of {provider or 'vLLM'}" in Path("kvtool.toml").read_text()) == bool(said)
+    assert in_folder("check", "-q", "--allow-outside")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("model", "provider"), [('openai("gpt-4.1")', "openai"), ('anthropic("claude-haiku-4-5")', "anthropic-4096")]
+)
+def test_the_model_of_typescript_decides_alike(init: Command, model: str, provider: str) -> None:
+    write("prompts/x.md", SUPPORT)
+    write("app.ts", f"export const ask = (prompt: string) => streamText({{ model: {model}, prompt }});\n")
+    assert init()[0] == 0
+    assert load_config("kvtool.toml").config.engine.provider == provider

@@ -60,7 +60,7 @@ def test_templates_and_python_are_read_and_not_run(check: Command) -> None:
     write("boom.py", "raise SystemExit('executed')\n")
     code, out, _ = check("p.j2", "boom.py", "--error-on", "info")
     assert code == 1
-    assert "KV405 error: p.j2: 1 finding of info (KV101)" in out
+    assert "KV405 error: p.j2: 1 finding with severity info (KV101)" in out
     assert "p.j2:1:6: KV101 error" in out
     assert last_line(out) == "FAIL 1 gate (p.j2: 1 finding of info)"
     code, out, _ = check("boom.py", "--error-on", "info")
@@ -78,7 +78,7 @@ def test_a_verdict_names_errors_that_no_gate_is_about(check: Command) -> None:
     write("kvtool.toml", '[check]\nerror_on = ["KV2", "error"]\n')
     code, out, _ = check("p.j2")
     assert code == 1
-    assert "p.j2: 1 finding of error (KV101), allowed: none (kvtool.toml:2)" in " ".join(out.split())
+    assert "p.j2: 1 finding with severity error (KV101); none is allowed (kvtool.toml:2)" in " ".join(out.split())
     assert check("p.j2", "--error-on", "KV2")[0] == 0, "a flag goes before the file"
 
 

@@ -184,7 +184,10 @@ def test_a_group_makes_an_exception() -> None:
     other = facts(findings=seen("KV101:error:legacy", "KV104:error:new", "KV105:error:new"))
     (check,) = evaluate(other, rules)
     assert (check.status, check.actual, check.code) == ("fail", 2, "KV405")
-    assert check.message == "all requests of w.yaml: 2 findings of error (KV104, KV105), allowed: none (kvtool.toml:12)"
+    assert (
+        check.message
+        == "all requests of w.yaml: 2 findings with severity error (KV104, KV105); none is allowed (kvtool.toml:12)"
+    )
 
 
 @pytest.mark.parametrize(

@@ -39,3 +39,36 @@ def test_a_clock_in_groups_of_one_request_is_told(in_folder: Callable[..., tuple
     words = ["profile", "log.jsonl", "--group-by", "service", "--rules", "vllm", "--json"]
     causes = json.loads(in_folder(*words)[1])["causes"]
     assert any(each["code"] == "KV101" and each["blame_tokens"] for each in causes)
+
+
+@pytest.mark.parametrize("requests", [4, 9])
+def test_the_first_request_of_a_group_is_not_blocked_by_its_own_value(
+    in_folder: Callable[..., tuple[int, str, str]], requests: int
+) -> None:
+    """Beside other groups it differs from those earlier, and at another token."""
+    rules = "".join(f"{number}. {' '.join(random.Random(number).choices(WORDS, k=10))}.\n" for number in range(20))
+    hours = [f"You help with letters.\nNow: 2026-11-27 08:0{at}:11\n{rules}" for at in range(requests)]
+    records = [record("other", f"You translate. {rules}", f"Which {at}?") for at in range(3)]
+    records += [record("clock", hour, f"Where is {at}?") for at, hour in enumerate(hours)]
+    Path("log.jsonl").write_text("\n".join(records) + "\n")
+    words = ["profile", "log.jsonl", "--group-by", "service", "--rules", "vllm", "--json"]
+    report = json.loads(in_folder(*words)[1])
+    found = next(each for each in report["findings"] if each["group"] == "clock" and each["code"] == "KV101")
+    assert f"blocks {requests - 1} requests, first at token " in found["message"]
+    token = int(found["message"].partition("first at token ")[2].partition(",")[0])
+    assert token >= len("You help with letters.\nNow: 2026-11-27 08:0")
+
+
+def test_prompts_below_the_minimum_tell_one_story(in_folder: Callable[..., tuple[int, str, str]]) -> None:
+    rules = "1. Answer in one line, from the handbook alone.\n"
+    records = [
+        record("help", f"Now: 2026-11-27 08:0{at}:11\n{rules}", f"Where is {at}?").replace('"m"', '"gpt-4.1"')
+        for at in range(6)
+    ]
+    Path("log.jsonl").write_text("\n".join(records) + "\n")
+    assert json.loads(in_folder("profile", "log.jsonl", "--json")[1])["findings"] == []
+    shown = in_folder("profile", "log.jsonl")[1]
+    assert "all prompts are shorter than 1,024 tokens" in shown
+    assert "Nothing to change" in shown
+    for other in ("KV101", "timestamp", "diff-prompts", "breakdown", "blocked"):
+        assert other not in shown

@@ -64,3 +64,16 @@ def test_lines_of_two_logs_are_two_lines() -> None:
     place = LoggedPlace(record=2, part="messages[0] (system)", content=None, line=1)
     logs = [made(group=name, path=f"{name}.jsonl", in_source=False, line=2, logged=place) for name in "ab"]
     assert printed(logs).count("KV101") == 2
+
+
+def test_every_kept_fix_is_shown_however_little_it_wins() -> None:
+    costly = [made(line=line, tokens_lost=900 - line, rerun=None, fix=f"look at {line}") for line in range(1, 11)]
+    fixed = [made(line=line, tokens_lost=9, fix=f"move {line}") for line in (11, 12)]
+    shown = printed([*costly, *fixed])
+    assert [f"look at {line}\n" in shown for line in range(1, 11)] == [True] * 6 + [False] * 4
+    assert "help: move 11" in shown
+    assert "help: move 12" in shown
+    assert shown.index("look at 6") < shown.index("move 11")
+    assert "4 more findings" in shown
+    many = [made(line=line, fix=f"move {line}") for line in range(1, 13)]
+    assert all(f"help: move {line}" in printed(many) for line in range(1, 13))

@@ -46,7 +46,8 @@ class CauseBook:
     def add(self, turn: Turn, prompt: Prompt, alignment: DonorAlignment) -> tuple[Rung, ...]:
         """Enter what a prompt and its donor differ in; returns the rung of each gap. Where there are no gaps, that is `met`."""
         # The rest of a group's first prompt can only be in prompts of other groups.
-        is_first = alignment.donor is None and turn.group not in self._opportunities
+        first = turn.group not in self._opportunities
+        is_first = alignment.donor is None and first
         if alignment.donor is not None:
             self.met(turn, alignment.donor.turn)
         if not alignment.gaps:
@@ -64,6 +65,7 @@ class CauseBook:
             causes: list[SlotCause] = []
             for seen in found:
                 cause, named = self._cause(turn, seen, gap.start)
+                cause.found_at(gap.start, in_group=in_group)
                 if cause.pair is None:
                     _show(cause, namer, named, gap, turn, alignment)
                 causes.append(cause)
@@ -81,7 +83,7 @@ class CauseBook:
         rungs += rungs[-1:] * rest
         slots += slots[-1:] * rest
         tails += [0] * rest
-        slot_sets = self._book(turn.group, alignment, tuple(rungs), slots)
+        slot_sets = self._book(turn.group, alignment, tuple(rungs), slots, first=first and not in_group)
         self._promise(turn.group, alignment, rungs, slots, slot_sets, tails, len(prompt))
         return tuple(rungs)
 
@@ -120,7 +122,13 @@ class CauseBook:
         return (cause for causes in self._causes.values() for cause in causes.values())
 
     def _book(
-        self, group: str, alignment: DonorAlignment, rungs: tuple[Rung, ...], slots: list[list[SlotCause]]
+        self,
+        group: str,
+        alignment: DonorAlignment,
+        rungs: tuple[Rung, ...],
+        slots: list[list[SlotCause]],
+        *,
+        first: bool,
     ) -> list[SlotSet]:
         """Give the attributed tokens to their owners, to all slots before them, and to the slot_set of these.
 
@@ -150,7 +158,7 @@ class CauseBook:
                 cause.add_share(tokens * (SHARE_UNITS // len(there)))
             self._slot_sets.setdefault(group, SlotSets()).add(tuple(there), tokens)
         for owner in owners.values():
-            owner.requests += 1
+            owner.blocks(first=first)
         return [tuple(there) for there in before]
 
     def _promise(
@@ -209,7 +217,6 @@ class CauseBook:
             )
             self._places.add(group, slot)
         cause.saw(slot)
-        cause.first_token = min(cause.first_token, token)
         return cause, named
 
 

@@ -39,15 +39,17 @@ class SlotCause:
         "_share_units",
         "across",
         "blocked",
+        "by_first",
         "excerpt",
         "first_kind",
         "first_token",
         "group",
+        "in_group",
+        "later_requests",
         "offset",
         "origin",
         "pair",
         "record",
-        "requests",
         "slot",
         "structural",
         "value_start",
@@ -91,7 +93,9 @@ class SlotCause:
         """The first two requests of a log that tell it; None where there are none."""
         self.visible_text: tuple[str, str] | None = None
         """Of what nobody sees, the characters of either request where they first differ, escaped; of roles, the two."""
-        self.requests = 0
+        self.later_requests = 0
+        self.by_first = False
+        self.in_group = False
         """Requests in which it is to blame for tokens."""
         self.blocked = 0
         """The tokens that it is to blame for: it is the first of the worst gaps before them."""
@@ -111,6 +115,23 @@ class SlotCause:
     def in_source(self) -> bool:
         """Return whether it is in a file that people edit, not in a log."""
         return self.origin is not None and (not self.slot.logged or self.origin.one_of_many)
+
+    @property
+    def requests(self) -> int:
+        """Return how many requests it blocks: the first of a group, which differs from other groups, counts where it is alone."""
+        return self.later_requests or int(self.by_first)
+
+    def blocks(self, *, first: bool) -> None:
+        """Count a request that it blocks; `first`: the first of its group."""
+        self.by_first |= first
+        self.later_requests += not first
+
+    def found_at(self, token: int, *, in_group: bool) -> None:
+        """Keep the earliest token at which requests of the group differ; that of other groups only where there is no other."""
+        if in_group == self.in_group:
+            self.first_token = min(self.first_token, token)
+        elif in_group:
+            self.in_group, self.first_token = True, token
 
     @property
     def seen(self) -> int:
@@ -186,5 +207,6 @@ class SlotCause:
 
     def scale(self, weight: float) -> None:
         """Count each of its tokens as so many."""
-        self.requests, self.blocked = round(self.requests * weight), round(self.blocked * weight)
+        self.later_requests = round(self.later_requests * weight)
+        self.blocked = round(self.blocked * weight)
         self._share_units = round(self._share_units * weight)

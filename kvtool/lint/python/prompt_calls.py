@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
+from kvtool.lint.python.called_models import model_of, takes_base_url, text_constants
 from kvtool.lint.python.python_source import PythonSource
-from kvtool.lint.python.syntax import dotted
+from kvtool.lint.python.syntax import dotted, last_names
 
 _SDK_CALLS: tuple[tuple[tuple[str, ...], frozenset[str]], ...] = (
     (("chat", "completions"), frozenset(("create", "parse", "stream"))),
@@ -35,6 +36,14 @@ class PromptCall:
     column: int
     name: str
     how: str = ""
+    model: str = ""
+    own_server: bool = False
+    """True if the call makes a client with the address of a server; it sends no prompt."""
+
+    @property
+    def sends(self) -> bool:
+        """Return whether a prompt goes to a model here."""
+        return not self.own_server and _TEMPLATE not in self.name
 
     def __str__(self) -> str:
         with_text = f" with {self.how}" if self.how else ""
@@ -56,19 +65,21 @@ def prompt_calls(path: str, read: Callable[[], PythonSource]) -> list[PromptCall
         if alias.name in _FROM_LITELLM
     }
     found: list[PromptCall] = []
+    constants = text_constants(source.tree)
     for node in nodes:
         if not isinstance(node, ast.Call):
             continue
-        name = _name(node, litellm)
-        if name:
-            spot = source.spot_of(node)
-            found.append(PromptCall(path, spot.line, spot.column, name, _how(node, source.formatted)))
+        name, is_client = _name(node, litellm), takes_base_url(node)
+        if name or is_client:
+            spot, how = source.spot_of(node), _how(node, source.formatted)
+            model = model_of(node, constants)
+            found.append(PromptCall(path, spot.line, spot.column, name, how, model, is_client))
     return sorted(found, key=lambda call: (call.line, call.column))
 
 
 def _name(node: ast.Call, litellm: Iterable[str]) -> str:
     """Return the known name of what is called; empty for any other call."""
-    parts = _last_names(node.func)
+    parts = last_names(node.func)
     if not parts:
         return ""
     if parts[-1].endswith(_TEMPLATE):
@@ -85,17 +96,6 @@ def _name(node: ast.Call, litellm: Iterable[str]) -> str:
         if parts[-1] in methods and tuple(parts[-1 - len(owners) : -1]) == owners:
             return ".".join([*owners, parts[-1]])
     return ""
-
-
-def _last_names(node: ast.expr) -> list[str]:
-    """`chat`, `completions`, `create` of `OpenAI().chat.completions.create`: the names at the end of a chain."""
-    names: list[str] = []
-    while isinstance(node, ast.Attribute):
-        names.append(node.attr)
-        node = node.value
-    if isinstance(node, ast.Name):
-        names.append(node.id)
-    return names[::-1]
 
 
 def _how(call: ast.Call, formatted: str) -> str:

@@ -100,3 +100,14 @@ def _in_quotes(text: object) -> ast.expr | None:
 def names_in(node: ast.expr) -> set[str]:
     """All names in an expression: those that a target of a loop binds."""
     return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def last_names(node: ast.expr) -> list[str]:
+    """`chat`, `completions`, `create` of `OpenAI().chat.completions.create`: the names at the end of a chain."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if isinstance(node, ast.Name):
+        names.append(node.id)
+    return names[::-1]

@@ -49,15 +49,27 @@ def print_findings(
     proven = None if header else next((finding for finding in findings if finding.rerun is not None), None)
     said = set[str]()
     lines = by_line(findings)
-    for index, (finding, *others) in enumerate(lines[:_MOST]):
+    told, rest = _told(lines)
+    for index, (finding, *others) in enumerate(told):
         if index:
             put(console)
         _finding(console, finding, plain, show_text, read_files, header, next_command, finding is proven, said)
         _put_other_groups(console, others, plain, said)
-    if len(lines) > _MOST:
+    if rest:
         put(console)
-        rest = [finding for line in lines[_MOST:] for finding in line]
-        put(console, f"{plural(len(rest), 'more finding')} (all with --json)", "dim")
+        put(console, f"{plural(sum(map(len, rest)), 'more finding')} (all with --json)", "dim")
+
+
+def _told(lines: Sequence[list[Finding]]) -> tuple[list[list[Finding]], list[list[Finding]]]:
+    """Divide lines into those that are shown and the rest, both in their order: every kept fix, then the costliest."""
+    fixed = [any(finding.rerun is not None for finding in line) for line in lines]
+    room = max(_MOST - sum(fixed), 0)
+    told, rest = list[list[Finding]](), list[list[Finding]]()
+    for line, is_fixed in zip(lines, fixed, strict=True):
+        shown = is_fixed or room > 0
+        room -= shown and not is_fixed
+        (told if shown else rest).append(line)
+    return told, rest
 
 
 def _finding(

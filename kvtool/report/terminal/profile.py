@@ -108,13 +108,14 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
                 put(console)
                 print_section(console, section)
         put(console)
-    if predictable := is_predictable(report):
+    if (predictable := is_predictable(report)) and not report.below_minimum:
         _print_fates(console, report, plain)
     for section in sections(TOKENS, report, "terminal"):
         put(console)
         print_section(console, section)
     if predictable and (shown.details or len(report.groups) > 1):
-        put(console)
+        if not report.below_minimum:
+            put(console)
         gates: dict[str | None, list[Check]] = {}
         for check in report.gates:
             gates.setdefault(check.group, []).append(check)

@@ -28,6 +28,8 @@ COLUMNS = (
     TableColumn("Worst finding", "word", keep=6),
 )
 _ALWAYS = ("Group", "Requests", "Tokens per request", "Hit rate", "Lost per request")
+_OF_TEXT = ("Maximum", "Blocked", "New")
+"""What the texts decide; where every prompt is below the provider's minimum, they decide nothing."""
 NEW_NOTE = "New: first use and unique text. Shares are of the prompt tokens of the group."
 
 
@@ -54,6 +56,8 @@ def _is_shown(head: str, report: Report, cells: Sequence[Cell]) -> bool:
     """Return whether a column says anything that the others do not."""
     if head in _ALWAYS:
         return True
+    if report.below_minimum and head in _OF_TEXT:
+        return False
     if head == "Maximum":
         return any(group.reachable_tokens != group.hit_tokens for group in report.groups)
     return any(str(cell) not in _NOTHING for cell in cells)

@@ -142,6 +142,9 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
     }
     told = [(cause, of.tokens, of.cost, of.difference) for cause, of in by_cause.items()]
     told += [(cause, tokens, "", True) for cause, tokens in rest.items()]
+    told = [
+        one for one in told if one[0] != "below_minimum" or not report.below_minimum
+    ]  # else it is said of every token
     hosted = report.hosted
     rows = [
         (

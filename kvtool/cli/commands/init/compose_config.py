@@ -26,12 +26,13 @@ def compose_config(
     made_up: Collection[str] = (),
     sources: Sequence[str] = (),
     table: str = "",
+    rules: str = "",
 ) -> str:
     """Return a configuration: the workloads with their hit rates of today, gates at those, and the `sources` to lint.
 
     `engine` is what they were measured with. `table` is where it is, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
     the lowest where several workloads have a group of that name; `losses` name the line of each workload that loses most;
-    `made_up` are workloads with made-up values.
+    `made_up` are workloads with made-up values; `rules` says which rules of a cache were used, and why.
     """
     head = [f"[{table}]"] if table else []
     prefix = f"{table}." if table else ""
@@ -42,6 +43,8 @@ def compose_config(
         "block_size": EngineConfig.block_size,
         "capacity": '"20GiB"',
     }
+    if "provider" in engine:  # it goes with none of them but the tokenizer
+        examples = {"tokenizer": examples["tokenizer"]}
     unsaid = [f"# {name} = {value}" for name, value in examples.items() if name not in engine]
     return "\n".join(
         [
@@ -55,6 +58,7 @@ def compose_config(
             "]",
             "",
             f"[{prefix}engine]  # of your server; flags, KVTOOL_* variables and workload files override it",
+            *([f"# {one_line(rules)}"] if rules else []),
             *said,
             *unsaid,
             "",

@@ -66,7 +66,7 @@ _NOT_WRITTEN = (".d.ts", ".min.js", ".test.ts", ".test.js", ".spec.ts", ".spec.j
 _PROMPT_IN_CODE = re.compile(r"""\w*_PROMPT\b|system_prompt|systemPrompt|\brole["']?\s*:\s*["']system["']""")
 _CALL = re.compile(
     r"PromptTemplate\b|\b(?:completions|responses|messages)\.(?:create|parse|stream)\b|\bgenerate_?[cC]ontent|\blitellm\b"
-    r"|\b(?:generate|stream)(?:Text|Object)\b"
+    r"|\b(?:generate|stream)(?:Text|Object)\b|\bbase_?(?:url|URL)\b|\bapi_base\b"
 )
 _AGENT = re.compile(r"\binstructions\s*[:=]")
 """How frameworks of agents call a system prompt, where a file speaks of models."""
@@ -203,9 +203,13 @@ class _Search:
         if _CALL.search(text) and self._code_read <= _MAX_CODE_BYTES:
             self._code_read += len(text)
             calls = prompt_calls(name, lambda: read_code(name, text))
-        if calls or _PROMPT_IN_CODE.search(text) or (_AGENT.search(text) and speaks_of_models(text)):
+        self._found.calls += calls
+        if (
+            any(call.name for call in calls)
+            or _PROMPT_IN_CODE.search(text)
+            or (_AGENT.search(text) and speaks_of_models(text))
+        ):
             self._found.code.append(name)
-            self._found.calls += calls
         elif name.endswith(".py") and _LOADS_TEMPLATE.search(text):
             self._found.rendering.append(name)
 

@@ -30,6 +30,7 @@ class InitCommand(InitOptions, Command):
         """
         from pathlib import Path
 
+        from kvtool.cli.commands.init.called_rules import rules_of_calls
         from kvtool.cli.commands.init.compose import WORKLOAD, compose_workload, copied_places, read_prompts
         from kvtool.cli.commands.init.compose_config import compose_config
         from kvtool.cli.commands.init.copy_again import copied_again, report_copied_again
@@ -79,13 +80,16 @@ class InitCommand(InitOptions, Command):
         if not inputs:
             raise report_nothing_found(self.folder, found)
         places = copied_places(prompts.prompts) if prompts is not None else {}
-        measured = measured_inputs(self, folder, inputs, files, found.notes, places)
+        engine = engine_settings(self, folder)
+        provider, rules = ("", "") if "block_size" in engine else rules_of_calls(found.calls)
+        if provider:
+            engine["provider"] = provider
+        measured = measured_inputs(self, folder, inputs, files, found.notes, places, provider)
         if measured.partial:
             print("kvtool: interrupted; nothing was written", file=sys.stderr)
             return 130
         if not measured.rates:
             raise report_nothing_found(self.folder, found)
-        engine = engine_settings(self, folder)
         workloads = {*found.workloads, *files} & set(measured.rates)
         made_up = {name for name in workloads if has_made_up(text_of(folder, name, files))}
         text = compose_config(
@@ -96,6 +100,7 @@ class InitCommand(InitOptions, Command):
             made_up=made_up,
             sources=list(sources),
             table=_TABLE if self.pyproject else "",
+            rules=rules,
         )
         files[target.name] = appended(target, text) if self.pyproject else text
         lowered: list[str] = []
@@ -105,5 +110,7 @@ class InitCommand(InitOptions, Command):
             after = load_config(str(target))
             lowered = [] if before is None else lowered_limits(before, after)
         outside = names_outside(folder, engine)
-        report_written(self, found, prompts, measured, files, text, made_up=made_up, outside=outside, lowered=lowered)
+        report_written(
+            self, found, prompts, measured, files, text, made_up=made_up, outside=outside, lowered=lowered, rules=rules
+        )
         return 0

@@ -20,6 +20,7 @@ from kvtool.config.loading import ConfigFile, load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
+from kvtool.report.views.facts import too_short
 from kvtool.results.worst_loss import loss_sentence
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.root_folder import RootFolder
@@ -28,6 +29,7 @@ from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.yaml.made_up_values import MADE_UP
+from kvtool.workload.yaml.schema import EngineOptions
 
 _MOST_CALLS = 4
 """Places named on one screen."""
@@ -35,11 +37,15 @@ _MOST_CALLS = 4
 
 @dataclass(slots=True)
 class MeasuredInputs:
-    """Hit rates of workloads and of groups, and of each workload the line that loses most; `partial` where it was interrupted."""
+    """Hit rates of workloads and of groups, and of each workload the line that loses most; `partial` where it was interrupted.
+
+    `too_short` says of a workload that all of its prompts are below the provider's minimum.
+    """
 
     rates: dict[str, float] = field(default_factory=dict)
     groups: dict[str, float] = field(default_factory=dict)
     losses: dict[str, str] = field(default_factory=dict)
+    too_short: dict[str, str] = field(default_factory=dict)
     partial: bool = False
 
 
@@ -105,9 +111,10 @@ def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
 
 def _code(folder: str, found: FoundPrompts) -> str:
     """Return notes on calls in code that make or send prompts; the command in them works where the user is."""
-    named = [str(call) for call in found.calls[:_MOST_CALLS]]
-    named += [name for name in found.code if not any(call.path == name for call in found.calls)][:_MOST_CALLS]
-    more = len(found.calls) - _MOST_CALLS
+    calls = [call for call in found.calls if call.name]
+    named = [str(call) for call in calls[:_MOST_CALLS]]
+    named += [name for name in found.code if not any(call.path == name for call in calls)][:_MOST_CALLS]
+    more = len(calls) - _MOST_CALLS
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
     first = shlex.quote(os.path.normpath(Path(folder, found.code[0])))
     probe = "`kvtool probe MODULE:FUNCTION` runs a function. " if any(map(_is_python, found.code)) else ""
@@ -133,8 +140,9 @@ def measured_inputs(
     files: Mapping[str, str],
     notes: list[str],
     places: Mapping[str, str],
+    provider: str,
 ) -> MeasuredInputs:
-    """Run each input as a profile does, and measure nothing.
+    """Run each input as a profile does with the `provider` in the configuration, and measure nothing.
 
     What cannot be run is noted and left out; a tokenizer that cannot be had is an error.
     """
@@ -143,7 +151,8 @@ def measured_inputs(
     with command.showing.progress() as progress:
         for name in names:
             inputs = [os.path.normpath(folder / name)]
-            options = RunOptions(inputs=inputs, rendering=command.rendering, serving=command.serving)
+            engine = EngineOptions(provider=provider) if provider else None
+            options = RunOptions(inputs=inputs, rendering=command.rendering, serving=command.serving, fallback=engine)
             try:
                 opened = open_workload(options, load, overlay=overlay)
                 profile = opened.profiler(ReportOptions(edits="none"), progress).run()
@@ -156,7 +165,9 @@ def measured_inputs(
                 measured.partial = True
                 break
             measured.rates[name] = profile.totals.hit_rate
-            if (loss := loss_sentence(profile, places if name in files else {})) is not None:
+            if profile.below_minimum:
+                measured.too_short[name] = too_short(profile)
+            elif (loss := loss_sentence(profile, places if name in files else {})) is not None:
                 measured.losses[name] = loss
             for group in profile.groups:
                 measured.groups[group.name] = min(group.hit_rate, measured.groups.get(group.name, 1.0))
@@ -212,6 +223,7 @@ def report_written(
     made_up: Collection[str],
     outside: bool,
     lowered: Sequence[str],
+    rules: str,
 ) -> None:
     """Print the files that were found and written, or would be, and the next command."""
     console = command.showing.console()
@@ -223,9 +235,11 @@ def report_written(
     say(console, f"Found in {sanitize(folder, ascii_only=plain)}: {', '.join(parts)}", indent=0)
     for name, rate in measured.rates.items():
         shown = rate_comment(rate, made_up=name in made_up)
-        say(console, f"{sanitize(name, ascii_only=plain)}: {shown}")
+        say(console, f"{sanitize(name, ascii_only=plain)}: {shown}{measured.too_short.get(name, '')}")
         if name in measured.losses:
             say(console, sanitize(measured.losses[name], ascii_only=plain), indent=4, hang=2)
+    if rules:
+        say(console, sanitize(rules[:1].upper() + rules[1:], ascii_only=plain), hang=2)
     if made_up:
         say(console, f'Values marked "{MADE_UP}" are guesses. Replace them.')
     for note in found.notes:

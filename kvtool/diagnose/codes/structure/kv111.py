@@ -13,7 +13,8 @@ KV111 = CodeEntry(
     "KV111",
     name="tool order shuffled",
     what="Requests offer the same tools in different orders.",
-    why="Tool descriptions are long and come early in the prompt. The first tool that differs ends the reuse.",
+    why="Tool descriptions are long and come early in the prompt. The first tool that differs ends the reuse. "
+    "A set has one order within a process and another after a restart or in another worker.",
     before="request 1: tools = [search, read, write]\nrequest 2: tools = [write, search, read]",
     after="both:      tools = [read, search, write]",
     remedies=(CodeRemedy("sort the tools by name where the request is built", "P1"),),
