@@ -128,7 +128,8 @@ def _totals(console: Console, diff: PromptDiff, *, is_reused: bool) -> None:
         put(console, row)
     if first:
         put(console, f"  {'Differs':<{_LABEL - 2}}from {first.removeprefix('first difference: ')} on")
-    lost = f"{plural(diff.lost_tokens if is_reused else diff.length_b, 'token')}{_in_blocks(diff, plural(diff.lost_blocks, 'block'))}"
+    computed = diff.lost_tokens if is_reused else diff.length_b
+    lost = f"{plural(computed, 'token')}{_in_blocks(diff, plural(diff.lost_blocks, 'block'))}"
     if diff.first is not None:
         lost += (
             f"; {plural(diff.same_tokens, 'token')} {'repeats' if diff.same_tokens == 1 else 'repeat'} the first prompt"
