@@ -356,7 +356,7 @@ def test_a_prompt_without_an_answer_has_no_history(mark: str) -> None:
             ("user", f"{SYSTEM}\nQuestion: {question}"),
             ("assistant", ""),
         )
-        return Turn("", text="\n".join(mark.format(role) + said for role, said in roles))
+        return text("\n".join(mark.format(role) + said for role, said in roles))
 
     questions = ("Which train goes to Lisbon on a Monday? " * 3, "How heavy may a bag be that is carried on board?")
     for change in compare_turns(*map(asked, questions)):
