@@ -108,8 +108,12 @@ def _model_prices(folder: Path) -> Named:
 
 
 def _timeline(provider: str, name: str, modes: Mapping[str, Any]) -> list[PriceRow]:
-    """Return the rows of a model: a new one where its provider documents a change, else the latest price for all days."""
+    """Return the rows of a model: a new one where its provider documents a change, else the latest price for all days.
+
+    A price that was noted no earlier than the documented one began is no earlier price, but a mistake that was corrected.
+    """
     rows: list[PriceRow] = []
+    noted = ""
     for entry in modes["standard"]:
         given = entry["rates"]
         if given is None or given.get("output") is None:
@@ -117,10 +121,12 @@ def _timeline(provider: str, name: str, modes: Mapping[str, Any]) -> list[PriceR
         rates, above = _rates(provider, given)
         start = None if entry["start"] is None else date.fromisoformat(entry["start"][:10])
         row = PriceRow(provider, (re.escape(name.lower()),), rates, start, source=given["source"], above=above)
-        if rows and (given["valid_from_basis"] != "documented" or not _changed(rows[-1].rates, rates)):
+        documented = given["valid_from_basis"] == "documented"
+        if rows and (not documented or not _changed(rows[-1].rates, rates) or entry["start"] <= noted):
             row = replace(row, since=rows[-1].since)
             rows.pop()
         rows.append(row)
+        noted = given.get("valid_from") or ""
     if rows:
         rows[0] = replace(rows[0], since=None)
         batch = modes.get("batch", [])

@@ -145,6 +145,8 @@ class MarkAdvice(Model):
     """Whether the provider sets marks of its own unless `prompt_cache_options.mode` is `explicit`."""
     splits: list[BlockSplit] = Field(default_factory=list)
     """Blocks that have to end earlier for these marks, by their places before that; those after them are numbered anew."""
+    others_keep: bool = False
+    """Whether requests of other groups keep their marks."""
 
 
 _TIMES = {"5m": "5 minutes", "30m": "30 minutes", "1h": "1 hour"}
@@ -174,7 +176,7 @@ def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
     marked = [each for each in advice if each.marks]
     if not marked:
         return f"{first}mark nothing: writes cost more than reads save"
-    if len(advice) == 1:
+    if len(advice) == 1 and not advice[0].others_keep:
         return f"{first}mark {_places(advice[0])}"
     names = [" and ".join(each.groups) for each in advice]
     if len(advice) > _MOST_ADVICE or len(set(names)) < len(names):

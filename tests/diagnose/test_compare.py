@@ -346,6 +346,23 @@ def test_history_that_was_edited() -> None:
         assert (change.kind.key, change.kind.code) == ("history_edited", "KV142")
 
 
+@pytest.mark.parametrize("mark", ["<|im_start|>{}\n", "{}: ", "## {}\n"])
+def test_a_prompt_without_an_answer_has_no_history(mark: str) -> None:
+    """Another question after the same document, and the mark of the answer that is asked for."""
+
+    def asked(question: str) -> Turn:
+        roles = (
+            ("system", "Answer from the document."),
+            ("user", f"{SYSTEM}\nQuestion: {question}"),
+            ("assistant", ""),
+        )
+        return text("\n".join(mark.format(role) + said for role, said in roles))
+
+    questions = ("Which train goes to Lisbon on a Monday? " * 3, "How heavy may a bag be that is carried on board?")
+    for change in compare_turns(*map(asked, questions)):
+        assert change.kind.code not in ("KV141", "KV142", "KV143")
+
+
 def test_several_changes_come_in_order() -> None:
     old = [("system", f"Now: 10:15:00\n{SYSTEM}"), *HISTORY[1:]]
     new = [("system", f"Now: 10:17:30\n{SYSTEM}"), HISTORY[1], ("assistant", "Which one is it?"), *HISTORY[3:]]

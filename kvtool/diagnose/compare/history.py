@@ -16,7 +16,7 @@ _MARKER = re.compile(
     r"(?=\]? {0,2}(?::|<\||\]|\*\*|\n))",
     re.IGNORECASE | re.MULTILINE,
 )
-_FEWEST_MARKERS = 3
+_ANSWERS = ("assistant", "ai")
 _PROBES = (200, 64, 24)
 _TRIES = 16
 _SHORT = 1 << 14
@@ -33,8 +33,8 @@ class Cut(NamedTuple):
 
 
 def history_start(text: str) -> int:
-    """Return where the history begins in a text that has role marks at the beginning of lines; `NEVER` where it has too few of
-    them.
+    """Return where the history begins in a text that has role marks at the beginning of lines; `NEVER` where no answer is in it:
+    a text may end with the mark of the answer that it asks for.
     """
     plain = str.__str__(text)
     return _start_in_short(plain) if len(plain) <= _SHORT else _start(plain)
@@ -47,12 +47,14 @@ def _start_in_short(text: str) -> int:
 
 
 def _start(text: str) -> int:
-    first = None
-    for count, match in enumerate(_MARKER.finditer(text), 1):
-        if first is None and match[1].lower() not in ("system", "developer"):
+    first, answered = None, False
+    for match in _MARKER.finditer(text):
+        role = match[1].lower()
+        if answered and role not in _ANSWERS:
+            return NEVER if first is None else first
+        if first is None and role not in ("system", "developer"):
             first = match.start()
-        if first is not None and count >= _FEWEST_MARKERS:
-            return first
+        answered = role in _ANSWERS
     return NEVER
 
 

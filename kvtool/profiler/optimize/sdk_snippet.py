@@ -41,6 +41,20 @@ class _Said:
     blocks: list[_Block]
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Messages that are sent in the form that they have, by a name; `note` says what the last one gets."""
+
+    name: str
+    note: str = ""
+
+    def line(self, spread: str = "*", comment: str = "#") -> str:
+        return f"{spread}{self.name},{f'  {comment} {self.note}' if self.note else ''}"
+
+
+_HISTORY = _Kept("history")
+
+
 def sdk_of(edit: RequestEdit, formats: Sequence[str]) -> Sdk | None:
     """Return the library that sent a request, as far as its log shows it; else that of its API. None: no code of it is known."""
     model = edit.turn.call.model or ""
@@ -66,7 +80,7 @@ def snippet(edit: RequestEdit, sdk: Sdk) -> str:
     tools = edit.edited.tools or []
     lines = [f"tools[-1]{_key(name)} = {json.dumps(value)}" for name, value in _marks(tools[-1])] if tools else []
     if sdk == "LangChain":
-        shown = [f"    {_langchain(each)}," if each is not None else "    *history," for each in said]
+        shown = [f"    {each.line() if isinstance(each, _Kept) else f'{_langchain(each)},'}" for each in said]
         more = "".join(f", {name}={json.dumps(value)}" for name, value in settings.items())
         return "\n".join([*lines, "llm.invoke([", *shown, f"]{more})"])
     if sdk == "google-genai":
@@ -77,7 +91,7 @@ def snippet(edit: RequestEdit, sdk: Sdk) -> str:
     lines += [head, f"    ...,  # model{', max_tokens' if sdk == 'Anthropic' else ''}"]
     lines += [f"    {name}={json.dumps(value)}," for name, value in settings.items()]
     lines += [f"    tools=tools,{_order(edit)}"] if tools else []
-    system = [each for each in said[:1] if each is not None and each.role in INSTRUCTIONS]
+    system = [each for each in said[:1] if isinstance(each, _Said) and each.role in INSTRUCTIONS]
     if sdk == "Anthropic":
         for each in system:
             lines += ["    system=[", *(line for block in each.blocks for line in _block(block, 8)), "    ],"]
@@ -125,21 +139,36 @@ def _marks(block: Any) -> list[tuple[str, Any]]:
     return list(marks_on(block).items())
 
 
-def _layout(before: Turn, after: Turn) -> list[_Said | None]:
-    """Return the first instructions and what comes from the last question on, with None for the history between them."""
+def _layout(before: Turn, after: Turn) -> list[_Said | _Kept]:
+    """Return the first instructions and what comes from the last question on, with the history between them.
+
+    A result of a tool is no question: it belongs to a call, whose id only the caller knows, and so to the history.
+    """
     old, new = before.messages or [], after.messages or []
-    found: list[_Said | None] = []
+    found: list[_Said | _Kept] = []
     first = bool(new) and role_of(new[0]) in INSTRUCTIONS
     asked = max((at for at, each in enumerate(new) if role_of(each) not in ("assistant", *INSTRUCTIONS)), default=0)
     if first:
         found.append(_Said(role_of(new[0]), _blocks(old[0], new[0], "instructions")))
     start = max(asked, int(first))
     if start > int(first):
-        found.append(None)
+        found.append(_HISTORY)
     for at in range(start, len(new)):
         was = old[at] if at < len(old) else None
-        found.append(_Said(role_of(new[at]), _blocks(was, new[at], "question")))
+        said = _Said(role_of(new[at]), _blocks(was, new[at], "question"))
+        if said.role == "tool":
+            found = [*(each for each in found if each is not _HISTORY), _Kept(_HISTORY.name, _note(said))]
+        else:
+            found.append(_Kept("prefill", _note(said)) if said.role == "assistant" else said)
     return found
+
+
+def _note(said: _Said) -> str:
+    """Say what the edit puts at the end of a message, and its mark."""
+    last = said.blocks[-1]
+    notes = ["the changing text at its end"] if last.names[-1] == _MOVED else []
+    notes += [f'"{name}": {json.dumps(value)}' for block in said.blocks for name, value in block.mark.items()]
+    return f"the last one with {' and '.join(notes)}" if notes else ""
 
 
 def _blocks(was: Message | None, now: Message, name: str) -> list[_Block]:
@@ -186,11 +215,11 @@ def _block(block: _Block, indent: int, kind: str = "text") -> list[str]:
     return [" " * indent + line + ("," if at + 1 < len(lines) else "},") for at, line in enumerate(lines)]
 
 
-def _messages(said: Sequence[_Said | None], responses: bool) -> list[str]:
+def _messages(said: Sequence[_Said | _Kept], responses: bool) -> list[str]:
     lines: list[str] = []
     for each in said:
-        if each is None:
-            lines.append("        *history,")
+        if isinstance(each, _Kept):
+            lines.append(f"        {each.line()}")
         elif len(each.blocks) == 1 and not each.blocks[0].mark:
             lines.append(f'        {{"role": "{each.role}", "content": {_text(each.blocks[0])}}},')
         else:
@@ -201,46 +230,42 @@ def _messages(said: Sequence[_Said | None], responses: bool) -> list[str]:
     return lines
 
 
-def _gemini(said: Sequence[_Said | None], *, has_tools: bool) -> list[str]:
+def _gemini(said: Sequence[_Said | _Kept], *, has_tools: bool) -> list[str]:
     """Return the code of Google's client: instructions and tools are beside the contents."""
-    system = [each for each in said[:1] if each is not None and each.role in INSTRUCTIONS]
+    system = [each for each in said[:1] if isinstance(each, _Said) and each.role in INSTRUCTIONS]
     config = [f"system_instruction={_text(block)}" for each in system for block in each.blocks[:1]]
     lines = ["client.models.generate_content(", "    model=model,", "    contents=["]
     for each in said[len(system) :]:
-        if each is None:
-            lines.append("        *history,")
+        if isinstance(each, _Kept):
+            lines.append(f"        {each.line()}")
             continue
         parts = ", ".join(f"types.Part(text={_text(block)})" for block in each.blocks)
-        role = "model" if each.role == "assistant" else "user"
-        lines.append(f'        types.Content(role="{role}", parts=[{parts}]),')
+        lines.append(f'        types.Content(role="user", parts=[{parts}]),')
     config += ["tools=tools"] if has_tools else []
     return [*lines, "    ],", f"    config=types.GenerateContentConfig({', '.join(config)}),", ")"]
 
 
-_CLASSES = {"user": "HumanMessage", "assistant": "AIMessage", "tool": "ToolMessage"}
-
-
 def _langchain(said: _Said) -> str:
-    kind = _CLASSES.get(said.role, "SystemMessage")
+    kind = "HumanMessage" if said.role == "user" else "SystemMessage"
     if len(said.blocks) == 1 and not said.blocks[0].mark:
         return f"{kind}(content={_text(said.blocks[0])})"
     blocks = "\n".join(line for block in said.blocks for line in _block(block, 8))
     return f"{kind}(content=[\n{blocks}\n    ])"
 
 
-def _typescript(said: Sequence[_Said | None], settings: Mapping[str, Any]) -> str:
+def _typescript(said: Sequence[_Said | _Kept], settings: Mapping[str, Any]) -> str:
     """Return the code of the AI SDK: marks and settings are options of the provider, blocks of instructions are messages."""
     lines = ["await generateText({", "  ...options, // model"]
     if settings:
         of = ", ".join(f"{_WORDS_APART.sub(_capital, name)}: {json.dumps(value)}" for name, value in settings.items())
         lines.append(f"  providerOptions: {{ openai: {{ {of} }} }},")
-    system = [each for each in said[:1] if each is not None and each.role in INSTRUCTIONS]
+    system = [each for each in said[:1] if isinstance(each, _Said) and each.role in INSTRUCTIONS]
     for first in system:
         lines += ["  system: [", *_system(first), "  ],"]
     lines.append("  messages: [")
     for each in said[len(system) :]:
-        if each is None:
-            lines.append("    ...history,")
+        if isinstance(each, _Kept):
+            lines.append(f"    {each.line('...', '//')}")
         elif each.role in INSTRUCTIONS:
             lines += _system(each)
         elif len(each.blocks) == 1 and not each.blocks[0].mark:

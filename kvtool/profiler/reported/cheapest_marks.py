@@ -192,6 +192,8 @@ class MarkTrial:
         }
         advice = _advice(kinds, {} if split is None else split.places)
         changed = [each for each in advice if any(groups[name][0] != groups[name][1] for name in each.groups)]
+        if len(changed) < len(advice):
+            changed = [each.model_copy(update={"others_keep": True}) for each in changed]
         told = advice if self.refused else changed or advice
         return CheaperMarks(before.predicted.total, after.predicted.total, told, sent, fixes, with_marks, groups)
 
@@ -231,7 +233,8 @@ class MarkTrial:
         if cheaper is None or not (self.refused or saves_enough(before, after)):
             kept = "keep the marks (tested: no other marks cost less)"
             return finding.model_copy(update={"fix": kept, "severity": "info"})
-        fix = marks_in_words([each for each in cheaper.marks if finding.group in each.groups])
+        marks = [each for each in cheaper.marks if finding.group in each.groups]
+        fix = marks_in_words([each.model_copy(update={"others_keep": False}) for each in marks])
         told = f"{fix}: {shown_money(before)} -> {shown_money(after)}, {shown_money(before - after)} saved (verified)"
         return finding.model_copy(update={"fix": told, "tier": cheaper.fix.tier, "fix_key": cheaper.fix.name})
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.finding import Finding
@@ -29,14 +30,15 @@ class RuleDifference(NamedTuple):
 
 
 def rule_differences(result: RunResult) -> dict[str, RuleDifference]:
-    """Return by group the rates that differ too much for the rules to prove a gain."""
-    book = money_of(result)
+    """Return by group the rates where the rules prove no gain: the rates differ too much, or the reads of single requests do."""
+    book, misses = money_of(result), result.find(MissBook)
+    silent = () if misses is None else misses.differing_groups
     found: dict[str, RuleDifference] = {}
     for name, sides in {} if book is None else book.groups.items():
         side = sides[True]
         if side.reported.requests and side.predicted.requests:
             found[name] = RuleDifference(min(side.reported.rate, 1.0), min(side.predicted.rate, 1.0))
-    return {name: each for name, each in found.items() if each.is_large}
+    return {name: each for name, each in found.items() if each.is_large or name in silent}
 
 
 def with_estimates(findings: Sequence[Finding], differences: Mapping[str, RuleDifference]) -> list[Finding]:

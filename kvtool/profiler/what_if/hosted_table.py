@@ -45,6 +45,7 @@ _WORTH = Decimal("0.01")
 _TODAY = "today"
 _PROMPTS = "edit the prompts as kvtool optimize shows, and keep the marks"
 _BOTH = "edit the prompts and the marks as kvtool optimize shows"
+_OF_PROMPTS = (_PROMPTS, _BOTH)
 _KINDS: dict[MissCause, ChangeKind] = {"key_changed": "cache-key", "not_marked": "marks", "expired": "ttl"}
 """The rows that try what to change about a cause."""
 _MOST_MODELS = 4
@@ -175,7 +176,7 @@ class _HostedTable:
             return
         silent = [] if misses is None else misses.differing_groups
         if {group.name for group in self._today.ledger.totals()}.issubset(silent):
-            self._lack("prompts", "Reads differ from the published rules, so nothing is advised")
+            self._lack("prompts", "Reads differ from the published rules, so no gain is verified")
             return
         try:
             fixes = self._profiler.advised(self._today, silent=silent).fixes
@@ -261,7 +262,11 @@ def _named_first(found: CacheMisses, rows: list[SweepRow], currency: str, *, dif
     tried = [] if differs else [row for row in rows[1:] if row.kind == kind]
     if not tried:
         return [f"Change first: {change}."]
-    return [f"Change first: {change}. {_gain(rows[0], min(tried, key=_cost_of))}"]
+    best = min(tried, key=_cost_of)
+    return [
+        f"Change first: {change}. {_gain(rows[0], best)}",
+        *_not_first(rows, best, "the costliest misses have another cause"),
+    ]
 
 
 def _cost_of(row: SweepRow) -> Decimal:
@@ -278,14 +283,24 @@ def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str
     of marks, times and keys in some groups, so that only edits of the others are proposed.
     """
     today, *others = rows
-    others = [row for row in others if row.kind == "prompts" or not only_prompts]
+    others = [row for row in others if row.does in _OF_PROMPTS or not only_prompts]
     before = Decimal(today.cost or 0)
     best = min((row for row in others if row.kind != "model"), key=_cost_of, default=None)
     if best is None or _cost_of(best) > before * (1 - _WORTH):
         found = "kvtool proposes no change" if only_prompts else "No change saves 1% of the cost"
         return [f"{found}."] if today.change != _TODAY else [f"{found}. Predicted cost: {shown_money(before)}."]
     first = f"Change first: {best.does}. {_gain(today, best)}"
-    return [first, edits] if edits and best.does in (_PROMPTS, _BOTH) else [first]
+    told = [first, *_not_first(rows, best, "reads differ from the published rules")]
+    return [*told, edits] if best.does in _OF_PROMPTS else told
+
+
+def _not_first(rows: list[SweepRow], best: SweepRow, why: str) -> list[str]:
+    """Say why another row that costs less is not the change to begin with; nothing where none costs less."""
+    least = min(rows[1:], key=_cost_of)
+    if _cost_of(least) >= _cost_of(best):
+        return []
+    why = "another model gives other answers" if least.kind == "model" else why
+    return [f"Not first: {least.change} ({shown_money(_cost_of(least))}), as {why}."]
 
 
 def _with_ttl(seconds: float) -> Fix:

@@ -35,7 +35,7 @@ _COLUMNS = (
     Column("group", "<"),
     Column("before", keep=2),
     Column("predicted"),
-    Column("verified"),
+    Column("after"),
     Column("alone", keep=1),
 )
 _GROUP_COLUMNS = (Column("Group", "<"), Column("requests", keep=1), Column("before"), Column("after"), Column("points"))
@@ -124,7 +124,8 @@ def _request(console: Console, outcome: OptimizeOutcome, plain: bool, show_text:
     from kvtool.profiler.optimize.sdk_snippet import snippet
 
     put(console)
-    put(console, f"  One of {plural(edited.requests, 'edited request')}, before and after:", "bold")
+    group = f" (in {sanitize(log.example.turn.group, ascii_only=plain)})" if len(outcome.document.groups) > 1 else ""
+    put(console, f"  One of {plural(edited.requests, 'edited request')}{group}, before and after:", "bold")
     put_prompt_patch(console, request_diff(log.example), plain=plain, show_text=show_text)
     if outcome.sdk is not None:
         put(console)

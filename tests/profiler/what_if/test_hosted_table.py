@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.profiler.what_if import hosted_table
+from kvtool.results.choices import ChangeKind
+from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import percent
 from tests.conftest import Command
 from tests.profiler.test_money import HEAD, Sent, profiled, written
@@ -156,3 +159,24 @@ def test_what_was_reported_comes_before_what_is_predicted(in_folder: Command, ca
     assert head.startswith(f"Hit rate {percent(cached / 2100)} reported by the provider, paid ")
     assert "predicted by the published rules" in head
     assert " now" not in head
+
+
+def test_a_cheaper_row_is_first_or_the_answer_says_why_not() -> None:
+    def row(kind: ChangeKind, name: str, does: str, cost: str) -> SweepRow:
+        read: dict[str, Any] = {"hit_blocks": 1, "references": 2, "hit_rate": 0.5, "computed_tokens": 1}
+        return SweepRow(
+            kind=kind, change=name, does=does, more_hardware=False, block_size=1, cost=cost, sure="rules", **read
+        )
+
+    rows = [
+        row("today", "today", "", "1.00"),
+        row("prompts", "prompt fixes", hosted_table._PROMPTS, "0.60"),
+        row("marks", "prompt fixes and marks", hosted_table._BOTH, "0.50"),
+        row("ttl", "all marks 1h", "set ttl", "0.40"),
+        row("model", "all to small", "send all to small", "0.30"),
+    ]
+    said = hosted_table._answer(rows, "see", only_prompts=True)
+    assert "edit the prompts and the marks" in said[0]
+    assert said[1] == "Not first: all to small ($0.30), as another model gives other answers."
+    assert "reads differ" in hosted_table._answer(rows[:-1], "see", only_prompts=True)[1]
+    assert hosted_table._answer(rows[:-1], "see", only_prompts=False)[0].startswith("Change first: set ttl")

@@ -68,13 +68,15 @@ def print_diff(
     ]
     put_head(console, parts)
     put(console)
-    _totals(console, diff, "Shared" if diff.reuse.tokens < minimum else "Reusable")
-    if 0 < diff.reuse.tokens < minimum:
-        say(
-            console,
-            f"The provider caches from {minimum:,} tokens. This prefix is shorter, so nothing is reused.",
-            indent=2,
+    is_reused = diff.reuse.tokens >= minimum
+    _totals(console, diff, is_reused=is_reused)
+    if not is_reused and diff.common:
+        why = (
+            f"The provider caches from {minimum:,} tokens. This prefix is shorter"
+            if diff.common < minimum
+            else "No cache mark ends within this prefix"
         )
+        say(console, f"{why}, so nothing is reused.", indent=2)
     if diff.length_b and diff.block_size > 1 and not is_plain(console):
         put(console)
         print_ruler(console, diff, plain)
@@ -109,9 +111,11 @@ def _next(console: Console, diff: PromptDiff, command: CommandLine) -> None:
         put_next(console, "make this change in both prompts, then compare again", command)
 
 
-def _totals(console: Console, diff: PromptDiff, common: str) -> None:
+def _totals(console: Console, diff: PromptDiff, *, is_reused: bool) -> None:
+    """Print what is reused; where nothing is, all tokens before the first difference."""
+    common, shared = ("Reusable", diff.reuse.tokens) if is_reused else ("Shared", diff.common)
     of_blocks = _in_blocks(diff, f"{diff.reuse.blocks:,} of {plural(diff.blocks, 'block')}")
-    reusable = f"{plural(diff.reuse.tokens, 'token')}{of_blocks}"
+    reusable = f"{plural(shared, 'token')}{of_blocks}"
     first = "" if diff.first is None else f"first difference: token {diff.first.token:,}"
     row = f"  {common:<{_LABEL - 2}}{reusable}"
     if is_plain(console):
@@ -124,7 +128,8 @@ def _totals(console: Console, diff: PromptDiff, common: str) -> None:
         put(console, row)
     if first:
         put(console, f"  {'Differs':<{_LABEL - 2}}from {first.removeprefix('first difference: ')} on")
-    lost = f"{plural(diff.lost_tokens, 'token')}{_in_blocks(diff, plural(diff.lost_blocks, 'block'))}"
+    computed = diff.lost_tokens if is_reused else diff.length_b
+    lost = f"{plural(computed, 'token')}{_in_blocks(diff, plural(diff.lost_blocks, 'block'))}"
     if diff.first is not None:
         lost += (
             f"; {plural(diff.same_tokens, 'token')} {'repeats' if diff.same_tokens == 1 else 'repeat'} the first prompt"
