@@ -18,7 +18,7 @@ from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.formats.text_placeholders import traced_template
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
-from kvtool.lint.passed_values import Constant, RenderedFile, TemplateCalls, ValueKind, value_kind
+from kvtool.lint.passed_values import Constant, PassedList, RenderedFile, TemplateCalls, ValueKind, value_kind
 from kvtool.lint.python.chats import ChatMessage
 from kvtool.lint.python.text_values import MESSAGE_KEYS
 from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlaces, leaves, style_of
@@ -30,6 +30,7 @@ from kvtool.text.traced import Origin, Traced
 __all__ = [
     "Constant",
     "CopiedPrompt",
+    "PassedList",
     "RenderedFile",
     "TemplateCalls",
     "ValueKind",
