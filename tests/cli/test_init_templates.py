@@ -227,3 +227,17 @@ def test_a_list_that_code_passes_is_rendered_with_its_elements_in_its_orders(ini
     assert len(texts["a"]) > 20
     assert all(sorted(one.split("\n")[1:-1]) == [f"{each['q']}: {each['a']}" for each in few] for one in texts["a"])
     assert texts["b"] == {"\nOslo, Rome, "}
+
+
+def test_a_copy_and_its_source_are_one_prompt_and_one_finding(init: Command, in_folder: Command) -> None:
+    write(
+        "plan.py",
+        f"import random, datetime\nCITIES = ['Oslo', 'Rome', 'Lima', 'Cairo', 'Hanoi']\nRULES = {RULES * 3!r}\ndef ask(q):\n"
+        "    few = [*CITIES]\n    random.shuffle(few)\n    system = f'Cities: {{\", \".join(few)}}. {{RULES}}'\n"
+        "    return client.messages.create(system=[{'type': 'text', 'text': system, 'cache_control': {'type': 'ephemeral'}}],"
+        " messages=[{'role': 'user', 'content': q}])\n",
+    )
+    assert "Found in .: 1 prompt" in init()[1]
+    out = " ".join(in_folder("lint")[1].split())
+    assert out.count(" KV101 ") == 1
+    assert "its source is plan.py:7:" in out
