@@ -233,7 +233,7 @@ def test_a_copy_and_its_source_are_one_prompt_and_one_finding(init: Command, in_
     write(
         "plan.py",
         f"import random, datetime\nCITIES = ['Oslo', 'Rome', 'Lima', 'Cairo', 'Hanoi']\nRULES = {RULES * 3!r}\ndef ask(q):\n"
-        "    few = [*CITIES]\n    random.shuffle(few)\n    system = f'Cities: {{\", \".join(few)}}. {{RULES}}'\n"
+        "    few = [*CITIES]\n    random.shuffle(few)\n    system = f'{datetime.datetime.now()}: {\", \".join(few)}. {RULES}'\n"
         "    return client.messages.create(system=[{'type': 'text', 'text': system, 'cache_control': {'type': 'ephemeral'}}],"
         " messages=[{'role': 'user', 'content': q}])\n",
     )
