@@ -107,7 +107,7 @@ def test_requests_that_are_too_long(capsys: pytest.CaptureFixture[str]) -> None:
     assert row(lines, "l4")[-1] == "none"
     assert float(row(lines, "h100")[-1]) > 1
     longest = document(capsys, accelerators=["l4"])["accelerators"][0]["longest_request"]
-    assert f"longest request: l4 {longest:,} tokens" in " ".join(" ".join(lines).split())
+    assert f"Longest request that fits: l4 {longest:,} tokens" in " ".join(" ".join(lines).split())
     assert row(shown(capsys, accelerators=["l4"], max_model_len=longest), "l4")[-1] == "1.0"
     assert row(shown(capsys, accelerators=["l4"], max_model_len=longest + 1), "l4")[-1] == "none"
 
@@ -177,7 +177,7 @@ def test_the_groups_of_a_model(capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join(" ".join(lines).split())
     assert "block 544: one state takes 1,097,728 bytes, the size of 536 tokens of attention" in text
     assert "hits end on multiples of 544 tokens" in text
-    assert "kept: states of the end of each prompt only" in text
+    assert "kept: only the states at the end of each prompt" in text
     assert "Next:" not in lines  # fp8 would double the block
 
 

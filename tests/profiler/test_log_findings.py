@@ -143,7 +143,11 @@ def test_a_finding_names_record_message_and_line(
         write(path, text)
     _, out, _ = kvtool("lint", "--json", *inputs(name))
     first = json.loads(out)["findings"][0]
-    assert first["logged"] == {"record": record, "part": part, "line": line, "content": content}
+    template = first["logged"]["template"]  # the text around the value is known where the line is
+    assert first["logged"] == {
+        "record": record, "part": part, "line": line, "content": content, "template": template
+    }  # fmt: skip
+    assert (template > 0) is (line > 0)
     assert first["line"] > 0, "the region of machine formats is that of the file"
 
 
@@ -184,7 +188,8 @@ def test_what_is_only_in_the_earlier_request_is_named_there(kvtool: Command) -> 
     write("prod.jsonl", "".join(json.dumps(maybe(n)) + "\n" for n in range(2)))
     _, out, _ = kvtool("lint", "--json", "prod.jsonl")
     (found,) = json.loads(out)["findings"]
-    assert found["logged"] == {"record": 1, "part": "messages[0] (system)", "line": 2, "content": None}
+    place = {"record": 1, "part": "messages[0] (system)", "line": 2, "content": None}
+    assert found["logged"] == {**place, "template": 1}
     assert (found["example"]["was"], found["example"]["now"]) == ("prod.jsonl:1", "prod.jsonl:2")
 
 

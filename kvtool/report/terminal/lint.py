@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvtool.config.command_line import CommandLine, flags
 from kvtool.lint.findings.lint_result import LintResult
 from kvtool.lint.folders.folder_files import not_read
 from kvtool.lint.probe.probing import GROUP as PROBE
@@ -21,8 +22,6 @@ from kvtool.text.terminal.numbers import percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from kvtool.config.command_line import CommandLine
 
 _MOST = 200
 _SAFE = ("P0", "P1")
@@ -84,7 +83,7 @@ def _next_step(result: LintResult, command: CommandLine) -> tuple[str, Sequence[
         )
     folder = os.path.commonpath([os.path.dirname(path) for path in paths]) or "."  # noqa: PTH120 - a string, as all inputs are
     if Path(folder, "kvtool.toml").is_file():
-        return "measure the hit rate", ("check", "--config", str(Path(folder, "kvtool.toml")))
+        return "measure the hit rate", ("check", *flags(config=str(Path(folder, "kvtool.toml"))))
     return "measure the hit rate", ("init", folder)
 
 
