@@ -239,5 +239,5 @@ def test_a_copy_and_its_source_are_one_prompt_and_one_finding(init: Command, in_
     )
     assert "Found in .: 1 prompt" in init()[1]
     out = " ".join(in_folder("lint")[1].split())
-    assert out.count(" KV101 ") == 1
+    assert out.count(" KV101 error ") == 1
     assert "its source is plan.py:7:" in out
