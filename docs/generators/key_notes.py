@@ -121,6 +121,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "items": Note("[{counter: 1}, {uuid: 4}]"),
         "function": Note("{datetime: 1m}"),
         "count": Note("[1, 5]", "`[1, 3]`"),
+        "orders": Note("4", "as written", "A high number is a new order in each request."),
         "start": Note("2026-01-05T09:00:00Z", "`2026-01-05T09:00:00Z`"),
         "format": Note("date", "`iso`", "Also `iso`, `date`, `time`, `unix`, `object`."),
         "step": Note("10", "`1`"),

@@ -22,7 +22,7 @@ from kvtool.gate.probed_agents import CheckedAgent, check_agents
 from kvtool.gate.recording import entry_of
 from kvtool.gate.updating import update_baseline
 from kvtool.lint.lint_inputs import TextInput
-from kvtool.lint.linting import lint
+from kvtool.lint.linting import lint, without_sources
 from kvtool.lint.traffic_findings import not_ignored
 from kvtool.profiler.document import saved_report
 from kvtool.profiler.patches import patches_of
@@ -98,6 +98,8 @@ def run_check(plan: CheckPlan, progress: Progress) -> CheckResult:
     if plan.names_all and not interrupted:
         known |= {name for one in done for name in one.facts.groups}
         check_groups(plan.gate, plan.locate, sorted(known))
+    left = without_sources([*(each for one in done for each in one.report.findings), *texts.findings])
+    texts = replace(texts, findings=[one for one in texts.findings if one in left])
     return _judged(done, plan, before, texts, agents, interrupted=interrupted)
 
 

@@ -35,6 +35,7 @@ from kvtool.results.finding import Finding
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.yaml.made_up_values import copied_from
 from kvtool.workload.yaml.named_files import named_files
 
 FOREIGN = "not read: no workload (no `groups:`), and no known prompt format"
@@ -88,9 +89,34 @@ def lint(
 
 def _without_estimates(findings: Iterable[Finding]) -> list[Finding]:
     """Return the findings without what was read of a place of which a run measured the same."""
-    given = list(findings)
+    given = without_sources(list(findings))
     measured = {(each.path, each.line, each.column, each.code) for each in given if each.group and each.line}
     return [each for each in given if each.group or (each.path, each.line, each.column, each.code) not in measured]
+
+
+def without_sources(findings: list[Finding]) -> list[Finding]:
+    """Return the findings without those of source code of whose copy in a workload a run measured as many of the same code.
+
+    A finding of the copy then names the place in the source.
+    """
+    copied: dict[tuple[str, str], list[int]] = {}
+    read: dict[tuple[str, str], list[int]] = {}
+    for number, one in sorted(enumerate(findings), key=lambda each: (each[1].line, each[1].column)):
+        if one.group and one.line and one.path.lower().endswith(WORKLOAD_SUFFIXES):
+            place = copied_from(read_text(Path(one.path), shown=one.path), one.line)
+            if place is not None:
+                file = realpath(Path(one.path).parent / place.partition(":")[0])
+                copied.setdefault((file, one.code), []).append(number)
+        elif not one.group and one.line:
+            read.setdefault((realpath(one.path), one.code), []).append(number)
+    kept: dict[int, Finding] = dict(enumerate(findings))
+    for key, numbers in copied.items():
+        if len(numbers) == len(sources := read.get(key, [])):
+            for number, source in zip(numbers, sources, strict=True):
+                one, there = findings[number], kept.pop(source)
+                message = f"{one.message}; its source is {there.path}:{there.line}:{there.column}"
+                kept[number] = one.model_copy(update={"message": message})
+    return list(kept.values())
 
 
 def _new_problems(told: Sequence[KvtoolError], problems: Iterable[KvtoolError]) -> list[KvtoolError]:

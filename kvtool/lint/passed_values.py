@@ -15,6 +15,8 @@ from kvtool.lint.skeleton import Hole, Node, TemplatePlace, with_holes
 
 _DATE = "date"
 _MOST_CONSTANTS = 20
+Orders = Literal["fixed", "process", "request"]
+"""When a list gets another order: never, in each process, or in each request."""
 Constant = str | int | float | bool
 ValueKind = Literal["clock", "date", "id", "counter", "constant", "order"]
 """What code says of a value that differs from call to call, or never."""
@@ -31,6 +33,14 @@ class PassedValue:
 
 
 @dataclass(frozen=True, slots=True)
+class PassedList:
+    """A list that code passes: its elements as JSON, empty where not all are known, and how often it gets another order."""
+
+    elements: tuple[str, ...] = ()
+    order: Orders = "fixed"
+
+
+@dataclass(frozen=True, slots=True)
 class RenderedFile:
     """A template file by the name that code gives it, and what code passes to it in one call."""
 
@@ -42,6 +52,8 @@ class RenderedFile:
     """By the path of a value (`agent.name`) the constant that is passed, None for anything else."""
     roles: tuple[str, ...] = ()
     """Roles of messages that have the text in them."""
+    lists: tuple[tuple[str, PassedList], ...] = ()
+    """By the path of a value what is known of a list that is passed."""
 
 
 @dataclass(slots=True)
@@ -55,6 +67,8 @@ class TemplateCalls:
     constants: dict[str, list[Constant] | None] = field(default_factory=dict)
     roles: set[str] = field(default_factory=set)
     kinds: dict[str, ValueKind] = field(default_factory=dict)
+    lists: dict[str, PassedList] = field(default_factory=dict)
+    """Lists by path: the first call that shuffles one, else the first call."""
 
     def add(self, call: RenderedFile) -> None:
         """Add what one call says."""
@@ -65,6 +79,9 @@ class TemplateCalls:
                 self.constants[path] = None
             elif constant not in known:
                 known.append(constant)
+        for path, passed in call.lists:
+            if path not in self.lists or self.lists[path].order == "fixed":
+                self.lists[path] = passed if passed.order != "fixed" else self.lists.get(path, passed)
         for variable in call.settled:
             self.kinds.setdefault(variable, "constant")
         for value in call.values:

@@ -18,7 +18,7 @@ from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.formats.text_placeholders import traced_template
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
-from kvtool.lint.passed_values import Constant, RenderedFile, TemplateCalls, ValueKind, value_kind
+from kvtool.lint.passed_values import Constant, PassedList, RenderedFile, TemplateCalls, ValueKind, value_kind
 from kvtool.lint.python.chats import ChatMessage
 from kvtool.lint.python.text_values import MESSAGE_KEYS
 from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlaces, leaves, style_of
@@ -30,6 +30,7 @@ from kvtool.text.traced import Origin, Traced
 __all__ = [
     "Constant",
     "CopiedPrompt",
+    "PassedList",
     "RenderedFile",
     "TemplateCalls",
     "ValueKind",
@@ -86,7 +87,7 @@ def copy_prompts(
         except (KvtoolError, RecursionError) as error:
             message = error.message if isinstance(error, KvtoolError) else "nested too deeply to read"
             notes.append(f"{name} was left out: {message}")
-    sent = ["".join(_written(copy.text)) for copy in copies if copy.messages]
+    sent = ["".join(_written(_in_one_order(copy))) for copy in copies if copy.messages]
     found: list[CopiedPrompt] = []
     taken: Counter[str] = Counter()
     for copy in copies:
@@ -184,6 +185,14 @@ _KNOWN_ROLES = ("system", "developer", "user", "assistant", "tool")
 def _written(text: str) -> tuple[str, ...]:
     """Return the lines of constant text in a template, without white space; a value ends one, too."""
     return tuple(part for one in _MARKUP.split(text) if (part := "".join(one.split())))
+
+
+def _in_one_order(copy: CopiedPrompt) -> str:
+    """Return the text of a copy with only the first of the orders of each list."""
+    text = copy.text
+    for name in (name for name, kind in copy.kinds.items() if kind == "order"):
+        text = re.sub(rf"\{{% elif {name} == .*?(?=\{{% e)", "", text, flags=re.DOTALL)
+    return text
 
 
 def _is_sent(texts: Sequence[str], sent: Iterable[str]) -> bool:

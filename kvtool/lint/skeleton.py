@@ -36,7 +36,7 @@ class Hole:
     seen. `made`: the place where its value is made, if it is reported elsewhere. `hidden`: not reported, as it costs nothing more.
     `given`: callers of the function that puts it in give it. `unseen`: it varies less than what is before it, but its text is
     elsewhere: a conversation, a file, instructions; this names it. `constant`: it does not vary, only its
-    text is not known. `file`: it is what a file of this name contains.
+    text is not known. `file`: it is what a file of this name contains; with `elsewhere` that is the prompt.
     """
 
     spot: TemplatePlace

@@ -238,3 +238,43 @@ def test_prompts_that_differ_are_copied_again_with_values_and_gates_as_they_are(
     code, _, err = init("--force")
     assert (code, workload.read_text()) == (2, edited)
     assert "group `agent` cannot be copied again: agent.py has no prompt for it" in err
+
+
+def test_a_list_that_code_passes_is_rendered_with_its_elements_in_its_orders(init: Command) -> None:
+    write(
+        "prompts/a.j2", f"{RULES}\n{{% for one in examples %}}{{{{ one.q }}}}: {{{{ one.a }}}}\n{{% endfor %}}{RULES}"
+    )
+    write("prompts/b.j2", f"{RULES}\n{{% for one in cities %}}{{{{ one }}}}, {{% endfor %}}{RULES}")
+    write("prompts/c.j2", f"{RULES}\n{{% for one in tools %}}{{{{ one.name }}}} {{% endfor %}}{RULES}")
+    few = [{"q": f"{number} + 1?", "a": f"{number + 1}"} for number in range(5)]
+    write(
+        "ask.py",
+        f"import random\nFEW = {few!r}\nCITIES = ['Oslo', 'Rome']\ndef ask(names):\n    few = list(FEW)\n    random.shuffle(few)\n"
+        "    env.get_template('a.j2').render(examples=few)\n    env.get_template('b.j2').render(cities=CITIES)\n"
+        "    env.get_template('c.j2').render(tools=set(names))\n",
+    )
+    assert init()[0] == 0
+    source = load_yaml_workload("kvtool-workload.yaml")
+    texts: dict[str, set[str]] = {}
+    for conversation in source.conversations():
+        request = conversation.next_turn(None)
+        assert request is not None
+        texts.setdefault(request.group, set()).add(str((request.messages or [])[0]["content"]).split(RULES)[1])
+    assert {name: len(each) for name, each in texts.items()} == {"a": 40, "b": 1, "c": 4} | {"a": len(texts["a"])}
+    assert len(texts["a"]) > 20
+    assert all(sorted(one.split("\n")[1:-1]) == [f"{each['q']}: {each['a']}" for each in few] for one in texts["a"])
+    assert texts["b"] == {"\nOslo, Rome, "}
+
+
+def test_a_copy_and_its_source_are_one_prompt_and_one_finding(init: Command, in_folder: Command) -> None:
+    write(
+        "plan.py",
+        f"import random, datetime\nCITIES = ['Oslo', 'Rome', 'Lima', 'Cairo', 'Hanoi']\nRULES = {RULES * 3!r}\ndef ask(q):\n"
+        "    few = [*CITIES]\n    random.shuffle(few)\n    system = f'{datetime.datetime.now()}: {\", \".join(few)}. {RULES}'\n"
+        "    return client.messages.create(system=[{'type': 'text', 'text': system, 'cache_control': {'type': 'ephemeral'}}],"
+        " messages=[{'role': 'user', 'content': q}])\n",
+    )
+    assert "Found in .: 1 prompt" in init()[1]
+    out = " ".join(in_folder("lint")[1].split())
+    assert out.count(" KV101 error ") == 1
+    assert "its source is plan.py:7:" in out

@@ -43,6 +43,8 @@ _MIXED = {
     "sortBy": ("ts", "const few = _.sortBy(EXAMPLES, () => Math.random());", "few"),
     "shuffle": ("ts", "const few = d3.shuffle(EXAMPLES);", "few"),
     "ids": ("ts", "const few = EXAMPLES.sort(() => (crypto.randomUUID() < 'a' ? 1 : -1));", "few"),
+    "spread": ("ts", "const few = [...EXAMPLES].sort(() => Math.random() - 0.5);", "few"),
+    "spread in Python": ("py", "examples = [*EXAMPLES]\n    random.shuffle(examples)", "examples"),
     "swaps": (
         "ts",
         (

@@ -7,9 +7,10 @@ import random
 
 import pytest
 
-from kvtool.lint.prompt_copies import TemplateCalls
+from kvtool.lint.prompt_copies import PassedList, TemplateCalls
 from kvtool.lint.prompt_copies import calls_of as calls_in
 from kvtool.lint.python.built_prompts import python_prompts
+from tests.lint.found import made_findings
 
 
 def calls_of(*texts: str) -> dict[str, TemplateCalls]:
@@ -118,3 +119,27 @@ def test_any_constants_come_back_as_they_are_written() -> None:
         words = ", ".join(f"{name}={value!r}" for name, value in given.items())
         found = calls_of(f"r = e.get_template('t').render({words})")["t"].constants
         assert json.dumps(found) == json.dumps({name: [value] for name, value in given.items()})
+
+
+@pytest.mark.parametrize(
+    ("change", "passed", "said"),
+    [
+        ("random.shuffle(few)", "few", ("request", "each time", "warning")),
+        ("few.sort(key=len)", "few", ("fixed", "", "")),
+        ("pass", "set(FEW)", ("process", "in each process", "warning")),
+    ],
+)
+def test_a_list_that_goes_into_a_template_is_known_with_its_order(
+    change: str, passed: str, said: tuple[str, str, str]
+) -> None:
+    chance = random.Random(change)
+    few = [f"{chance.random()} {{% }}" for _ in range(chance.randint(2, 6))]
+    code = (
+        f"import random\nFEW = {few!r}\ndef ask():\n    few = [*FEW]\n    {change}\n"
+        f"    return env.get_template('a.j2').render(examples={passed})\n"
+    )
+    order, how, severity = said
+    assert calls_of(code)["a.j2"].lists == {"examples": PassedList(tuple(map(json.dumps, few)), order)}
+    found = [(one.code, one.line, one.severity) for one in made_findings(code, "a.py")]
+    assert found == ([("KV114", 6, severity)] if how else [])
+    assert all(how in one.message and "the prompt is `a.j2`" in one.message for one in made_findings(code, "a.py"))

@@ -205,7 +205,7 @@ def _enough(found: Found, least: int, used: int, named: int, block_size: int) ->
         return (always or min(behind.tokens, 2 * behind.sure) >= enough) and 3 * behind.movable >= 2 * enough
     if not _is_sure(hole):
         return behind.movable >= max(least, named)
-    if hole.order or hole.kind is HOST:
+    if (hole.order and not hole.clock) or hole.kind is HOST:
         least = max(least, named)  # one machine, or one process, has the same in all of its requests
     return (behind.sure if hole.order else behind.tokens) >= least
 
@@ -283,7 +283,7 @@ def _finding(path: str, found: Found, block_size: int, lines: LineIndex) -> Find
     message = f"{hole.what} ({_BY_USE if hole.doubt else kind}) {_claim(hole)}"
     message += f", so {amount} after it {verb} not reused"
     if hole.elsewhere:
-        message += "; the prompt is not in this file"
+        message += f"; the prompt is {f'`{hole.file}`' if hole.file else 'not in this file'}"
     if found.others:
         names = [other.hole.what for other in found.others]
         message += f"; {_listed(names)} after it {'changes' if len(names) == 1 else 'change'} too"
@@ -362,7 +362,7 @@ def _severity(hole: Hole, behind: FollowingText, prompt: int, block_size: int) -
     if not sure and min(behind.sure if hole.doubt else behind.tokens, behind.movable) < THRESHOLDS.warned * block_size:
         return "info"
     tokens = behind.sure if hole.order else behind.tokens
-    severity: Severity = "warning" if hole.leads else severity_of(tokens, prompt)
+    severity: Severity = "warning" if hole.leads or hole.elsewhere else severity_of(tokens, prompt)
     if severity == "info" and behind.unseen and hole.is_new:
         severity = "warning"
     return UNSURE_MOST if severity == "error" and (hole.capped or not sure) else severity

@@ -29,6 +29,7 @@ from kvtool.lint.python.text_values import (
     cut,
     either,
     has_param,
+    spread_out,
     text_of,
     varies,
 )
@@ -228,11 +229,18 @@ class Expressions(Calls):
 
     def _of_list(self, node: ast.List) -> Value:
         put = self.put if any(map(is_written, node.elts)) else self._element
-        values = [self._element(one) if isinstance(one, ast.Starred) else put(one) for one in node.elts[:MOST_ELEMENTS]]
-        for number, element in enumerate(node.elts[:MOST_ELEMENTS]):
-            if isinstance(element, ast.Starred):
-                values[number] = self.goes_on(element.value, values[number], *values)
-        return (Items(tuple(values)),)
+        values = [self.value_of(one) if isinstance(one, ast.Starred) else put(one) for one in node.elts[:MOST_ELEMENTS]]
+        result: list[Value] = []
+        order: Hole | None = None
+        for element, value in zip(node.elts, values, strict=False):
+            if not isinstance(element, ast.Starred):
+                result.append(value)
+                continue
+            spread = self.goes_on(element.value, spread_out(value), *values)
+            known = [part for piece in value if isinstance(piece, Items) for part in piece.values]
+            result += known if known and spread == sum(known, ()) else [spread]
+            order = order or next((one.order for one in value if isinstance(one, Items) and one.order), None)
+        return (Items(tuple(result), order),)
 
     def _of_tuple(self, node: ast.Tuple) -> Value:
         if len(node.elts) == 2 and isinstance(first := node.elts[0], ast.Constant) and first.value in ROLES:

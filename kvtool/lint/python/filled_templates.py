@@ -348,8 +348,8 @@ def nodes_of(value: Iterable[Piece], *, unfilled: bool, most: list[int], copied:
     return result
 
 
-_MOST_ORDERS = 24
-"""Orders of a list in a copy of a prompt: a list of four has so many."""
+_MOST_ORDERS = 40
+"""Orders of a list in a copy of a prompt: as many as a first workload has requests of a group. A list of four has 24."""
 _LONGEST_ORDERS = 40_000
 """Characters of a list in all of these orders."""
 

@@ -37,6 +37,7 @@ from kvtool.lint.python.text_values import (
     Value,
     cut,
     pieces_of,
+    spread_out,
     text_of,
 )
 from kvtool.lint.skeleton import Hole, TemplatePlace
@@ -157,11 +158,7 @@ class KnownCalls(ChanceOrders):
 
     def _element(self, node: ast.expr) -> Value:
         value = self.value_of(node)
-        if isinstance(node, ast.Starred):
-            return tuple(
-                part for piece in value for part in (sum(piece.values, ()) if isinstance(piece, Items) else (piece,))
-            )
-        return value
+        return spread_out(value) if isinstance(node, ast.Starred) else value
 
     def _known(self, node: ast.Call, name: str, spot: TemplatePlace) -> Value | None:
         """Return the value of a call whose name says its result; None for any other."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path, PurePath
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
-from kvtool.lint.passed_values import Constant, PassedValue, RenderedFile
+from kvtool.lint.passed_values import Constant, Orders, PassedList, PassedValue, RenderedFile
 from kvtool.lint.python.changed_values import holes_of
-from kvtool.lint.python.text_values import FilePath, Message, Value, pieces_of
+from kvtool.lint.python.text_values import FilePath, Items, Mapped, Message, Value, data_of, pieces_of
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _MOST_PIECES = 200
@@ -23,6 +24,7 @@ def rendered_files(
     given: Mapping[str, Value],
     settled: Iterable[str] = (),
     constants: Iterable[tuple[str, Constant | None]] = (),
+    lists: Iterable[tuple[str, PassedList]] = (),
 ) -> Iterator[RenderedFile]:
     """Yield the template files that a call of `render` fills, with what is known of the values that it gives.
 
@@ -34,10 +36,25 @@ def rendered_files(
         if (hole := next((one for one in holes_of(value) if isinstance(one, Hole) and _is_plain(one)), None))
         is not None
     )
-    known = tuple(constants)
+    known, passed = tuple(constants), tuple(lists)
     yield from (
-        RenderedFile(one.name, values, tuple(settled), known) for one in base if isinstance(one, FilePath) and one.name
+        RenderedFile(one.name, values, tuple(settled), known, lists=passed)
+        for one in base
+        if isinstance(one, FilePath) and one.name
     )
+
+
+def lists_in(path: str, value: Value) -> Iterator[tuple[str, PassedList]]:
+    """Yield the lists in a value that is passed, by their paths."""
+    one = value[0] if len(value) == 1 else None
+    if isinstance(one, Mapped):
+        for key, inside in one.pairs:
+            yield from lists_in(f"{path}.{key}", inside)
+    elif isinstance(one, Items):
+        elements = [data_of(each) for each in one.values]
+        known = () if None in elements else tuple(json.dumps(each, ensure_ascii=False) for each in elements)
+        order: Orders = "fixed" if one.order is None else "request" if one.order.clock else "process"
+        yield path, PassedList(known, order)
 
 
 def text_of_file(name: str, spot: TemplatePlace) -> Hole:

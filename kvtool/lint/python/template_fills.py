@@ -11,12 +11,12 @@ from functools import partial
 from kvtool.lint.evidence.placeholders import asked
 from kvtool.lint.evidence.prompt_evidence import Evidence, is_prompt_name
 from kvtool.lint.evidence.value_precision import sure_kind
-from kvtool.lint.evidence.volatile_calls import environment
-from kvtool.lint.passed_values import Constant
+from kvtool.lint.evidence.volatile_calls import environment, order_hole
+from kvtool.lint.passed_values import Constant, PassedList
 from kvtool.lint.python.changed_values import changed, holes_of, is_given, with_hole
 from kvtool.lint.python.filled_templates import filled_text, formatted, template_style, with_replaced
 from kvtool.lint.python.known_calls import KnownCalls
-from kvtool.lint.python.rendered_files import rendered_files, text_of_file
+from kvtool.lint.python.rendered_files import lists_in, rendered_files, text_of_file
 from kvtool.lint.python.syntax import dotted, keyed
 from kvtool.lint.python.text_values import (
     Callee,
@@ -78,6 +78,7 @@ class TemplateFills(KnownCalls):
         given: dict[str, Value] = {}
         named: set[str] = set()  # of a mapping for several templates one that is not seen may show nothing
         constants: dict[str, Constant | None] = {}
+        lists: list[tuple[str, PassedList]] = []
         positional = [self._filled_in(one) for one in given_args]
         for one in [*given_args, *(word.value for word in node.keywords if word.arg is None)]:
             parts = keyed(one) if isinstance(one, ast.Dict) else {}
@@ -85,10 +86,13 @@ class TemplateFills(KnownCalls):
                 for key, inside in piece.pairs if isinstance(piece, Mapped) else ():
                     given[key] = inside
                     constants |= self._constants(key, parts.get(key), inside)
+                    lists += lists_in(key, inside)
         for word in node.keywords:
             if word.arg is None:
                 continue
-            constants |= self._constants(word.arg, word.value, self.value_of(word.value))
+            value = self.value_of(word.value)
+            constants |= self._constants(word.arg, word.value, value)
+            lists += lists_in(word.arg, value)
             if (put := self._put_under(word.arg, word.value)) is not None:
                 given[word.arg] = put
                 named.add(word.arg)
@@ -106,7 +110,8 @@ class TemplateFills(KnownCalls):
         files = [piece for piece in base if isinstance(piece, FilePath) and not piece.given]
         if any(word.arg is None and dotted(word.value) == self.keywords_name != "" for word in node.keywords):
             self.renders += [piece.made or (piece.name,) for piece in files]
-        self.program.rendered += rendered_files(base, given, self._settled(node), constants.items())
+        self.program.rendered += rendered_files(base, given, self._settled(node), constants.items(), lists)
+        self._order_passed(files, given)
         written = dotted(template)
         imported = self.canonical(written) != written  # its own file reports a placeholder that is named for a clock
         unseen = [value for key, value in given.items() if not imported or sure_kind(key) is None]
@@ -119,6 +124,17 @@ class TemplateFills(KnownCalls):
             spot = self.source.spot_of(node)
             first = (*(text_of_file(piece.name, spot) for piece in files if piece.name), *holes_of(base))
         return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
+
+    def _order_passed(self, files: list[FilePath], given: Mapping[str, Value]) -> None:
+        """A list in another order each time goes into a template: reported at the call, with the name of the template."""
+        if not self._silent and (name := next((piece.name for piece in files if piece.name), "")):
+            orders = (
+                order_hole(piece, variable, piece.spot)
+                for variable, value in given.items()
+                for piece in value
+                if isinstance(piece, Hole) and piece.order
+            )
+            self.program.found.add_holes(replace(order, elsewhere=True, file=name) for order in orders)
 
     def _constants(self, path: str, node: ast.expr | None, value: Value) -> Iterator[tuple[str, Constant | None]]:
         """Yield the paths below a value that is passed, each with its constant; None where it is something else."""

@@ -165,6 +165,25 @@ Piece = (
 Value = tuple[Piece, ...]
 
 
+def spread_out(value: Value) -> Value:
+    """The pieces of the elements of lists, one after the other."""
+    return tuple(part for piece in value for part in (sum(piece.values, ()) if isinstance(piece, Items) else (piece,)))
+
+
+def data_of(value: Value) -> object | None:
+    """Return a value as data: texts, lists in a fixed order, and mappings of these; None where not all of it is known."""
+    one = value[0] if len(value) == 1 else None
+    inside: dict[str, object | None] | list[object | None]
+    if isinstance(one, Mapped):
+        inside = {key: data_of(each) for key, each in one.pairs}
+        return None if None in inside.values() else inside
+    if isinstance(one, Items) and one.order is None:
+        inside = [data_of(each) for each in one.values]
+        return None if None in inside else inside
+    texts = [text_of(piece) for piece in value if isinstance(piece, str | Literal)]
+    return "".join(texts) if value and len(texts) == len(value) else None
+
+
 def cut(pieces: Iterable[Piece]) -> Value:
     """At most so many pieces that copying them stays cheap."""
     result: list[Piece] = []

@@ -37,6 +37,7 @@ _COMPANIONS = {
     "key": ("file",),
     "pick": ("choice", "file", "range"),
     "count": ("list",),
+    "orders": ("items",),
 }
 _BELONGS = {
     "requests": ("messages", "segments", *TEXTS),

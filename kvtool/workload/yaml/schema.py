@@ -242,6 +242,8 @@ class Variable(SpecModel):
     """Function that returns a value of this variable, for any arguments."""
     count: CountField | None = None
     """Number of items of `list`: 3, or from 1 to 5: [1, 5]."""
+    orders: Annotated[Integer, Field(ge=1, le=10**6)] | None = None
+    """Random orders of `items`; requests take one after the other."""
     start: Str | None = None
     """First time of `datetime`."""
     format: Str | None = None

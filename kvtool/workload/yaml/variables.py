@@ -87,7 +87,7 @@ def _drawn(variable: Variable, loading: Loading, at: Path, key: tuple[Key, ...])
         return _object(variable.object_, loading, (*at, "object"), key)
     if variable.items is not None:
         each = [_drawn(one, loading, (*at, "items", n), (*key, n)) for n, one in enumerate(variable.items)]
-        return lambda number: [draw(number) for draw in each]
+        return _in_order([*each], variable.orders, key)
     if variable.list_ is not None:
         return _list(variable, variable.list_, loading, at, key)
     if variable.function is not None:
@@ -144,6 +144,18 @@ def _list(variable: Variable, item: Variable, loading: Loading, at: Path, key: t
     def values(number: int) -> list[object]:
         count = low + below(high - low + 1, *key, "count", number)
         return [draw(number * max(high, 1) + at) for at in range(count)]
+
+    return values
+
+
+def _in_order(each: list[Draw], orders: int | None, key: tuple[Key, ...]) -> Draw:
+    """Return lists of one value of each: as written, or in one of so many random orders."""
+    if orders is None:
+        return lambda number: [draw(number) for draw in each]
+
+    def values(number: int) -> list[object]:
+        places = sorted(range(len(each)), key=lambda at: bits(8, *key, "order", number % orders, at))
+        return [each[at](number) for at in places]
 
     return values
 

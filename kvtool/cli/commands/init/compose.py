@@ -12,7 +12,7 @@ from kvtool.cli.commands.init.compose_config import quoted
 from kvtool.cli.commands.init.made_up import generator, names_line, variable_lines
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import one_line
-from kvtool.lint.prompt_copies import Constant, CopiedPrompt, TemplateCalls, ValueKind, copy_text, is_copied
+from kvtool.lint.prompt_copies import Constant, CopiedPrompt, PassedList, TemplateCalls, ValueKind, copy_text, is_copied
 from kvtool.lint.skeleton import style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
@@ -137,9 +137,9 @@ def read_prompts(
 
 def _differing(prompts: Iterable[FoundPrompt]) -> set[str]:
     """Return the paths of values that are other constants, or of another kind, in one prompt than in another."""
-    seen: dict[str, list[Sequence[Constant] | ValueKind | None]] = {}
+    seen: dict[str, list[Sequence[Constant] | ValueKind | PassedList | None]] = {}
     for prompt in prompts:
-        for path, passed in {**prompt.calls.constants, **prompt.calls.kinds}.items():
+        for path, passed in {**prompt.calls.constants, **prompt.calls.kinds, **prompt.calls.lists}.items():
             if passed not in seen.setdefault(path, []):
                 seen[path].append(passed)
     return {path for path, values in seen.items() if len(values) > 1}
@@ -150,6 +150,7 @@ def _passed(prompts: Iterable[FoundPrompt]) -> TemplateCalls:
     for prompt in prompts:
         together.constants |= prompt.calls.constants
         together.kinds |= prompt.calls.kinds
+        together.lists |= prompt.calls.lists
     return together
 
 

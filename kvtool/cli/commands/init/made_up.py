@@ -9,7 +9,7 @@ from math import ceil, floor
 
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
-from kvtool.lint.prompt_copies import Constant, TemplateCalls, ValueKind, is_settled
+from kvtool.lint.prompt_copies import Constant, PassedList, TemplateCalls, ValueKind, is_settled
 from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
 from kvtool.workload.yaml.made_up_values import MADE_UP, MARK
 
@@ -17,6 +17,10 @@ _VALUES = 5
 _DEEPEST = 8
 _MANY_ORDERS = 24
 """So many orders are those of a list that hardly gets one of them twice; of fewer some come again."""
+_ORDERS = {"fixed": 0, "process": 4, "request": 1000}
+"""Orders of a list in a workload: one, that of each of some processes, or a new one in each request."""
+_ITEMS = 4
+"""Items of a list of which only is known that its order changes."""
 _KEYS = 2
 """Keys of a mapping that a template runs over."""
 _PLAIN_KEY = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -87,6 +91,8 @@ class _Writer:
         elif kind == "list" and root.element().root in self._open:
             yield f'{pad}  list: ""'
             yield f"{pad}  count: 0  {MARK}: empty, as an item contains it"
+        elif kind == "list" and (lines := self._passed_list(root, path, depth)):
+            yield from lines
         elif kind == "list":
             yield from self.lines("list", root.element(), _one_of(path), depth + 1)
             yield f"{pad}  count: {_count(root)}  {MARK}: the least and the most"
@@ -98,6 +104,24 @@ class _Writer:
             yield f"{pad}  object:"
             for name, field in self._fields(root, path).items():
                 yield from self.lines(_key(name), field, f"{path}.{name}", depth + 2)
+
+    def _passed_list(self, root: ValueShape, path: str, depth: int) -> list[str]:
+        """Return the lines of a list that code passes, none where neither its elements nor its order are known."""
+        passed = self._passed.lists.get(path, PassedList())
+        pad = "  " * (depth + 1)
+        element = root.element()
+        known = bool(passed.elements) and all(_fits(json.loads(each), element) for each in passed.elements)
+        orders = _ORDERS[passed.order]
+        lines: list[str] = []
+        if orders:
+            lines.append(f"{pad}orders: {orders}  {MARK}: another order in each {passed.order}")
+        if known:
+            lines += [f"{pad}items:", *(f"{pad}  - {{choice: [{each}]}}" for each in passed.elements)]
+        elif orders:
+            lines.append(f"{pad}items:")
+            for number in range(1, _ITEMS + 1):
+                lines += self.lines("", element, f"{_one_of(path)} {number}", depth + 2, item=True)
+        return lines
 
     def _fields(self, root: ValueShape, path: str) -> dict[str, ValueShape]:
         """Return the fields of an object; keys are made up where a template runs over them."""
@@ -130,6 +154,17 @@ def _given(constants: Sequence[Constant], kind: str) -> str | None:
         if len(constants) == 1
         else f"{{choice: {_as_json(list(map(str, constants)))}}}"
     )
+
+
+def _fits(data: object, shape: ValueShape) -> bool:
+    """Return whether data is what templates use."""
+    root = shape.root
+    if isinstance(data, dict):
+        fields = {name: field for name, field in root.fields.items() if name not in root.called & MAPPING_METHODS}
+        return all(name in data and _fits(data[name], field) for name, field in fields.items())
+    if isinstance(data, list):
+        return root.kind() == "list" and all(_fits(each, root.element()) for each in data)
+    return root.kind() not in ("function", "object", "list", "tuple", "date", "number", "bool")
 
 
 def _one_of(path: str) -> str:
