@@ -260,8 +260,8 @@ def test_a_list_that_code_passes_is_rendered_with_its_elements_in_its_orders(ini
         request = conversation.next_turn(None)
         assert request is not None
         texts.setdefault(request.group, set()).add(str((request.messages or [])[0]["content"]).split(RULES)[1])
-    assert {name: len(each) for name, each in texts.items()} == {"a": 40, "b": 1, "c": 4} | {"a": len(texts["a"])}
-    assert len(texts["a"]) > 20
+    assert (len(texts["b"]), len(texts["c"])) == (1, 4)
+    assert len(texts["a"]) > 20, "of 120 orders, in 40 requests"
     assert all(sorted(one.split("\n")[1:-1]) == [f"{each['q']}: {each['a']}" for each in few] for one in texts["a"])
     assert texts["b"] == {"\nOslo, Rome, "}
 
