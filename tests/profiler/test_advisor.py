@@ -69,7 +69,7 @@ class World:
         """A cause with fixes, in the order in which they are proposed."""
         slot = Slot("prompt.md", 1, 1, variable=name)
         cause = SlotCause(group, slot, CLOCK, None, 0, "", 0, 0, 0)
-        cause.requests = 2
+        cause.later_requests = 2
         self.causes[group].append((cause, blocked, frozenset(fixes)))
         self.fixes[slot] = [
             Fix(fix, "KV101", (tiers or {}).get(fix, "P2"), group, fix, cause, make=lambda: lambda turn: turn)
