@@ -25,7 +25,7 @@ def test_a_clock_of_another_group_is_not_told(in_folder: Callable[..., tuple[int
     clocks = [record("status", f"{hour}{rules}", f"Where is {number}?") for number, hour in enumerate(hours)]
     plain = [record("rag", rules, f"Question {number}?") for number in range(chance.randint(2, 6))]
     Path("log.jsonl").write_text("\n".join([*clocks, *plain]) + "\n")
-    words = ["profile", "log.jsonl", "--group-by", "service", "--rules", "vllm", "--json"]
+    words = ["profile", "log.jsonl", "--group-by", "service", "--rules", "vllm", "--dry-run", "--json"]
     found = json.loads(in_folder(*words)[1])["findings"]
     assert "KV101" in {each["code"] for each in found if each["group"] == "status"}
     assert "KV101" not in {each["code"] for each in found if each["group"] == "rag"}
@@ -36,7 +36,7 @@ def test_a_clock_in_groups_of_one_request_is_told(in_folder: Callable[..., tuple
     rules = "".join(f"{number}. {' '.join(random.Random(number).choices(WORDS, k=10))}.\n" for number in range(60))
     records = [record(f"s{at}", f"Now: 2026-11-27 08:{at:02}:11\n{rules}", "Go on.") for at in range(6)]
     Path("log.jsonl").write_text("\n".join(records) + "\n")
-    words = ["profile", "log.jsonl", "--group-by", "service", "--rules", "vllm", "--json"]
+    words = ["profile", "log.jsonl", "--group-by", "service", "--rules", "vllm", "--dry-run", "--json"]
     causes = json.loads(in_folder(*words)[1])["causes"]
     assert any(each["code"] == "KV101" and each["blame_tokens"] for each in causes)
 
@@ -51,7 +51,7 @@ def test_the_first_request_of_a_group_is_not_blocked_by_its_own_value(
     records = [record("other", f"You translate. {rules}", f"Which {at}?") for at in range(3)]
     records += [record("clock", hour, f"Where is {at}?") for at, hour in enumerate(hours)]
     Path("log.jsonl").write_text("\n".join(records) + "\n")
-    words = ["profile", "log.jsonl", "--group-by", "service", "--rules", "vllm", "--json"]
+    words = ["profile", "log.jsonl", "--group-by", "service", "--rules", "vllm", "--dry-run", "--json"]
     report = json.loads(in_folder(*words)[1])
     found = next(each for each in report["findings"] if each["group"] == "clock" and each["code"] == "KV101")
     assert f"blocks {requests - 1} requests, first at token " in found["message"]
@@ -66,8 +66,8 @@ def test_prompts_below_the_minimum_tell_one_story(in_folder: Callable[..., tuple
         for at in range(6)
     ]
     Path("log.jsonl").write_text("\n".join(records) + "\n")
-    assert json.loads(in_folder("profile", "log.jsonl", "--json")[1])["findings"] == []
-    shown = in_folder("profile", "log.jsonl")[1]
+    assert json.loads(in_folder("profile", "log.jsonl", "--dry-run", "--json")[1])["findings"] == []
+    shown = in_folder("profile", "log.jsonl", "--dry-run")[1]
     assert "all prompts are shorter than 1,024 tokens" in shown
     assert "Nothing to change" in shown
     for other in ("KV101", "timestamp", "diff-prompts", "breakdown", "blocked"):

@@ -60,7 +60,7 @@ def bodies(rng: random.Random, model: str, *, changed: str) -> list[dict[str, An
     return found
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_command_of_a_finding_shows_what_the_finding_names(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -72,7 +72,7 @@ def test_the_command_of_a_finding_shows_what_the_finding_names(
     )
     given = rng.choice(FLAGS if model.startswith("claude") else FLAGS[:-1])
     out = tmp_path / "report.json"
-    assert run(["profile", str(log), *given, "-o", str(out)]) == 0
+    assert run(["profile", str(log), *given, "--dry-run", "-o", str(out)]) == 0
     report = json.loads(out.read_text())
     told = [each for each in report["findings"] if each["example"] is not None]
     assert told, "a place that changes is a finding"
