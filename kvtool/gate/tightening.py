@@ -118,7 +118,7 @@ def plan_tightening(file: ConfigFile, result: CheckResult) -> Tightened:
         copy = result.copies[0]
         raise KvtoolError(
             f"no gate was raised: {copy.copy_at} is a copy of {copy.place} that differs, and your service sends the original",
-            hint=f"{copy.remedy}, or copy all prompts again: {shlex.join(['kvtool', 'init', *copy.where, '--force'])}",
+            hint=f"{copy.remedy}, or copy all prompts again: {shlex.join(['kvtool', *copy.copy_again])}",
         )
     before = read_source(Path(file.path), shown=file.path)
     if before.removeprefix(_BOM).replace("\r\n", "\n") != file.places.source:

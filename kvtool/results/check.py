@@ -34,10 +34,10 @@ class DifferingCopy(Model):
         return f"edit {self.place} as {self.copy_at} has it"
 
     @property
-    def where(self) -> list[str]:
-        """Return what `kvtool init --force` needs to copy the prompts again: the folder of the workload, if it is another one."""
+    def copy_again(self) -> list[str]:
+        """Return the words after `kvtool` that copy the prompts again: with the folder of the workload, if it is another one."""
         folder = os.path.dirname(self.copy_at)  # noqa: PTH120 - as it is written
-        return [folder] if folder else []
+        return ["init", *([folder] if folder else []), "--force"]
 
 
 class CheckResult(Document):

@@ -197,7 +197,7 @@ def _next(
         return
     if result.copies:
         copy = result.copies[0]
-        put_next(console, f"{copy.remedy}, or copy all prompts again", ("init", *copy.where, *flags(force=True)))
+        put_next(console, f"{copy.remedy}, or copy all prompts again", copy.copy_again)
         return
     failed = [check.workload for check in missed if check.is_comparable]
     runs = {report.workload: report for report in result.reports}
