@@ -240,11 +240,13 @@ def _lowest(result: CheckResult, group: str | None) -> Fraction | None:
     ]
     if not sums or not all(each.prompt_tokens for _, each in sums):
         return None
-    return min(
-        rate(each.hit_tokens, each.prompt_tokens) if reported is None else reported
-        for report, each in sums
-        for reported in (report.reported_share(group),)
-    )
+    return min(_rate(report, each, group) for report, each in sums)
+
+
+def _rate(report: Report, sums: Totals | Group, group: str | None) -> Fraction:
+    """Return the reported hit rate where there is one, else the predicted one."""
+    reported = report.reported_share(group)
+    return rate(sums.hit_tokens, sums.prompt_tokens) if reported is None else reported
 
 
 def _in_file(whole: str, read: str, at: int) -> int:

@@ -28,7 +28,11 @@ class PrefixCuts(NamedTuple):
     always: int | None = None
     form: int | None = None
     hoisted: int | None = None
-    front: int | None = None
+
+    @property
+    def front(self) -> int | None:
+        """Return the cut of a system message that is moved before all text."""
+        return None if self.hoisted is None else 0
 
     def of(self, name: CutName) -> int | None:
         """Return the cut of one of the hypotheses."""
@@ -43,9 +47,7 @@ def prefix_cuts(before: PromptState | None, forms: Sequence[MessageForm], job: J
     """Return the cuts of a prompt that continues `before`, and where the reasoning since its last question begins."""
     if before is None or not forms:
         return NO_CUTS, None
-    hoisted = _hoisted_cut(before, forms, job)
-    front = None if hoisted is None else 0
-    cuts = NO_CUTS._replace(form=_form_cut(before, forms, job), hoisted=hoisted, front=front)
+    cuts = NO_CUTS._replace(form=_form_cut(before, forms, job), hoisted=_hoisted_cut(before, forms, job))
     added = forms[len(before.forms) :]
     if not added or added[0].role != "assistant":
         return cuts, None

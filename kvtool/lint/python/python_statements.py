@@ -1,4 +1,4 @@
-"""PythonStatements of a function, class body or module, in the order of the file, and the values that they give to names."""
+"""Statements of a function, class body or module, in the order of the file, and the values that they give to names."""
 
 from __future__ import annotations
 

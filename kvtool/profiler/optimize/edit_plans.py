@@ -37,9 +37,8 @@ def optimize(
         return advice.kept if choose is None else choose(of.source, result, advice)
 
     if not given and set(tiers) < ALL_TIERS:
-        runs.first.advised(
-            ALL_TIERS
-        )  # asked for anyway, for what needs consent; it shows moves that win once these are made
+        # Asked for anyway, for what needs consent; it shows moves that win once these are made.
+        runs.first.advised(ALL_TIERS)
     first = runs.with_files({realpath(file.path): file.after for file in given}) if given else runs.first
     originals = {realpath(file.path): (file.path, file.before) for file in given}
     found = Optimizer(runs, advise, originals).run(first, advise(first, frozenset()))
@@ -85,7 +84,7 @@ def first_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
 
 
 def needing_consent(runs: EditedRuns, tiers: Collection[Tier]) -> tuple[list[Done], list[Done]]:
-    """Return what would be done, were all tiers allowed, with what the files hit then; and what no edit makes in any case.
+    """Return what would be done, were the next tiers allowed that win, with what the files hit then; and what no edit makes then.
 
     Of logs, which nobody edits, what would win. Raises TrialInterruptedError.
     """

@@ -170,7 +170,7 @@ class Optimizer:
             kept = made if changed is None or self._harm(changed) else replace(kept, now=changed)
         order = [(step.cause.group, step.fix.key) for chain in chains.values() for step in chain]
         done = [
-            each if each.reason or has_step(kept.steps, each.step) else replace(each, reason=_NO_GAIN)
+            each if each.reason or _has_step(kept.steps, each.step) else replace(each, reason=_NO_GAIN)
             for each in made.done
         ]
         done.sort(key=lambda each: order.index((each.step.cause.group, each.step.fix.key)))
@@ -181,11 +181,11 @@ class Optimizer:
         steps, overlay = list(made.steps), made.now.overlay
         refused: list[Done] = []
         for step in wanted:
-            if has_step(steps, step):
+            if _has_step(steps, step):
                 continue
             new, edited = [step], _TOO_LITTLE if step not in worth else self._edited(state, overlay, [*steps, step])
             if isinstance(edited, str) and step in worth:
-                ways = _of_all_readers(step, [each for each in worth if not has_step(steps, each)])
+                ways = _of_all_readers(step, [each for each in worth if not _has_step(steps, each)])
                 tried = [(alike, self._edited(state, overlay, [*steps, *alike])) for alike in ways]
                 made_so = [(alike, texts) for alike, texts in tried if not isinstance(texts, str)]
                 new, edited = min(made_so, key=lambda way: self._changes(overlay, way[1]), default=(new, edited))
@@ -300,7 +300,7 @@ def _of_all_readers(step: KeptFix, others: Sequence[KeptFix]) -> Iterator[list[K
         yield alike
     moves = [each for each in others if each.fix.at_end and _place_of(each) == _place_of(step)]
     of_groups = {each.cause.group: each for each in reversed(moves)}
-    if has_step(moves, step):
+    if _has_step(moves, step):
         for number in range(len(step.fix.at_end)):
             yield [
                 replace(each, fix=each.fix.at_end[number]) for each in (of_groups | {step.cause.group: step}).values()
@@ -317,7 +317,7 @@ def _place_of(step: KeptFix) -> tuple[object, ...]:
     return slot.path, slot.line, slot.column, slot.variable, slot.kind, slot.words
 
 
-def has_step(steps: Sequence[KeptFix], step: KeptFix) -> bool:
+def _has_step(steps: Sequence[KeptFix], step: KeptFix) -> bool:
     """Return whether a step is among others, whichever place its text moves to."""
     return any(each.fix.key == step.fix.key for each in steps)
 
