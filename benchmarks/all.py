@@ -122,6 +122,7 @@ RUNS = (
     Run("planner", "benchmarks/planner.py", ("engine", "kernels")),
     Run("compile_gate", "tests/kernels/compile_gate.py", ("kernels",)),
     Run("logs", "-m benchmarks.logs --mb 12"),
+    Run("price_rows", "-m benchmarks.price_rows --dry-run", last=2),
 )
 
 

@@ -1,6 +1,6 @@
 """Makes the table of prices that comes with kvtool from three public packages, and prints what changed.
 
-    python -m benchmarks.price_rows [--wheels FOLDER] [--checked 2026-11-29] [-o FILE]
+    python -m benchmarks.price_rows [--wheels FOLDER] [--checked 2026-11-29] [-o FILE] [--dry-run]
 
 It downloads genai-prices, LiteLLM and model-prices (or reads their wheels in FOLDER). A price that two of them agree on is
 confirmed; a price that only one of them has is marked as such. Where they differ and no two agree, `DECIDED` says whose price
@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.price_sources import SOURCES, Key, Named, download, litellm_text, read_sources
-from kvtool.accounting.caches.dated_rules import ROWS, find_rule
+from kvtool.accounting.caches.dated_rules import ROWS, find_rule, has_no_cache
 from kvtool.accounting.hosted_models import sold_model
 from kvtool.accounting.prices.own_form import FORM, read_own
 from kvtool.accounting.prices.price_document import PriceDocument
@@ -66,6 +66,7 @@ def main() -> int:
     parser.add_argument("--wheels", type=Path)
     parser.add_argument("--checked", type=date.fromisoformat, default=date.today())
     parser.add_argument("-o", "--output", type=Path, default=TABLE)
+    parser.add_argument("--dry-run", action="store_true", help="write no table; count what the present one covers")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = asked.wheels or Path(made)
@@ -76,15 +77,16 @@ def main() -> int:
     chosen, undecided = _choose(sources, before, asked.checked)
     after = PriceTable(list(_merged([row for key in sorted(chosen) for row in chosen[key]])))
     check_days(after.rows)
-    lines = ",\n".join(json.dumps(_data(row), separators=(",", ":")) for row in after.rows)
-    asked.output.write_text(f'{{"format":"{FORM}","rows":[\n{lines}\n]}}\n')
+    if not asked.dry_run:
+        lines = ",\n".join(json.dumps(_data(row), separators=(",", ":")) for row in after.rows)
+        asked.output.write_text(f'{{"format":"{FORM}","rows":[\n{lines}\n]}}\n')
     _print_changes(before, after, asked.checked)
     _print_some("no two sources agree", undecided)
     confirmed = sum(rows[-1].confirmed for rows in chosen.values())
     print(
         f"{len(chosen):,} names in {len(after.rows):,} rows: {confirmed:,} confirmed, {len(chosen) - confirmed:,} with one source"
     )
-    print(covered(text, PriceTable(_rows_in(asked.output)), asked.checked))
+    print(covered(text, before if asked.dry_run else PriceTable(_rows_in(asked.output)), asked.checked))
     return 0
 
 
@@ -108,7 +110,10 @@ def _choose(sources: tuple[Named, ...], before: PriceTable, checked: date) -> tu
             if old:
                 chosen[key] = [replace(row, models=(_pattern(key[1]),)) for row in old]
         elif any(row.rates.cache_read is not None for row in found) or len(have) > 1 or key[0] in _VENDORS:
-            rows = [replace(row, provider=key[0], models=(_pattern(key[1]),), checked=checked) for row in found]
+            rows = [
+                replace(row, rates=_rates_of(row, key), provider=key[0], models=(_pattern(key[1]),), checked=checked)
+                for row in found
+            ]
             chosen[key] = [one for row in rows for one in _amended(row, key)]
     for key in [key for key, rows in chosen.items() if _needless(key, rows, chosen, checked)]:
         del chosen[key]
@@ -196,6 +201,18 @@ def _told(rates: Rates) -> str:
     )
 
 
+def _rates_of(row: PriceRow, key: Key) -> Rates:
+    """Return rates in which a read or a write differs from the input by more than a rounding; no read where nothing is cached."""
+    rates = row.rates
+    if has_no_cache(key[1], key[0]):
+        return replace(rates, cache_read=None)
+
+    def rounded(rate: Decimal | None) -> Decimal | None:
+        return rates.input if rate is not None and abs(rate - rates.input) <= _NEAR * rate else rate
+
+    return replace(rates, cache_read=rounded(rates.cache_read), cache_write=rounded(rates.cache_write))
+
+
 def _amended(row: PriceRow, key: Key) -> Iterator[PriceRow]:
     """Yield a row with what no source says, each with the provider's own page."""
     match key:
@@ -271,12 +288,13 @@ def covered(text: str, table: PriceTable, day: date) -> str:
         provider = value.get("litellm_provider", "")
         rule = find_rule(name, provider, day)
         price = table.row(name, provider, day) is not None
-        known = rule is not None
+        uncached = rule is None and has_no_cache(name, provider)
+        known = rule is not None or uncached
         counts.update(
             {
                 "names": 1,
                 "rule": known,
-                "documented": known and rule.documented,
+                "documented": uncached or (rule is not None and rule.documented),
                 "price": price,
                 "both": known and price,
             }

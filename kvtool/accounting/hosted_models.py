@@ -42,8 +42,16 @@ _AREA = re.compile(
     r"(?:us|eu|apac|global|global-standard|datazone|claude_platform|(?:us-gov|[a-z]{2})-[a-z]+(?:-\d)?)$"
 )
 """A region that is a part of a path of names."""
-_RELEASE = re.compile(r"(?:-v\d+(?::\d+)?|@\d{8}|@default|-20\d{6}|-20\d\d-\d\d-\d\d|:(?!free$)[a-z-]+)$")
+_RELEASE = re.compile(
+    r"(?:-v\d+:\d+|(?<=20\d{6})-v\d+|@\d{8}|@default|-20\d{6}|-20\d\d-\d\d-\d\d|:(?!free$)[a-z-]+|\[\w+\])$"
+)
+"""Revisions, dates, the variants of OpenRouter, and the context window that Claude Code writes in brackets."""
+_AMAZON_REVISION = re.compile(r"-v\d+$")
+"""A revision on Amazon's APIs; elsewhere `-v3` is a part of a model's name."""
 _CLAUDE = re.compile(r"claude-([4-9](?:-\d)?)-(opus|sonnet|haiku|fable|mythos)(?=-|$)")
+_OWN_WEIGHTS = re.compile(
+    r":(?:latest$|\d+(?:\.\d+)?[bm](?:-|$)|.*-q\d_)|[-.]gguf(?:$|[/:@])|[-.]q\d_[\w]+$|[-_]mlx\b|\bmlx-"
+)
 _DEPLOYED = re.compile(r"(?:.*?[-_.])?((?:gpt-?\d|chatgpt-|o[134](?:-|$)).*)")
 
 
@@ -74,7 +82,7 @@ class SoldModel(NamedTuple):
 def hosted_model(model: str, provider: str | None = None) -> HostedModel:
     """Return the model of a request. `provider` comes from the log; else the model's prefix or name decides."""
     found, _, name = _parsed(model, provider)
-    return HostedModel(found, _unreleased(name))
+    return HostedModel(found, _unreleased(name, found))
 
 
 def is_hosted(call: Call) -> bool:
@@ -86,7 +94,7 @@ def is_hosted(call: Call) -> bool:
 def sold_model(model: str, provider: str | None = None) -> SoldModel:
     """Return a model's names in tables of prices."""
     found, variant, name = _parsed(model, provider)
-    bare = _unreleased(name)
+    bare = _unreleased(name, found)
     deployed: list[str] = []
     if found == "azure":
         deployed = _shortened(_deployed_model(bare))
@@ -105,10 +113,25 @@ def makers_names(model: str, provider: str | None = None) -> tuple[str, ...]:
     return tuple(dict.fromkeys((name, re.sub(r"^(?:databricks|openai)-", "", name), own)))
 
 
+def is_deployment(name: str) -> bool:
+    """Return whether a deployment on Azure may have this name: it has the name of a model of OpenAI in it."""
+    return _DEPLOYED.fullmatch(name.strip().lower()) is not None
+
+
+def is_own_name(model: str) -> bool:
+    """Return whether a name is that of weights on an own server: a tag of Ollama, or a file of quantized weights."""
+    return _OWN_WEIGHTS.search(model.strip().lower()) is not None
+
+
 def _deployed_model(name: str) -> str:
     """Return the part of a deployment's name that begins with a model's, as OpenAI writes it: `shop-gpt4o` is `gpt-4o`."""
     found = _DEPLOYED.fullmatch(name)
-    return name if found is None else re.sub(r"^gpt(?=\d)", "gpt-", found[1])
+    return name if found is None else re.sub(r"^gpt-?(\d)(\d(?!\d))?", _with_version, found[1])
+
+
+def _with_version(found: re.Match[str]) -> str:
+    """Write `gpt41`, as deployments are named, like the model: `gpt-4.1`."""
+    return f"gpt-{found[1]}" + (f".{found[2]}" if found[2] else "")
 
 
 def _parsed(model: str, provider: str | None) -> tuple[str, str, str]:
@@ -149,10 +172,10 @@ def provider_named(text: str) -> str:
     return "vertex" if plain.startswith("vertex_ai") else _OURS.get(plain, "")
 
 
-def _unreleased(name: str) -> str:
+def _unreleased(name: str, provider: str) -> str:
     while (shorter := _RELEASE.sub("", name)) != name and shorter:
         name = shorter
-    return name
+    return _AMAZON_REVISION.sub("", name) if provider in ("bedrock", "amazon_nova") else name
 
 
 def _shortened(name: str) -> list[str]:

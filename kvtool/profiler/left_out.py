@@ -30,6 +30,11 @@ def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[s
     if found.failed:
         total = sum(found.failed.values())
         told.append(f"{plural(total, 'failed request')} left out: {_counted(found.failed, 'status ')}")
+    if found.uncached:
+        total = sum(found.uncached.values())
+        told.append(
+            f"{plural(total, 'request')} without a cache: OpenAI caches no prompt of {_counted(found.uncached, '')}"
+        )
     if found.unpredicted:
         total = sum(found.unpredicted.values())
         why = "no API with known cache rules has" if hosted else "a provider's cache served"

@@ -40,7 +40,7 @@ from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.reported.server_reads import ServerReadBook
 from kvtool.profiler.run.cause_sample import one_in
 from kvtool.profiler.run.purposes import counted_run
-from kvtool.profiler.run.run_books import SaltBook, TimeBook
+from kvtool.profiler.run.run_books import ProvidersBill, SaltBook, TimeBook
 from kvtool.profiler.run.run_metrics import run_metrics
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
@@ -175,9 +175,11 @@ class Profiler:
         if hour is not None and not off:
             self.told.append("no GPU cost: times of an unknown model are not predicted")
             hour = None
-        if book is None and hour is None:
+        bill = result.find(ProvidersBill)
+        billed = None if bill is None else bill.money
+        if book is None and hour is None and billed is None:
             return reads or MoneySections()
-        from kvtool.profiler.reported.money_report import FixedRun, make_money_sections
+        from kvtool.profiler.reported.money_report import FixedRun, make_money_sections, with_providers_bill
 
         gpu = None
         if hour is not None:
@@ -211,7 +213,8 @@ class Profiler:
             from kvtool.profiler.reported.named_caches import named_caches_note
 
             self.told += named_caches_note(result)
-        return make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
+        sections = make_money_sections(result, marks, fixed, gpu, reads, predicts=predicts)
+        return sections if bill is None else with_providers_bill(sections, bill)
 
     def _server_reads(self, result: RunResult, reads: ServerReads) -> MoneySections:
         """Compare servers' reports with the engine's reads, request by request."""

@@ -125,6 +125,12 @@ _KIMI = _prefix(
     "time to live 5 minutes or 1 hour; the minimum is not confirmed",
     ttl=300.0,
 )
+_TENSORMESH = _prefix(
+    "tensormesh",
+    "Tensormesh serverless",
+    "docs.tensormesh.ai/pricing-overview",
+    "a token read from the cache is free; the minimum and the time to live are not documented",
+)
 _NOVA = Provider(
     *("bedrock", "Amazon Nova", "breakpoints", 1000, 1, 300.0, "2026"),
     *("docs.aws.amazon.com/bedrock: prompt caching", (), 20, 4),
@@ -142,6 +148,8 @@ _THERE = {
 
 _SINCE_56 = r"gpt-5\.[6-9](-.*)?|gpt-[67](\.\d+)?(-.*)?"
 _BOTH = r"gpt-4\.1(-.*)?|gpt-5(\.[1-4])?(-.*)?"
+_UNCACHED = re.compile(r"gpt-3\.5-.*|gpt-4(-(turbo|vision|32k|\d{4}).*)?")
+"""OpenAI's models before gpt-4o, the first with a cache: the guide on prompt caching, and Azure's page on it (see `_AZURE`)."""
 _ONE = r"gpt-4o(-.*)?|chatgpt-4o(-.*)?|o[134](-.*)?|gpt-4\.5(-.*)?"
 _SOURCE_24H = f"{_OPENAI.source}; default of retention: openai-java 4.39, PromptCacheRetention"
 _OPENAI_24H = replace(
@@ -186,6 +194,7 @@ ROWS: tuple[DatedRule, ...] = (
     DatedRule("zai", r"glm-.*", _GLM, "1", "list"),
     DatedRule("bigmodel", r"glm-.*", replace(_GLM, name="bigmodel"), "1", "list"),
     DatedRule("minimax", r"minimax-m[2-9].*", _MINIMAX, "1", "list"),
+    DatedRule("tensormesh", r".*", _TENSORMESH, "1", "0"),
 )  # fmt: skip
 """Every row; the first that applies is taken."""
 
@@ -209,6 +218,13 @@ def find_rule(model: str, provider: str | None, day: date | None) -> DatedRule |
                     row, provider=hosted.provider, rules=replace(row.rules, name=hosted.provider, source=source)
                 )
     return _priced_cache(model, provider, hosted.provider, day)
+
+
+def has_no_cache(model: str, provider: str | None) -> bool:
+    """Return whether the provider documents that it caches no prompt of this model: each token has the full price."""
+    return any(
+        maker_of(name) == "openai" and _UNCACHED.fullmatch(name) is not None for name in makers_names(model, provider)
+    )
 
 
 def _row(provider: str, name: str, day: date | None) -> DatedRule | None:

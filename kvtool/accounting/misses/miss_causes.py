@@ -38,6 +38,7 @@ class MissEvidence:
     other_json: ChangedPart | None
     """The first part that is the same JSON in another form."""
     hosted: bool
+    cached: bool
 
     @property
     def gap(self) -> float | None:
@@ -271,6 +272,8 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
         missing.append("whole prompts")
     if not evidence.hosted:
         return MissReason("unknown", "unknown", "evicted, or served by another replica: the log does not say")
+    if not evidence.cached:
+        return MissReason("unknown", "unknown", "no cache of this model is known, and the log has no read of it")
     if missing:
         return MissReason("unknown", "unknown", f"the log lacks {' and '.join(missing)}")
     if not whole or evidence.ttl is None:

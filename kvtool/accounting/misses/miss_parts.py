@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from kvtool.accounting.caches.dated_rules import has_no_cache
 from kvtool.accounting.misses.changed_part import (
     ChangedPart,
     find_changed_part,
@@ -45,6 +46,8 @@ class ComparedRequest:
     forms: tuple[MessageForm, ...]
     tools: tuple[ToolForm, ...]
     hosted: bool
+    cached: bool = True
+    """Whether rules or earlier reports say that the model's prompts are cached."""
     reasons: bool = False
     """Whether a template may write reasoning into it, which our count leaves out: then what follows its reads is not exact."""
 
@@ -76,6 +79,8 @@ class ComparedRequest:
         """Return the request's misses by cause."""
         request, before = self.request, self.before
         missed = request.call.missed
+        if self.hosted and has_no_cache(request.call.model or "", request.call.provider):
+            return []
         if before is None and missed is not None and (found := cause_of_report(missed)) is not None:
             tokens = min(missed.tokens or 0, request.prompt - request.read)
             return [MissPart(tokens, found, None)] if tokens else []
@@ -187,6 +192,7 @@ class ComparedRequest:
             forms=self.forms,
             other_json=self._other_json(before),
             hosted=self.hosted,
+            cached=self.cached,
         )
 
     def _other_json(self, before: PromptState) -> ChangedPart | None:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from kvtool.accounting.hosted_models import maker_of, sold_model
+from kvtool.accounting.hosted_models import is_deployment, maker_of, sold_model
 from kvtool.accounting.prices.own_form import FORM, read_own
 from kvtool.accounting.prices.price_document import PriceDocument
 from kvtool.accounting.prices.price_row import PriceRow, Rates
@@ -28,6 +28,10 @@ _SAME = {
     "openrouter": ("openai", "anthropic", "gemini", "deepseek", "xai", "mistral", "moonshot", "qwen", "zai", "minimax"),
 }
 """Providers whose prices apply if a provider has no row of its own."""
+
+
+_FREE = ":free"
+"""The variant of OpenRouter's models that costs nothing."""
 
 
 @dataclass(slots=True)
@@ -60,6 +64,9 @@ class PriceTable:
 
     def _search(self, model: str, provider: str | None) -> list[PriceRow]:
         sold = sold_model(model, provider)
+        if "/" in model and sold.bare.endswith(_FREE):
+            source = "openrouter.ai/docs/guides/routing/model-variants/free"
+            return [PriceRow("openrouter", (re.escape(sold.bare),), Rates(*3 * [Decimal(0)]), source=source)]
         for name in dict.fromkeys((model.strip().lower(), *sold.names)):
             if own := [row for row in self._rows_named(name) if row.provider in ("", sold.provider)]:
                 return own
@@ -79,9 +86,10 @@ class PriceTable:
         The model's own API comes first; else every API that sells it, also where the one of the name does not. Letters and
         numbers count, in any order. Each row has the names that were asked for.
         """
-        if found := self.rows_of(text):
-            names = set(sold_model(text).names)
-            return [_narrowed(row, names) for row in found]
+        for api in (None, "azure") if is_deployment(text) else (None,):
+            if found := self.rows_of(text, api):
+                names = set(sold_model(text, api).names)
+                return [_narrowed(row, names) for row in found]
         wanted = _words(text)
         for with_provider in (False, True):
             same = []
@@ -92,17 +100,34 @@ class PriceTable:
             if same:
                 makers = [row for row in same if any(maker_of(name) == row.provider for name in row.literal_names())]
                 return makers or same
-        return self.find(text.rpartition("/")[2]) if "/" in text else []
+        if "/" in text:
+            return self.find(text.rpartition("/")[2])
+        return self._branded(Counter(wanted))
+
+    def _branded(self, wanted: Counter[str]) -> list[PriceRow]:
+        """Return the rows of the only model whose name at its maker has these words and one more without a digit, its brand."""
+        found: dict[str, list[PriceRow]] = {}
+        for row in self.rows:
+            for name in row.literal_names():
+                more = Counter(_words(name)) - wanted
+                if more.total() == 1 and not wanted - Counter(_words(name)) and next(iter(more)).isalpha():
+                    found.setdefault(name, []).append(row)
+        own = {name: rows for name, rows in found.items() if maker_of(name) in {row.provider for row in rows}}
+        return (
+            [_narrowed(row, {name}) for name, rows in own.items() for row in rows] if len(own) == 1 and wanted else []
+        )
 
     def near(self, text: str) -> list[str]:
-        """Return names of models that have all words of a text, shortest first."""
-        wanted = Counter(_words(text))
+        """Return names of models that have all words of a text, or of the part after its last slash, shortest first."""
+        wanted = Counter(_words(text.partition(":")[0]))
         names = {
             name
             for row in self.rows
             for name in row.literal_names()
             if not wanted - Counter(_words(f"{row.provider} {name}"))
         }
+        if not names and (shorter := _shorter(text)):
+            return self.near(shorter)
         return sorted(names, key=lambda name: (len(name), name)) if wanted else []
 
     def row(self, model: str, provider: str | None, day: date | None) -> PriceRow | None:
@@ -130,6 +155,11 @@ def _narrowed(row: PriceRow, names: set[str]) -> PriceRow:
     """Return a row with those of its names; with all if it has none of them by letter."""
     own = tuple(pattern for pattern in row.models if re.sub(r"\\(.)", r"\1", pattern) in names)
     return replace(row, models=own or row.models)
+
+
+def _shorter(text: str) -> str:
+    """Return a name without its prefix of a router, else without its last part; nothing where it has one part."""
+    return text.rpartition("/")[2] if "/" in text else re.sub(r"[-_ @][^-_ @]*$|^[^-_ @]+$", "", text)
 
 
 def _words(text: str) -> list[str]:

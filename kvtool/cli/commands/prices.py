@@ -29,6 +29,7 @@ class PricesCommand(Command):
         """Print the rows. KvtoolError for a model without a price or a day that is none."""
         from datetime import date
 
+        from kvtool.accounting.hosted_models import is_own_name
         from kvtool.accounting.prices.price_lines import prices_document
         from kvtool.accounting.prices.price_table import price_table
 
@@ -38,6 +39,8 @@ class PricesCommand(Command):
         if not rows:
             near = table.near(self.model or "")[:_MOST_NEAR]
             like = f"names like it: {', '.join(near)}" if near else "kvtool prices lists all models"
+            if is_own_name(self.model or ""):
+                like = "it is a name of weights on your own server, which has no price by the token"
             raise KvtoolError(f"no price is known for `{self.model}`", hint=f"{like}; --prices FILE adds your own")
         if self.on is not None:
             try:

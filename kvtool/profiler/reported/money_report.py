@@ -11,6 +11,7 @@ from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
 from kvtool.profiler.reported.cheapest_marks import CheaperMarks, MarkTrial
 from kvtool.profiler.reported.money_parts import MoneySections
+from kvtool.profiler.run.run_books import ProvidersBill
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.money import (
     CauseMoney,
@@ -78,6 +79,19 @@ def make_money_sections(
         money=_money(book, side, marks, fixed, gpu, predicts=predicts),
         groups={name: _group_read(sides[True]) for name, sides in book.groups.items() if sides[True].reported.requests},
     )
+
+
+def with_providers_bill(sections: MoneySections, bill: ProvidersBill) -> MoneySections:
+    """Return the sections of a run of an own server with the bill of the log's requests to providers."""
+    book = bill.money
+    if book is None or not book.told:
+        return sections
+    gpu = None if sections.money is None else sections.money.gpu
+    money = _money(book, book.total[True], None, None, gpu, predicts=False)
+    own = f"No bill covers the {plural(bill.own_requests, 'request')} to your own server."
+    notices = [*money.notices, own] if bill.own_requests else money.notices
+    total = money.requests + bill.own_requests
+    return replace(sections, money=money.model_copy(update={"requests": total, "notices": notices}))
 
 
 def _predicted(book: MoneyBook, side: MoneySide, result: RunResult) -> Predicted:

@@ -22,6 +22,7 @@ from kvtool.profiler.run.run_books import (
     HitBook,
     Hits,
     KeptBook,
+    ProvidersBill,
     RowBook,
     SaltBook,
 )
@@ -55,6 +56,7 @@ def explained_run(
     keep: KeptTrace | KeptRequests | None = None,
     events: EventWriter | None = None,
     sample: RequestSample | None = None,
+    bill: ProvidersBill | None = None,
     reports_usage: bool = False,
 ) -> RunLoop:
     """Make the run of a report: every token gets its fate, and every loss its cause.
@@ -63,7 +65,8 @@ def explained_run(
     `HitBook`s of runs without a limit of the engine, by the fate that the limit explains. `by` requests the ledger's sums by
     session, tenant or line, and those of misses by session, project, model or day. `views` collects the data of charts, `decode`
     the reads of decode steps, `money` the costs of requests. `beside` compares with the KV events of a server, `keep` keeps the
-    requests for later runs, `events` gets the engine's KV events, and `sample` draws requests for a measured run.
+    requests for later runs, `events` gets the engine's KV events, and `sample` draws requests for a measured run. `bill` sums the
+    costs of requests to providers, where the run is that of an own server.
     `reports_usage`: misses are found in reported usage, where requests have it.
     """
     from kvtool.profiler.reported.server_reads import ServerReadBook
@@ -90,6 +93,7 @@ def explained_run(
         views,
         beside,
         sample,
+        bill,
         setup.miss_book(money, misses_by(by)) if reports_usage else None,
         RowBook() if per_request else None,
         setup.time_book(traits),

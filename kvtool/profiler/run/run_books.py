@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ from kvtool.workload.turn import Turn
 if TYPE_CHECKING:
     from kvtool.accounting.caches.cache_rules import Prediction
     from kvtool.accounting.prices.money_book import MoneyBook
+    from kvtool.accounting.prices.price_table import PriceTable
 
 _MOST_SALTS = 10_000
 """Bound for hostile logs: no real log has so many tenants whose exact number matters."""
@@ -215,6 +217,30 @@ class PriceBook(Book):
     def _add(self, job: Job, prediction: Prediction | None, now: float) -> None:
         turn, moment = job.turn, moment_of(self._epoch, now)
         self.money.add(turn.group, turn.call, prediction, output=job.logged_output, now=now, moment=moment)
+
+
+class ProvidersBill(Book):
+    """Sum the costs of requests to providers that a run of the user's own server leaves out."""
+
+    def __init__(self, prices: Callable[[], PriceTable]) -> None:
+        """Create the book. `prices` are loaded for the first of these requests: most logs of own servers have none."""
+        self.money: MoneyBook | None = None
+        self.own_requests = 0
+        self._prices = prices
+
+    def end(self, _job: Job, _entry: LedgerEntry | None, _served: ServedRequest) -> None:
+        self.own_requests += 1
+
+    def leave_out(self, job: Job) -> None:
+        if self.money is None:
+            from kvtool.accounting.prices.money_book import MoneyBook
+
+            self.money = MoneyBook(self._prices())
+        turn = job.turn
+        now = turn.arrival or 0.0
+        self.money.add(
+            turn.group, turn.call, None, output=job.logged_output, now=now, moment=moment_of(turn.epoch, now)
+        )
 
 
 class DecodeBook(Book):

@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, TypeVar
 
 from kvtool.accounting.book import Book
+from kvtool.accounting.caches.dated_rules import has_no_cache
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.servers.server import RunCounts
 from kvtool.diagnose.causes.cause_book import CauseBook
@@ -32,8 +33,10 @@ class UnservedRequests:
     """Requests that their server refused or failed, by HTTP status: no traffic of its cache."""
     unpredicted: dict[str, int] = field(default_factory=dict)
     """Requests by model, where the run's rules are not those of its server."""
+    uncached: dict[str, int] = field(default_factory=dict)
+    """Requests by model, of models that their provider does not cache: there is nothing to predict."""
     groups: dict[str, None] = field(default_factory=dict)
-    """The groups of these requests, in the order in which they came."""
+    """The groups of unpredicted requests, in the order in which they came."""
 
     def refuse(self, reason: str) -> None:
         """Count a refused request."""
@@ -43,6 +46,9 @@ class UnservedRequests:
     def leave_out(self, turn: Turn) -> None:
         """Count a request that is not predicted."""
         model = turn.call.model or NO_MODEL
+        if has_no_cache(model, turn.call.provider):
+            self.uncached[model] = self.uncached.get(model, 0) + 1
+            return
         self.unpredicted[model] = self.unpredicted.get(model, 0) + 1
         self.groups[turn.group] = None
 

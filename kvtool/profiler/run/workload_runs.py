@@ -13,7 +13,7 @@ from kvtool.engine.blocks.chain_numbers import TraceNumbers
 from kvtool.fixes.fix import Fix, combined
 from kvtool.measure.request_sample import RequestSample
 from kvtool.profiler.run.purposes import cause_run, counted_run, explained_run
-from kvtool.profiler.run.run_books import HitBook, Hits
+from kvtool.profiler.run.run_books import HitBook, Hits, ProvidersBill
 from kvtool.profiler.run.run_loop import RunLoop
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.run_setup import RunSetup
@@ -141,6 +141,7 @@ class WorkloadRuns:
                 keep=keep,
                 events=events,
                 sample=sample,
+                bill=None if self._prices is None or not plan.leaves_hosted else ProvidersBill(self._prices),
                 reports_usage=isinstance(self.source, LogSource),
             )
 

@@ -53,6 +53,8 @@ def _rates(report: Report) -> Iterator[tuple[str, str, str, str]]:
     hosted, money = report.hosted, report.money
     who, how = ("provider", "the provider's rules") if hosted else ("server", "kvtool")
     told, predicted = report.reported, report.predicted
+    if not hosted:
+        money = None  # the bill is that of other requests
     if told is not None:
         amount = "" if money is None else shown_amount(money.paid, money.currency)
         of = "" if report.misses is None or report.misses.requests == told.requests else _of(told.requests)
@@ -83,7 +85,11 @@ def _amounts(report: Report, money: Money) -> Iterator[tuple[str, str, str, str]
     if money.with_marks is not None:
         shown = shown_money(Decimal(money.predicted or 0) - Decimal(money.with_marks), money.currency)
         yield "With fixes and the cheapest marks", "", shown_amount(money.with_marks, money.currency), shown
-    if money.without_cache is not None:
+    if not report.hosted and money.paid is not None:
+        requests = plural(money.priced_requests, "request")
+        yield f"Paid to providers for {requests}", "", shown_amount(money.paid, money.currency), ""
+        yield "The same without a cache", "", shown_amount(money.without_cache, money.currency), ""
+    elif money.without_cache is not None:
         yield "Without a cache", percent(0.0), shown_amount(money.without_cache, money.currency), ""
     if money.gpu is not None:
         yield "Own GPUs", percent(report.totals.hit_rate), "", shown_amount(money.gpu.saved, money.currency)
