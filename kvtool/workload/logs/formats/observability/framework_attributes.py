@@ -8,7 +8,8 @@ from typing import Any
 from kvtool.workload.logs.records.record import object_of, parsed_text
 
 _ADK, _ADK_ANSWER = "gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response"
-_LIVEKIT, _LIVEKIT_ANSWER = "lk.chat_ctx", "lk.response.text"
+_LIVEKIT = (("lk.chat_ctx", "lk.response.text"), ("lk.pii.chat_ctx", "lk.pii.response.text"))
+"""Prompt and answer, as they are called before and since the summer of 2026."""
 _SNAKE_PARTS = {"function_call": "functionCall", "function_response": "functionResponse", "inline_data": "inlineData"}
 
 
@@ -16,7 +17,8 @@ def with_standard_names(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return attributes with those of the conventions added that Google's ADK or LiveKit write under other names."""
     if _ADK in given:
         return {**_of_adk(given), **given, **_operation(given)}
-    return {**_of_livekit(given), **given} if _LIVEKIT in given else given
+    names = next((names for names in _LIVEKIT if names[0] in given), None)
+    return given if names is None else {**_of_livekit(given, *names), **given}
 
 
 def _operation(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,10 +53,10 @@ def _content(content: Any) -> Any:
     return {**content, "parts": named}
 
 
-def _of_livekit(given: Mapping[str, Any]) -> dict[str, Any]:
-    items = _parsed(given[_LIVEKIT]).get("items")
+def _of_livekit(given: Mapping[str, Any], prompt: str, answer: str) -> dict[str, Any]:
+    items = _parsed(given[prompt]).get("items")
     messages = [made for each in items if (made := _item(object_of(each)))] if isinstance(items, list) else []
-    told = {"gen_ai.input.messages": messages, "gen_ai.output.messages": given.get(_LIVEKIT_ANSWER)}
+    told = {"gen_ai.input.messages": messages, "gen_ai.output.messages": given.get(answer)}
     return {name: value for name, value in told.items() if value}
 
 

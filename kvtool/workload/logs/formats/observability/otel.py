@@ -21,6 +21,7 @@ from kvtool.workload.logs.formats.observability.span_joins import (
     completed,
     is_again,
     keys_of,
+    whole_input,
 )
 from kvtool.workload.logs.formats.observability.span_kinds import INDEXED_INPUTS, kind_of_span
 from kvtool.workload.logs.formats.observability.span_usage import span_cost, span_usage
@@ -78,7 +79,7 @@ def _read(record: Record, span: Span) -> FoundCall | LeftOut | None:
     if joins is not None and identity is not None:
         if is_again(span, identity, joins):
             return _AGAIN
-        span = completed(span, identity, joins)
+        span = whole_input(completed(span, identity, joins), joins)
     found = call_of_span(record, span)
     if found is None and joins is None:  # it may be joined with its events, and keeps its place until then
         return prompt(record, "", FieldsAround(time=span.start, identity=identity))
@@ -236,6 +237,7 @@ def _around(span: Span) -> FieldsAround:
         tenant=names_of([attributes.get(name) for name in _TENANTS]),
         usage=span_usage(attributes),
         cost=span_cost(attributes),
+        incomplete=span.lacks,
     )
 
 

@@ -110,6 +110,8 @@ class Span:
     """What Phoenix calls it."""
     body: Any = None
     resource: Mapping[str, Any] = field(default_factory=dict)
+    lacks: str | None = None
+    """Why its prompt is not whole."""
 
     @property
     def identity(self) -> str | None:

@@ -5,17 +5,22 @@ A library and the framework around it may both write a span of a call, and only 
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
+from typing import Any
 
+from kvtool.text.bounded_number import whole_number
 from kvtool.workload.logs.formats.observability.langfuse import LANGFUSE_INPUT
 from kvtool.workload.logs.formats.observability.otel_spans import Attributes, Span, spans_in
 from kvtool.workload.logs.formats.observability.span_kinds import INDEXED_INPUTS, kind_of_span
 from kvtool.workload.logs.formats.observability.span_usage import span_usage
 from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.incomplete_prompts import LOST
 from kvtool.workload.logs.records.joined_records import Key
-from kvtool.workload.logs.records.record import Record, RecordJoins
+from kvtool.workload.logs.records.record import Record, RecordJoins, parsed_text
 
 MESSAGE_ROLES = {
     **{f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")},
@@ -34,6 +39,10 @@ MODEL, _EVENT, _DETAILS, _PROMPT = "otel model span", "otel event", "otel detail
 _AROUND, _ANSWER, _STREAMED = "otel span around a prompt", "otel answer", "otel streamed answer"
 _BARE, _BARE_ANSWER = "otel span around no prompt", "otel answer without a prompt"
 """Keys of spans with a prompt: the span around them, the id of their answer; the same of those without."""
+_INPUT, _SYSTEM = "gen_ai.input.messages", "gen_ai.system_instructions"
+_BASE, _DROPPED = "lk.input.base_span_id", "lk.input.dropped_from_base"
+"""The span whose input a span of LiveKit continues, and how many of its last messages are left out."""
+_MOST_CONTINUED = 1_000
 
 
 def keys_of(record: Record) -> list[Key]:
@@ -84,6 +93,40 @@ def completed(span: Span, identity: str, joins: RecordJoins) -> Span:
         events = _found(joins.find(_EVENT, identity), lambda each: each.identity == identity)
         return replace(span, events=[*span.events, *events])
     return span
+
+
+def whole_input(span: Span, joins: RecordJoins) -> Span:
+    """Return a span of LiveKit with all of its input: it may record what changed since another span, which it names."""
+    spans = [span]
+    while (base := spans[-1].attributes.get(_BASE)) is not None:
+        before = _span_of(span.trace, str(base), joins) if len(spans) < _MOST_CONTINUED else None
+        if before is None:
+            return replace(span, lacks=LOST)
+        spans.append(before)
+    if len(spans) == 1:
+        return span
+    messages: list[Any] = []
+    system = None
+    for each in reversed(spans):
+        dropped = whole_number(each.attributes.get(_DROPPED), most=len(messages)) or 0
+        own = each.attributes.get(_INPUT)
+        own = parsed_text(own) if isinstance(own, str) else own
+        messages = [*messages[: len(messages) - dropped], *(own if isinstance(own, list) else [])]
+        system = each.attributes.get(_SYSTEM) or system
+    told = {**span.attributes.given, _INPUT: messages}
+    return replace(span, attributes=Attributes(told if system is None else {**told, _SYSTEM: system}))
+
+
+def _span_of(trace: str, own: str, joins: RecordJoins) -> Span | None:
+    """Return the span with this id in hexadecimal digits; Protobuf's JSON writes ids in Base64."""
+    names = [own]
+    with suppress(ValueError):
+        names.append(b64encode(bytes.fromhex(own)).decode())
+    for name in names:
+        identity = f"{trace}:{name}"
+        for found in _found(joins.find(MODEL, identity), lambda each, wanted=identity: each.identity == wanted):  # type: ignore[misc]
+            return found
+    return None
 
 
 def _found(records: Iterable[Record], wanted: Callable[[Span], bool]) -> Iterator[Span]:
