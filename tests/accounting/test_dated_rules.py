@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.accounting.caches.cache_rules import CacheRules
-from kvtool.accounting.caches.dated_rules import ROWS, find_rule
+from kvtool.accounting.caches.dated_rules import ROWS, find_rule, has_no_cache
 from kvtool.accounting.caches.providers import Provider, find_provider
 from kvtool.accounting.hosted_models import hosted_model
 from kvtool.accounting.plan import Plan
@@ -264,10 +264,31 @@ def test_lengths_are_the_provider_s(byte_tokenizer: Tokenizer) -> None:
 
 
 def test_a_model_without_a_row_is_left_out_and_told(byte_tokenizer: Tokenizer) -> None:
-    turns = [asked(chat(n, system=SYSTEM), float(n), model) for n, model in enumerate([GPT, "gpt-4-turbo", GPT])]
-    result = accounted(byte_tokenizer, turns)
-    assert result.left_out.unpredicted == {"gpt-4-turbo": 1}
+    models = [GPT, "watsonx/ibm/granite-3-8b-instruct", GPT, "gpt-4-turbo"]
+    result = accounted(byte_tokenizer, [asked(chat(n, system=SYSTEM), float(n), each) for n, each in enumerate(models)])
+    assert result.left_out.unpredicted == {models[1]: 1}
+    assert result.left_out.uncached == {"gpt-4-turbo": 1}
     assert len(result.book(RowBook).rows) == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "uncached"),
+    [
+        *((name, None, True) for name in ("gpt-4", "gpt-4-0613", "gpt-4-turbo-2024-04-09", "gpt-3.5-turbo-16k")),
+        ("shop-gpt-4-turbo", "azure", True),
+        *((name, None, False) for name in ("gpt-4o", "gpt-4.1-mini", "gpt-4.5-preview", "gpt-5", "o1", "glm-4-0520")),
+        ("gpt-4", "http://localhost", True),
+    ],
+)
+def test_models_before_the_first_with_a_cache(model: str, provider: str | None, uncached: bool) -> None:
+    assert has_no_cache(model, provider) == uncached
+    assert not (uncached and find_rule(model, provider, None))
+
+
+def test_reads_that_cost_nothing_have_a_rule_where_the_host_says_so() -> None:
+    row = find_rule("tensormesh/moonshotai/Kimi-K2.6", "tensormesh", date(2026, 11, 29))
+    assert row is not None
+    assert (row.rules.keeps, row.read, row.documented) == ("prefix", "0", True)
 
 
 @given(

@@ -337,6 +337,11 @@ def test_the_table_has_no_day_with_two_prices() -> None:
         ("bedrock nova pro", "bedrock", "nova-pro"),
         ("some-reseller/moonshotai/Kimi-K2.6", "moonshot", "kimi-k2.6"),
         ("ft:gpt-4o-mini-2024-07-18:acme::id", "openai", "ft:gpt-4o-mini"),
+        ("claude-sonnet-4-5-20250929[1m]", "anthropic", "claude-sonnet-4-5"),
+        ("gpt-5.4-chat-eastus2", "azure", "gpt-5.4"),
+        ("azure_openai/chat-gpt41", "azure", "gpt-4.1"),
+        ("fireworks_ai/accounts/fireworks/models/deepseek-v3", "fireworks", "deepseek-v3"),
+        ("amazon.nova-lite-v1:0", "bedrock", "nova-lite"),
     ],
 )
 def test_a_model_is_found_by_any_name(text: str, provider: str, name: str) -> None:
@@ -349,6 +354,24 @@ def test_names_like_it_are_proposed() -> None:
     assert price_table().find("sonnet") == []
     assert "claude-sonnet-5" in price_table().near("sonnet")
     assert price_table().near("") == []
+    assert "magistral-medium-latest" in price_table().near("magistral-medium-2509")
+
+
+def test_a_model_is_found_without_its_brand_if_only_one_has_the_words() -> None:
+    assert {name for row in price_table().find("haiku 4.5") for name in row.literal_names()} == {"claude-haiku-4-5"}
+    assert price_table().find("4.5") == []
+
+
+def test_a_version_of_a_name_is_no_revision_of_it() -> None:
+    assert price_table().row("deepseek-v9", "fireworks", _DAY) is None
+    assert price_table().find("accounts/fireworks/models/deepseek-v9") == []
+
+
+def test_free_variants_of_openrouter_cost_nothing() -> None:
+    for provider in (None, "openrouter"):
+        row = price_table().row("deepseek/deepseek-r1:free", provider, _DAY)
+        assert row is not None
+        assert (row.rates.input, row.rates.output) == (0, 0)
 
 
 _DAY = date(2026, 11, 29)
@@ -381,7 +404,6 @@ def test_a_region_or_a_deployment_has_its_own_price(model: str, provider: str | 
 
 def test_the_price_of_another_region_is_no_price() -> None:
     assert price_table().row("xx.anthropic.claude-opus-5", "bedrock", _DAY) is None
-    assert price_table().row("deepseek/deepseek-r1:free", "openrouter", _DAY) is None
 
 
 @given(st.sampled_from([row for row in price_table().rows if row.until is None]), st.data())

@@ -66,6 +66,23 @@ def test_the_note_gives_the_flag_that_profiles_them_alone(in_folder: Command) ->
     assert profiled(in_folder, both, *words)["totals"]["requests"] == 9
 
 
+def test_the_bill_of_the_providers_is_that_of_their_requests_alone(in_folder: Command) -> None:
+    both, _ = written(8, hosted=9, own=20)
+    usage = {"prompt_tokens": 4_000, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 2_000}}
+    calls = [
+        {"request": json.loads(line), "response": {"usage": usage}} for line in Path(both).read_text().splitlines()
+    ]
+    Path(both).write_text("\n".join(map(json.dumps, calls)))
+    hosted = [each for each in calls if each["request"]["model"] in HOSTED]
+    Path("hosted.jsonl").write_text("\n".join(map(json.dumps, hosted)))
+    money, alone = (profiled(in_folder, path, "--dry-run")["money"] for path in (both, "hosted.jsonl"))
+    assert (money["paid"], money["without_cache"]) == (alone["paid"], alone["without_cache"])
+    assert (money["priced_requests"], money["requests"], alone["requests"]) == (9, 29, 9)
+    out = in_folder("profile", both, "--dry-run", "--no-advice")[1]
+    assert "for 9 of 29 requests" in " ".join(out.split())
+    assert "No bill covers the 20 requests to your own server." in out
+
+
 def test_a_server_that_is_asked_for_gets_all_requests(in_folder: Command) -> None:
     both, _ = written(5, hosted=6, own=20)
     assert profiled(in_folder, both, "--block-size", "16")["totals"]["requests"] == 26

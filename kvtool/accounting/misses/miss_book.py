@@ -140,7 +140,7 @@ class MissBook(Book):
             request_forms(job, () if like is None else like.forms),
             tool_forms(turn.tools, () if like is None else like.tools),
             self.hosted,
-            cached=request.rules is not None or self._has_read(request),
+            cached=served is not None or self._is_cached(request),
         )
         cuts, begins = prefix_cuts(compared.before, compared.forms, job)
         compared = replace(compared, reasons=begins is not None)
@@ -158,9 +158,9 @@ class MissBook(Book):
         self._search_fields(compared, parts)
         self._states.add(state, turn)
 
-    def _has_read(self, request: ReportedRequest) -> bool:
-        """Return whether the log has a read of the request's model up to here."""
-        return request.read > 0 or self._wrote.get(request.call.model, (0, 0))[0] > 0
+    def _is_cached(self, request: ReportedRequest) -> bool:
+        """Return whether the log has a read or a write of the request's model up to here."""
+        return any((request.read, request.usage.all_written, *self._wrote.get(request.call.model, ())))
 
     def _tells_writes(self, request: ReportedRequest) -> bool:
         """Return whether writes of its model are reported: agents log 0 where a provider stores all prompts and reports none, and

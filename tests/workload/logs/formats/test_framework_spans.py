@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -65,12 +66,34 @@ def test_a_request_of_livekit_has_its_conversation(tmp_path: Path) -> None:
         {"type": "function_call_output", "call_id": "c", "name": "hours", "output": "till six"},
         {"type": "agent_handoff", "new_agent_id": "a"},
     ]
-    asked = {"gen_ai.operation.name": "chat", "lk.chat_ctx": json.dumps({"items": items})}
-    read = Read(spans(tmp_path / "a.json", {**asked, "lk.response.text": "Yes.", "gen_ai.usage.input_tokens": 24}))
-    [row] = read.rows
-    assert [role for role, _ in row["messages"]] == ["system", "user", "assistant", "tool"]
-    assert [row["messages"][at][1] for at in (0, 1, 3)] == ["You are Mina.", "Is it open?", "till six"]
-    assert (row["said"], row["prompt_tokens"]) == ("Yes.", 24)
+    for prompt, answer in (("lk.chat_ctx", "lk.response.text"), ("lk.pii.chat_ctx", "lk.pii.response.text")):
+        asked = {"gen_ai.operation.name": "chat", prompt: json.dumps({"items": items})}
+        [row] = Read(spans(tmp_path / "a.json", {**asked, answer: "Yes.", "gen_ai.usage.input_tokens": 24})).rows
+        assert [role for role, _ in row["messages"]] == ["system", "user", "assistant", "tool"]
+        assert [row["messages"][at][1] for at in (0, 1, 3)] == ["You are Mina.", "Is it open?", "till six"]
+        assert (row["said"], row["prompt_tokens"]) == ("Yes.", 24)
+
+
+def test_a_span_of_livekit_that_records_a_change_has_its_whole_prompt(tmp_path: Path) -> None:
+    source = random.Random(7)
+    told = [{"role": "user", "parts": [{"type": "text", "content": "0"}]}]
+    given, expected = (
+        [{"gen_ai.input.messages": json.dumps(told), "gen_ai.system_instructions": "You are Mina."}],
+        [["0"]],
+    )
+    for at in range(1, 9):
+        base = source.randrange(at)
+        dropped = source.randint(0, len(expected[base]))
+        own = [str(10 * at + number) for number in range(source.randint(1, 3))]
+        expected.append([*expected[base][: len(expected[base]) - dropped], *own])
+        messages = [{"role": "user", "parts": [{"type": "text", "content": text}]} for text in own]
+        change = {"lk.input.base_span_id": str(base), "lk.input.dropped_from_base": dropped}
+        given.append({"gen_ai.input.messages": json.dumps(messages), **change})
+    path = spans(tmp_path / "a.json", *({"gen_ai.operation.name": "chat", **each} for each in given))
+    rows = Read(path).rows
+    assert [[text for _, text in row["messages"]] for row in rows] == [["You are Mina.", *each] for each in expected]
+    lost = spans(tmp_path / "b.json", *({"gen_ai.operation.name": "chat", **each} for each in given[8:]))
+    assert [row["incomplete"] for row in Read(lost).rows] == ["earlier messages are not in the file"]
 
 
 def test_such_a_span_without_a_prompt_is_left_out(tmp_path: Path) -> None:
