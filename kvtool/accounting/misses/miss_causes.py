@@ -273,7 +273,7 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
     if not evidence.hosted:
         return MissReason("unknown", "unknown", "evicted, or served by another replica: the log does not say")
     if not evidence.cached:
-        return MissReason("unknown", "unknown", "no cache of this model is known, and the log has no read of it")
+        return MissReason("unknown", "unknown", "no cache of this model is known, and the log shows no read")
     if missing:
         return MissReason("unknown", "unknown", f"the log lacks {' and '.join(missing)}")
     if not whole or evidence.ttl is None:

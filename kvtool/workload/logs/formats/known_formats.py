@@ -73,6 +73,7 @@ _KNOWN = (
     _Known("pi", "Pi sessions", "agents.pi", "cwd,parentId"),
     _Known("opencode", "opencode sessions", "agents.opencode", "info"),
     _Known("goose", "Goose sessions", "agents.goose", "working_dir,created"),
+    _Known("copilot-cli", "GitHub Copilot CLI sessions", "agents.copilot_cli", "data,parentId"),
     _Known("copilot-chat", "Copilot Chat debug logs", "agents.copilot_chat", "prompts,logs,requestMessages"),
     _Known("crush", "Crush sessions", "agents.crush", "crush_session"),
     _Known("openai-agents", "OpenAI Agents SDK traces", "agents.openai_agents", "object"),

@@ -54,6 +54,11 @@ class SessionCalls:
     """Messages of the history before the open answer."""
     _found: Several = field(default_factory=Several)
 
+    @property
+    def open_identity(self) -> str | None:
+        """The id of the answer that may have more pieces."""
+        return None if self._open is None else self._open.identity
+
     def say(self, messages: list[Message], time: float | None) -> None:
         """Add what the model gets next: of a user, or of a tool."""
         if messages:
