@@ -36,7 +36,8 @@ _KNOWN = (
         "unread",
         "files without sent prompts",
         "unread",
-        "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName,properties,messages_path,openapi,cells,traceEvents,traceID,localEndpoint",
+        "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName,properties,messages_path,openapi,cells,traceEvents,traceID,localEndpoint,"
+        "ncols,root_span_dumps,request_metadata,signed_body_url,function_kwargs,tokens_in,event_id",
     ),
     _Known("vllm-log", "vLLM server log", "servers.vllm_log", "vllm_request"),
     _Known("sglang-log", "SGLang server log", "servers.sglang_log", "obj"),

@@ -56,7 +56,9 @@ def test_each_message_of_the_assistant_is_a_call_with_its_tokens(tmp_path: Path,
 
 def test_a_subagent_has_a_conversation_of_its_own(tmp_path: Path) -> None:
     inner = (event("user.message", "a", content="Look."), answer("c2", "Done.", agent="a"))
-    read = Read(lines(tmp_path / "events.jsonl", START, SYSTEM, ASKED, *inner, counted("c1", 24, 16), answer("c1", "Yes.")))
+    read = Read(
+        lines(tmp_path / "events.jsonl", START, SYSTEM, ASKED, *inner, counted("c1", 24, 16), answer("c1", "Yes."))
+    )
     rows = {row["session"]: row for row in read.rows}
     assert [text for _, text in rows["s1/a"]["messages"]] == ["Look."]
     assert [text for _, text in rows["s1"]["messages"]] == ["You are Copilot.", "<now/>Open?"]

@@ -22,9 +22,28 @@ from kvtool.workload.logs.records.usage import check_usage, count_of
 
 _FAMILIES = frozenset(
     (
-        *("abort", "assistant", "auto_mode_switch", "capabilities", "command", "commands", "elicitation", "exit_plan_mode"),
+        *(
+            "abort",
+            "assistant",
+            "auto_mode_switch",
+            "capabilities",
+            "command",
+            "commands",
+            "elicitation",
+            "exit_plan_mode",
+        ),
         *("external_tool", "hook", "human_response", "mcp", "mcp_app", "model", "pending_messages", "permission"),
-        *("sampling", "session", "session_limits_exhausted", "skill", "subagent", "system", "tool", "tool_search", "ui"),
+        *(
+            "sampling",
+            "session",
+            "session_limits_exhausted",
+            "skill",
+            "subagent",
+            "system",
+            "tool",
+            "tool_search",
+            "ui",
+        ),
         *("user", "user_input", "workflow"),
     )
 )
@@ -166,7 +185,7 @@ def _spoken(record: Record) -> Message:
 
 
 def _usage(record: Record) -> Usage:
-    """Return the tokens of a call: the prompt is all that was sent, whatever the provider; counts that it does not report are none."""
+    """Return the tokens of a call: the prompt is all that was sent. Counts that the provider does not report are none."""
     fields = record.fields
     reports = fields.get("cacheDetailsReported") is not False
     found = {
