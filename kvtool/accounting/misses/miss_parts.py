@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kvtool.accounting.caches.dated_rules import has_no_cache
 from kvtool.accounting.misses.changed_part import (
     ChangedPart,
     find_changed_part,
@@ -79,8 +78,11 @@ class ComparedRequest:
         """Return the request's misses by cause."""
         request, before = self.request, self.before
         missed = request.call.missed
-        if self.hosted and has_no_cache(request.call.model or "", request.call.provider):
-            return []
+        if self.hosted:
+            from kvtool.accounting.caches.dated_rules import has_no_cache  # a log of an own server loads no rules
+
+            if has_no_cache(request.call.model or "", request.call.provider):
+                return []
         if before is None and missed is not None and (found := cause_of_report(missed)) is not None:
             tokens = min(missed.tokens or 0, request.prompt - request.read)
             return [MissPart(tokens, found, None)] if tokens else []

@@ -8,7 +8,6 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, TypeVar
 
 from kvtool.accounting.book import Book
-from kvtool.accounting.caches.dated_rules import has_no_cache
 from kvtool.accounting.ledger.ledger import Ledger
 from kvtool.accounting.servers.server import RunCounts
 from kvtool.diagnose.causes.cause_book import CauseBook
@@ -45,6 +44,8 @@ class UnservedRequests:
 
     def leave_out(self, turn: Turn) -> None:
         """Count a request that is not predicted."""
+        from kvtool.accounting.caches.dated_rules import has_no_cache  # only logs need it
+
         model = turn.call.model or NO_MODEL
         if has_no_cache(model, turn.call.provider):
             self.uncached[model] = self.uncached.get(model, 0) + 1
