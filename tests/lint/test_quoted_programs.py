@@ -20,7 +20,9 @@ def program(r: random.Random, *, gap: bool) -> str:
         "def chain(question):",
         f"    prompt = '''{PROMPT} {{question}}'''",
     ]
-    lines += ["    scores = " if gap else "    scores = {}", "    return Prompt.of(prompt), scores", ""]
+    lines += ["    scores = " if gap else "    scores = {}"]
+    lines += ["    more = {", '        "score": ,' if gap else '        "score": 1,', "    }"] * r.randint(0, 1)
+    lines += ["    return Prompt.of(prompt), scores", ""]
     return "\n".join(lines)
 
 
