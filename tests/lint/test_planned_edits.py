@@ -31,17 +31,22 @@ def some_prompt(draw: random.Random) -> str:
     return f"{head}{rules[0]}{draw.choice(VALUES)}\n{rules[1]}{draw.choice(VALUES)}\n{rules[2]}{{{{ question }}}}\n"
 
 
-@pytest.mark.parametrize("seed", [8, 10])
-def test_every_command_speaks_of_the_same_lines_and_edits(
-    seed: int, in_folder: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draw = random.Random(seed)
+@pytest.fixture(params=[8, 10])
+def made_up(in_folder: Command, request: pytest.FixtureRequest) -> str:
+    """A folder of two prompts, and the workload that `kvtool init` makes of it."""
+    draw = random.Random(int(request.param))
     write("prompts/head.j2", f"You work at Acme.\n{draw.choice(VALUES)}\n{RULE.format('sell', 'buy')}")
     for number in range(2):
         write(f"prompts/p{number}.j2", some_prompt(draw))
-    code, out, _ = in_folder("init", "--width", "200")
+    assert in_folder("init")[0] == 0
+    path = Path("kvtool-workload.yaml")
+    path.write_text(path.read_text().replace("requests: 40", "requests: 12"))
+    return path.name
+
+
+def test_every_command_speaks_of_the_same_lines_and_edits(made_up: str, in_folder: Command) -> None:
+    code, out, _ = in_folder("init", "--force", "--width", "200")
     assert code == 0
-    made_up = "kvtool-workload.yaml"
     (named,) = re.findall(r"KV\d+ (\S+):\d+ .*loses most: ([\d,]+) tokens", out)
     profiled: dict[str, Any] = json.loads(in_folder("profile", made_up, "--dry-run", "--json")[1])
     worst = next(one for one in profiled["findings"] if one["group"] and one["tokens_lost"])
@@ -59,19 +64,16 @@ def test_every_command_speaks_of_the_same_lines_and_edits(
         if each["fixable"]:
             assert any(edited for step, edited in steps.items() if step[:3] == place)
 
-    check_plans_no_edits(Path(made_up), in_folder, monkeypatch)
 
-
-def check_plans_no_edits(workload: Path, in_folder: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`check` plans none, and names the command that does where a gate fails."""
-
+@pytest.mark.parametrize("limit", ["1%", "99%"])
+def test_check_plans_no_edits_and_names_the_command_that_does(
+    made_up: str, in_folder: Command, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
     def planned(*_: object, **__: object) -> None:
         raise AssertionError
 
     monkeypatch.setattr(Optimizer, "_carried_out", planned)
-    workload.write_text(workload.read_text().replace("requests: 40", "requests: 12"))
     Path("kvtool.toml").unlink()  # its gates are those of more requests
-    for limit in ("1%", "99%"):
-        code, out, err = in_folder("check", workload.name, "--min-hit-rate", limit)
-        assert (code, err) == (int(limit == "99%"), "")
-        assert ("kvtool optimize kvtool-workload.yaml" in " ".join(out.split())) == (limit == "99%")
+    code, out, err = in_folder("check", made_up, "--min-hit-rate", limit)
+    assert (code, err) == (int(limit == "99%"), "")
+    assert ("kvtool optimize kvtool-workload.yaml" in " ".join(out.split())) == (limit == "99%")
