@@ -56,7 +56,8 @@ _LONGEST_SCHEMA = 200  # characters that are compared as they are; longer ones b
 _MOST_ID = 1 << 31  # token ids are int32
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
-_HEADERS = ("headers", "request_headers")
+_HEADERS = ("headers", "request_headers", "response_headers")
+_ORGANISATION_HEADERS = ("openai-organization", "anthropic-organization-id")
 ADDRESSES = ("url", "endpoint", "path", "request_path", "api_path")
 _OF_CALL = frozenset(
     (
@@ -287,19 +288,20 @@ def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) 
 
 
 def _scope(record: Record, said: dict[str, Any], response: dict[str, Any]) -> CacheScope:
-    organisation, workspace = _word(_first(said, _ORGANISATIONS)), _word(_first(said, _WORKSPACES))
-    region, key = _word(_first(said, _REGIONS)), _word(_first(said, _KEYS)) or _header(record, "x-grok-conv-id")
-    replica = _header(record, "x-data-parallel-rank") or _word(object_of(response.get("meta_info")).get("dp_rank"))
+    headers = _headers(record)
+    organisation = _word(_first(said, _ORGANISATIONS)) or _word(_first(headers, _ORGANISATION_HEADERS))
+    workspace = _word(_first(said, _WORKSPACES)) or _word(headers.get("openai-project"))
+    region, key = _word(_first(said, _REGIONS)), _word(_first(said, _KEYS)) or _word(headers.get("x-grok-conv-id"))
+    replica = _word(headers.get("x-data-parallel-rank")) or _word(object_of(response.get("meta_info")).get("dp_rank"))
     if organisation is workspace is region is key is replica is None:
         return NO_SCOPE
     return CacheScope(organisation, workspace, region, key, replica)
 
 
-def _header(record: Record, wanted: str) -> str | None:
-    headers = record.first(*_HEADERS)
-    if not isinstance(headers, dict):
-        return None
-    return next((_word(value) for name, value in headers.items() if name.lower() == wanted), None)
+def _headers(record: Record) -> dict[str, Any]:
+    """Return the headers of a request and of its answer, by their names in small letters."""
+    found = (object_of(record.first(name)) for name in _HEADERS)
+    return {name.lower(): value for headers in found for name, value in headers.items()}
 
 
 def http_status(value: object) -> int | None:
