@@ -57,6 +57,7 @@ _MOST_ID = 1 << 31  # token ids are int32
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
 _HEADERS = ("headers", "request_headers", "response_headers")
+_ID_HEADERS = ("request-id", "x-request-id", "x-amzn-requestid")
 _ORGANISATION_HEADERS = ("openai-organization", "anthropic-organization-id")
 ADDRESSES = ("url", "endpoint", "path", "request_path", "api_path")
 _OF_CALL = frozenset(
@@ -105,7 +106,7 @@ def call_of(
         return NO_CALL
     response, at = answer_object(record)
     usage = _usage(record, response, at) if counts else None
-    status = _first(said, _STATUSES)
+    status, headers = _first(said, _STATUSES), _headers(record)
     return Call(
         model=_word(_first(said, _MODELS))
         or _word(response.get("model"))
@@ -113,8 +114,9 @@ def call_of(
         or model_in_address(_first(said, ADDRESSES)),
         provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
         tenant=private_user(_word(_first(said, TENANTS)) or _tenant_in(record)),
+        request_id=names_of([_first(headers, _ID_HEADERS), response.get("id"), response.get("responseId")]),
         usage=usage,
-        scope=_scope(record, said, response),
+        scope=_scope(said, headers, response),
         settings=_settings(record, response, images),
         end=_time(said, _ENDS),
         first_answer=_time(said, _FIRST_ANSWERS),
@@ -287,8 +289,7 @@ def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) 
     return None
 
 
-def _scope(record: Record, said: dict[str, Any], response: dict[str, Any]) -> CacheScope:
-    headers = _headers(record)
+def _scope(said: dict[str, Any], headers: dict[str, Any], response: dict[str, Any]) -> CacheScope:
     organisation = _word(_first(said, _ORGANISATIONS)) or _word(_first(headers, _ORGANISATION_HEADERS))
     workspace = _word(_first(said, _WORKSPACES)) or _word(headers.get("openai-project"))
     region, key = _word(_first(said, _REGIONS)), _word(_first(said, _KEYS)) or _word(headers.get("x-grok-conv-id"))
