@@ -79,8 +79,14 @@ def test_other_apis_and_what_only_the_address_says(tmp_path: Path) -> None:
 
 def test_headers_of_an_answer_name_the_account_and_the_request(tmp_path: Path) -> None:
     headers = [{"OpenAI-Organization": "o-2"}, {"OpenAI-Organization": "o-3", "X-Request-ID": "req_9"}]
-    answer = {"id": "chatcmpl-1", "usage": USAGE}
-    lines = [{"request": said("a", model="m"), "response": answer, "response_headers": each} for each in headers]
+    lines = [
+        {
+            "request": said("a", model="m"),
+            "response": {"id": f"chatcmpl-{at}", "usage": USAGE},
+            "response_headers": each,
+        }
+        for at, each in enumerate(headers, 1)
+    ]
     path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     calls = [row["call"] for row in Read(path).rows]
