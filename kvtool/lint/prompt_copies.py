@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath, PurePosixPath
 
 from kvtool.errors import KvtoolError
@@ -18,8 +18,16 @@ from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.formats.text_placeholders import traced_template
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
-from kvtool.lint.passed_values import Constant, PassedList, RenderedFile, TemplateCalls, ValueKind, value_kind
-from kvtool.lint.python.chats import ChatMessage
+from kvtool.lint.passed_values import (
+    Constant,
+    PassedList,
+    RenderedFile,
+    SentTools,
+    TemplateCalls,
+    ValueKind,
+    value_kind,
+)
+from kvtool.lint.python.chats import Chat, ChatMessage
 from kvtool.lint.python.text_values import MESSAGE_KEYS
 from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlaces, leaves, style_of
 from kvtool.text.files.root_folder import RootFolder
@@ -32,6 +40,7 @@ __all__ = [
     "CopiedPrompt",
     "PassedList",
     "RenderedFile",
+    "SentTools",
     "TemplateCalls",
     "ValueKind",
     "calls_of",
@@ -70,6 +79,10 @@ class CopiedPrompt:
     """The file that is all of a message; empty for any other."""
     name: str = ""
     """What the code calls it, or the function that sends it."""
+    tools: SentTools | None = None
+    """The tools that are sent with it."""
+    line: int = 0
+    """The line of the call that sends it, where one does."""
 
 
 def copy_prompts(
@@ -127,7 +140,8 @@ def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
     """Yield the template files that files of code render; a file that cannot be read yields none."""
     for name in names:
         with suppress(KvtoolError, RecursionError):
-            yield from code_prompts(str(folder / name), read_text(folder / name, shown=name)).rendered
+            found = code_prompts(str(folder / name), read_text(folder / name, shown=name)).rendered
+            yield from (replace(one, source=name) for one in found)
 
 
 def calls_of(rendered: Iterable[RenderedFile]) -> dict[str, TemplateCalls]:
@@ -143,11 +157,14 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
     if name.endswith(CODE_SUFFIXES):
         seen: set[object] = set()
         code = code_prompts(str(folder / name), text)
-        rendered += code.rendered
-        each = [(chat.messages, chat.sender) for chat in code.chats]
-        each += [([("", nodes)], called) for nodes, called in zip(code.prompts, code.names, strict=True)]
-        for messages, called in each:
-            copy = _from_chat(folder, name, messages, called)
+        rendered += (replace(one, source=name) for one in code.rendered)
+        each = [
+            *code.chats,
+            *(Chat(called, [("", nodes)]) for nodes, called in zip(code.prompts, code.names, strict=True)),
+        ]
+        for chat in each:
+            copy = _from_chat(folder, name, chat.messages, chat.sender)
+            copy = replace(copy, tools=chat.tools, line=chat.line)
             key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
             if any(_written(copy.text)) and key not in seen:
                 seen.add(key)

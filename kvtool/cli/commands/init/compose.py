@@ -8,8 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from kvtool.cli.commands.init.called_rules import CalledRules
 from kvtool.cli.commands.init.compose_config import quoted
-from kvtool.cli.commands.init.made_up import generator, names_line, variable_lines
+from kvtool.cli.commands.init.made_up import generator, names_line, tools_lines, variable_lines
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import one_line
 from kvtool.lint.prompt_copies import Constant, CopiedPrompt, PassedList, TemplateCalls, ValueKind, copy_text, is_copied
@@ -195,7 +196,42 @@ def _error(folder: Path, prompt: FoundPrompt, uses: VariableUses) -> KvtoolError
     return None
 
 
-def compose_workload(found: FoundTemplates) -> str:
+def compose_workloads(folder: Path, found: FoundTemplates, rules: CalledRules) -> dict[str, str]:
+    """Return a workload for the prompts of each provider, by its name; `rules` are those of the calls in the code."""
+    parts: dict[str, list[FoundPrompt]] = {}
+    for prompt in found.prompts:
+        parts.setdefault(_provider_of(prompt, rules), []).append(prompt)
+    if len(parts) < 2:
+        return {provider: compose_workload(found) for provider in parts}
+    texts: dict[str, str] = {}
+    for provider in sorted(parts):
+        prompts = parts[provider]
+        part = read_prompts(
+            folder,
+            [prompt.path for prompt in prompts if prompt.copied is None],
+            [],
+            [prompt.copied for prompt in prompts if prompt.copied is not None],
+            {prompt.path: prompt.calls for prompt in prompts},
+        )
+        texts[provider] = compose_workload(part, provider)
+    return texts
+
+
+def workload_name(provider: str) -> str:
+    """Return the name of the workload of a provider's prompts; of those of none that is known, the one of all."""
+    return f"{WORKLOAD.removesuffix('.yaml')}-{provider}.yaml" if provider else WORKLOAD
+
+
+def _provider_of(prompt: FoundPrompt, rules: CalledRules) -> str:
+    """Return the provider of the call that sends a prompt; of several possible calls that of all of them."""
+    copied = prompt.copied
+    if copied is not None and (copied.path, copied.line) in rules.providers:
+        return rules.providers[copied.path, copied.line]
+    found = rules.of_files(prompt.calls.files if copied is None else [copied.path])
+    return rules.provider if found is None else found
+
+
+def compose_workload(found: FoundTemplates, provider: str = "") -> str:
     """A workload file with a group for each prompt: as the system message before a question, or what its name says it is."""
     pairs = _paired(found.prompts)
     shapes = dict(found.shared.variables)
@@ -213,6 +249,7 @@ def compose_workload(found: FoundTemplates) -> str:
             "# Or profile real requests: kvtool profile prod.jsonl",
         ]
     lines += ["# Set `requests` to what you send. Schema for editors: kvtool schema workload", "version: 1", *declared]
+    lines += [f"engine: {{provider: {provider}}}"] if provider else []
     lines += ["vars:", *values] if values else []
     lines.append("groups:")
     names: set[str] = set()
@@ -227,6 +264,8 @@ def compose_workload(found: FoundTemplates) -> str:
             passed = _passed(prompt for prompt in (system, user) if prompt is not None and prompt.own)
             for variable in sorted(own_shapes):
                 lines += [f"    {line}" for line in variable_lines(variable, own_shapes[variable], passed)]
+        sent = system.copied.tools if system is not None and system.copied is not None else None
+        lines += tools_lines(sent, system.path) if sent is not None and system is not None else []
         lines.append("    messages:")
         if system is not None:
             lines.append(_message("system", system))
