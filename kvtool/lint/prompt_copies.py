@@ -28,6 +28,7 @@ from kvtool.lint.passed_values import (
     value_kind,
 )
 from kvtool.lint.python.chats import Chat, ChatMessage
+from kvtool.lint.python.rendered_files import template_paths
 from kvtool.lint.python.text_values import MESSAGE_KEYS
 from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlaces, leaves, style_of
 from kvtool.text.files.root_folder import RootFolder
@@ -218,9 +219,13 @@ def _is_sent(texts: Sequence[str], sent: Iterable[str]) -> bool:
 
 
 def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
-    """Return path and text of a file that code names, from its own folder or one above it up to `folder`; None where none is."""
-    for place in PurePosixPath(source).parents:
-        path = os.path.normpath(place / name)
+    """Return path and text of a file that code names; None where none is.
+
+    It is looked for in the folder of the code and those above it up to `folder`, then in the folders beside it.
+    """
+    above = [os.path.normpath(place / name) for place in PurePosixPath(source).parents]
+    beside = [os.path.relpath(each, folder) for each in template_paths(str(folder / source), name)]
+    for path in [*above, *(beside if len(beside) == 1 else [])]:
         if (folder / path).is_file() and RootFolder.of(str(folder / source)).holds(folder / path):
             with suppress(KvtoolError):
                 return PurePath(path).as_posix(), read_text(folder / path, shown=path)

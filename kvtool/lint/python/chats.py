@@ -98,6 +98,11 @@ def _text(nodes: Iterable[Node]) -> str:
 
 
 def _is_within(chat: list[ChatMessage], other: list[ChatMessage]) -> bool:
-    """Return whether another chat has all texts of one, in messages of the same roles."""
-    texts = {(role, _text(nodes)) for role, nodes in other}
-    return all((role, text) in texts for role, nodes in chat if (text := _text(nodes)))
+    """Return whether another chat has all texts and files of one, in messages of the same roles."""
+    texts = {(role, _known(nodes)) for role, nodes in other}
+    return all((role, known) in texts for role, nodes in chat if any(known := _known(nodes)))
+
+
+def _known(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Return the constant text of a message, and the files whose text is in it."""
+    return (_text(nodes), *(leaf.file for leaf in leaves(nodes) if isinstance(leaf, Hole) and leaf.file))

@@ -283,7 +283,7 @@ class Expressions(Calls):
         return tuple((key, (*one, mark) if one and key in MESSAGE_KEYS else one) for key, one in pairs)
 
     def _next_number(self, node: ast.BinOp) -> str | None:
-        """Return the sum of the number of an element, which is the only text of digits that a number is added to, and a constant."""
+        """Return a constant more than the number of an element: nothing else is digits that a number is added to."""
         more = node.right.value if isinstance(node.right, ast.Constant) else None
         if type(more) is not int or not isinstance(node.left, ast.Name):
             return None

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from kvtool.cli.commands.init.called_rules import CalledRules
@@ -99,7 +100,7 @@ def read_prompts(
         if plain and error is None and not prompt.uses.variables and style_of(text) not in ("", "jinja"):
             notes.append(f"{name} has placeholders that are not Jinja. They are sent as written.")
     for copy in copies:
-        uses = _uses(folder, [(copy.path, copy.text)])
+        uses = _uses(folder, _texts_of(folder, copy))
         prompt = FoundPrompt(copy.path, uses, copied=copy, calls=TemplateCalls(kinds=copy.kinds))
         if (error := _error(folder, prompt, prompt.uses)) is None:
             kept.append(prompt)
@@ -108,15 +109,17 @@ def read_prompts(
     parts = {os.path.realpath(path) for prompt in kept for path in prompt.uses.included}
     kept = [prompt for prompt in kept if prompt.copied or os.path.realpath(folder / prompt.path) not in parts]
     for name, said in (calls or {}).items():
-        called = [at for at, prompt in enumerate(kept) if not prompt.copied and f"/{prompt.path}".endswith(f"/{name}")]
-        if len(called) == 1:
-            kept[called[0]] = replace(kept[called[0]], calls=said)
+        named = {at: file for at, one in enumerate(kept) for file in _files_of(one) if f"/{file}".endswith(f"/{name}")}
+        if len(set(named.values())) == 1:
+            for at in named:
+                kept[at] = replace(kept[at], calls=said.with_kinds(kept[at].calls.kinds))
     templates = [prompt for prompt in kept if not prompt.raw]
     if len(templates) == 1:
         return FoundTemplates(kept, templates[0].uses)
 
     def read(prompts: Sequence[FoundPrompt]) -> VariableUses:
-        return _uses(folder, [(one.path, one.copied.text if one.copied else texts[one.path]) for one in prompts])
+        each = (_texts_of(folder, one.copied) if one.copied else [(one.path, texts[one.path])] for one in prompts)
+        return _uses(folder, list(chain.from_iterable(each)))
 
     shared = read(templates)
     differ = _differing(templates)
@@ -169,6 +172,21 @@ def _uses(folder: Path, templates: Sequence[tuple[str, str]]) -> VariableUses:
     for name, text in templates:
         uses.read(text, _finder(folder, name))
     return uses
+
+
+def _files_of(prompt: FoundPrompt) -> list[str]:
+    """Return the template files that are all of a message of a prompt."""
+    return [prompt.path] if prompt.copied is None else [file for file in prompt.copied.files if file]
+
+
+def _texts_of(folder: Path, copy: CopiedPrompt) -> list[tuple[str, str]]:
+    """Return the texts of a copy, each with its path: a message that is all of a file is read as that."""
+    if not any(copy.files):
+        return [(copy.path, copy.text)]
+    return [
+        (file, read_text(folder / file, shown=file)) if file else (copy.path, text)
+        for file, (_, text) in zip(copy.files, copy.messages, strict=True)
+    ]
 
 
 def _finder(folder: Path, name: str) -> Find:
@@ -315,6 +333,8 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
     Of several prompts of one file it is what the code calls each of them.
     """
     assert prompt is not None
+    file = next(filter(None, prompt.copied.files), "") if prompt.copied is not None else ""
+    prompt = FoundPrompt(file) if file else prompt
     parts = [*prompt.path.split("/")[:-1], prompt.stem or "prompt"]
     called = prompt.copied.name if prompt.copied is not None else ""
     alike = [one for one in prompts if one.path == prompt.path]
