@@ -137,7 +137,7 @@ class TemplateFills(KnownCalls):
             first: Value = tuple(replace(piece, filled=fill) for piece in base if isinstance(piece, Param))
         else:
             spot = self.source.spot_of(node)
-            texts = tuple(text for piece in files if (text := _named_text(piece, spot)) is not None)
+            texts = tuple(one for each in files if (one := _named_text(each, spot)) is not None)
             first = (*texts, *holes_of(base))
         return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
 

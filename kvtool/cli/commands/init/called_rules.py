@@ -48,14 +48,12 @@ class CalledRules:
             name = next(iter(workloads), self.provider)
             if name == self.provider:
                 return self.sentence
-            return f"cache rules of {name}: the code sends these prompts to {', '.join(self.models.get(name, ())[:_MOST])}."
-        each = [
-            f"{name} ({', '.join(self.models.get(name, ())[:_MOST])}) for {workloads[name]}"
-            for name in workloads
-            if name
-        ]
-        rest = [f"vLLM for {workloads['']}, whose model kvtool cannot rate"] if "" in workloads else []
-        return f"cache rules of the models that the code calls: {', '.join([*each, *rest])}."
+            return f"cache rules of {_with_models(self.models, name)}, which gets all prompts that kvtool found."
+        each = [f"{file}: {_with_models(self.models, name)}" for name, file in workloads.items() if name]
+        rest = (
+            [f"{workloads['']}: vLLM (an own server, or a model that kvtool does not know)"] if "" in workloads else []
+        )
+        return f"cache rules of the models that get the prompts. {'; '.join([*each, *rest])}."
 
 
 def rules_of_calls(calls: Iterable[PromptCall]) -> CalledRules:
@@ -76,7 +74,7 @@ def rules_of_calls(calls: Iterable[PromptCall]) -> CalledRules:
             why = why or f"{server.path}:{server.line} sets the address of a server"
         elif model or host:
             name = _provider_of(model, host or None)
-            why = why or ("" if name else f"kvtool knows no provider's rules for {model or server_address(server)}")
+            why = why or ("" if name else f"kvtool knows no provider's rules for {model or _address_of(server)}")
         else:
             why = f"kvtool cannot read which model {call} calls"
         providers[call.path, call.line] = name
@@ -89,8 +87,8 @@ def rules_of_calls(calls: Iterable[PromptCall]) -> CalledRules:
     names = dict.fromkeys(providers.values())
     if why:
         return CalledRules("", f"{_VLLM}: {why}. {_SET}", providers, models)
-    known = ", ".join(f"{name} ({', '.join(models.get(name, ())[:_MOST])})" for name in names)
     if len(names) > 1:
+        known = ", ".join(_with_models(models, name) for name in names)
         least = min(each.minimum for each in PROVIDERS if each.name in names)
         said = f"{_VLLM}: the code calls {known}. They cache from {least:,} tokens. {_SET}"
         return CalledRules("", said, providers, models)
@@ -121,7 +119,7 @@ def _host_of(server: PromptCall) -> str | None:
     return next((name for known, name in _HOSTS.items() if f".{host}".endswith(f".{known}")), None)
 
 
-def server_address(server: PromptCall | None) -> str:
+def _address_of(server: PromptCall | None) -> str:
     """Return the host of an address."""
     return "" if server is None else urlsplit(server.base_url or "").hostname or ""
 
@@ -140,3 +138,8 @@ def _provider_of(model: str, host: str | None) -> str:
                 return each.name
     bare = model.partition("/")[2]
     return _provider_of(bare, None) if bare else host or ""
+
+
+def _with_models(models: Mapping[str, Sequence[str]], provider: str) -> str:
+    """Return a provider with the models of it that the code calls."""
+    return f"{provider} ({', '.join(models.get(provider, ())[:_MOST])})"
