@@ -137,7 +137,8 @@ class TemplateFills(KnownCalls):
             first: Value = tuple(replace(piece, filled=fill) for piece in base if isinstance(piece, Param))
         else:
             spot = self.source.spot_of(node)
-            texts = tuple(one for each in files if (one := _named_text(each, spot)) is not None)
+            found = (_named_text(each, spot) for each in files)
+            texts: Value = tuple(each for each in found if each is not None)
             first = (*texts, *holes_of(base))
         return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
 
