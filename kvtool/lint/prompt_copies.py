@@ -235,6 +235,7 @@ def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
 def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
     """Return the copy of a chat, or of a text without a role."""
     chat = [one for one in chat if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))] or chat
+    chat = [(role, each[:1] if _is_rendered(each) else each) for role, each in chat]
     nodes = [node for _, each in chat for node in each]
     writer = _Writer(lambda file: _named_file(folder, name, file))
     texts = ["".join(writer.written(each)) for _, each in chat]
@@ -262,6 +263,11 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
     return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called)
+
+
+def _is_rendered(nodes: Sequence[Node]) -> bool:
+    """Return whether a message is the text of a file, before the values that code passes to it."""
+    return all(isinstance(node, Hole) and bool(node.file) == (not number) for number, node in enumerate(nodes))
 
 
 def _spot(leaf: str | Hole) -> int:
