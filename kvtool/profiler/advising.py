@@ -17,12 +17,11 @@ from kvtool.profiler.run.cause_sample import one_in
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.workload_runs import WorkloadRuns, workload_file
 
-_Asked = tuple[frozenset[Tier], frozenset[str], frozenset[str]]
-"""The tiers that are allowed, the keys of fixes that are not, and the groups of which nothing is advised."""
-
-
 if TYPE_CHECKING:
     from kvtool.profiler.reported.advice_with_settings import OtherSettings
+
+_Asked = tuple[frozenset[Tier], frozenset[str], frozenset[str]]
+"""The tiers that are allowed, the keys of fixes that are not, and the groups of which nothing is advised."""
 
 
 class Advising:
@@ -61,12 +60,11 @@ class Advising:
             proposed = partial(propose, block_size=plan.base_block, hosted=plan.hosted, is_made_up=self._is_made_up)
             self._tried = Tried(result, again, proposed)
             self._advised.clear()
-            priced = partial(self._runs.priced, "pricing request settings")
             self._other = None
             if plan.hosted:
-                from kvtool.profiler.reported.advice_with_settings import OtherSettings  # loads prices
+                from kvtool.profiler.reported.advice_with_settings import OtherSettings
 
-                self._other = OtherSettings.of(self._tried, priced)
+                self._other = OtherSettings.of(self._tried, partial(self._runs.priced, "pricing request settings"))
         return self._tried
 
     def _on(self, tried: Tried, asked: _Asked) -> Advice:

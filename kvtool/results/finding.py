@@ -122,6 +122,12 @@ class Finding(Model):
     tried: Rerun | None
     estimate: bool = False
     """Whether the gain is an estimate: the provider reported other reads than its published rules predict."""
+    flags: tuple[str, ...] = ()
+    """The flags of the setting that the fix changes; empty where it changes text."""
+    gain: str = ""
+    """What a rerun with the fix gives, in words, where it is no hit rate alone."""
+    no_gain: bool = False
+    """Whether fixes were tried, and none won anything."""
     warnings: list[str]
     snippet: Snippet | None = None
     logged: LoggedPlace | None = None
