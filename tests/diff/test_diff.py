@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kvtool.report.terminal.prompt_diffs.ruler import cells
 
 from kvtool.cli.commands.diff import DiffCommand
 from kvtool.config.option import made
@@ -28,6 +27,7 @@ from kvtool.diff.sides import Rendered, diff_sides
 from kvtool.errors import KvtoolError
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.report.terminal.prompt_diffs.diff import print_diff
+from kvtool.report.terminal.prompt_diffs.ruler import cells
 from kvtool.results.documents.parts import Blocks
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.console import cell_width, make_console
