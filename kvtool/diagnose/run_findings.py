@@ -212,7 +212,9 @@ def _prefix_findings(group: GroupTotals, path: str, block_size: int, shape: Grou
     points = lost / group.prompt_tokens
     fix = padding_sentence(edit, shape.requests)
     severity = _severity(lost, group)
-    return [Finding.of(KV204.code, severity, group.name, path, 0, 0, message, lost, fix, points=points)]
+    return [
+        Finding.of(KV204.code, severity, group.name, path, 0, 0, message, lost, fix, points=points, tier=KV204.tier)
+    ]
 
 
 def _smaller_block(shape: GroupBoundary | None) -> str:

@@ -11,11 +11,12 @@ import numpy as np
 
 from kvtool.accounting.prefix_tree import RadixTree
 from kvtool.diff.prompts import first_difference, reusable
-from kvtool.diff.sides import Rendered, named_changes, named_difference, with_tool_places
+from kvtool.diff.sides import Rendered, judged, pair_causes, with_tool_places
 from kvtool.results.documents.diff import Branch, BranchDifference, ManyDiff, SideBlocks
 from kvtool.results.documents.parts import Blocks
 from kvtool.text.align import common_prefix
 from kvtool.text.tokens.prompt import Ids
+from kvtool.workload.render import Renderer
 
 MOST_IN_MATRIX = 12
 _MOST_NAMED = 64
@@ -44,7 +45,7 @@ class Beginning:
             queue.extend(beginning.children)
 
 
-def diff_many(sides: Sequence[Rendered], block_size: int, *, tokenizer: str = "") -> ManyDiff:
+def diff_many(sides: Sequence[Rendered], renderer: Renderer, block_size: int) -> ManyDiff:
     """Compare prompts, at least one, by their common beginnings. Time is linear in tokens, but for the matrix (12 prompts)."""
     prompts = [side.prompt for side in sides]
     ids = [prompt.ids for prompt in prompts]
@@ -54,7 +55,7 @@ def diff_many(sides: Sequence[Rendered], block_size: int, *, tokenizer: str = ""
     same_ids = len(beginnings[0].ends) == len(ids)
     return ManyDiff(
         schema="kvtool.diff/1",
-        tokenizer=tokenizer,
+        tokenizer=renderer.tokenizer.name,
         block_size=block_size,
         prompts=[
             SideBlocks(path=side.side.name, tokens=len(own), blocks=-(-len(own) // block_size))
@@ -65,15 +66,17 @@ def diff_many(sides: Sequence[Rendered], block_size: int, *, tokenizer: str = ""
         reusable_in_order=Blocks(tokens=found, blocks=found // block_size),
         common_tokens=beginnings[0].tokens,
         shared_blocks=_matrix(ids, block_size) if len(ids) <= MOST_IN_MATRIX else None,
-        trie=_branches(beginnings, sides, block_size),
+        trie=_branches(beginnings, sides, renderer, block_size),
     )
 
 
-def _branches(beginnings: Sequence[Beginning], sides: Sequence[Rendered], block_size: int) -> list[Branch]:
+def _branches(
+    beginnings: Sequence[Beginning], sides: Sequence[Rendered], renderer: Renderer, block_size: int
+) -> list[Branch]:
     """Return the tree as a list in which children are named by their places; the first branch points with what differs there."""
     place = {id(beginning): at for at, beginning in enumerate(beginnings)}
     named = [beginning for beginning in beginnings if beginning.between is not None][:_MOST_NAMED]
-    differences = {id(beginning): _difference(beginning, sides, block_size) for beginning in named}
+    differences = {id(beginning): _difference(beginning, sides, renderer, block_size) for beginning in named}
     return [
         Branch(
             tokens=beginning.tokens,
@@ -88,7 +91,9 @@ def _branches(beginnings: Sequence[Beginning], sides: Sequence[Rendered], block_
     ]
 
 
-def _difference(beginning: Beginning, sides: Sequence[Rendered], block_size: int) -> BranchDifference | None:
+def _difference(
+    beginning: Beginning, sides: Sequence[Rendered], renderer: Renderer, block_size: int
+) -> BranchDifference | None:
     """Return the difference between the prompts of the first two branches."""
     if beginning.between is None:
         return None
@@ -96,7 +101,7 @@ def _difference(beginning: Beginning, sides: Sequence[Rendered], block_size: int
     found = first_difference(a.prompt, b.prompt, block_size, (a.side.name, b.side.name), common=beginning.tokens)
     if found is None:
         return None
-    return BranchDifference.taken_from(named_difference(with_tool_places(found, a, b), named_changes(a, b), b))
+    return BranchDifference.taken_from(judged(with_tool_places(found, a, b), pair_causes(a, b, renderer)))
 
 
 def _matrix(ids: Sequence[Ids], block_size: int) -> list[list[int]]:

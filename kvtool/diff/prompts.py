@@ -9,7 +9,6 @@ from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv121 import KV121
 from kvtool.diagnose.codes.structure.kv122 import KV122
-from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.diagnose.compare.passages import value_around
 from kvtool.diagnose.findings import logged_place
 from kvtool.diagnose.invisible_differences import cosmetic
@@ -26,7 +25,6 @@ from kvtool.workload.turn import RequestName
 if TYPE_CHECKING:
     from kvtool.diagnose.compare.change import Change
 
-ONE_SIDED = DifferenceKind("one_sided", "lines in one prompt only", KV107.code)
 SEAM = DifferenceKind("seam", "one text continues here", KV122.code)
 CHAT_TEMPLATE = "chat template"
 Relation = Literal["identical", "same_tokens", "a_begins_b", "b_begins_a", "different"]
@@ -223,7 +221,8 @@ def _difference(
 
 def difference_in(texts: DiffTexts, region: Region, token: int, block_size: int, names: tuple[str, str]) -> Difference:
     """Return the first difference in a region that begins to differ at `token`; token counts are left at 0."""
-    kind, value_a, value_b = _kind(texts, region)
+    kind = _kind(texts, region)
+    value_a, value_b = _value(texts, region, kind)
     (line_a, spans_a), (line_b, spans_b) = excerpts(texts, region)
     return Difference(
         token,
@@ -243,20 +242,28 @@ def _in_line(value: Range, line: Range) -> Range:
     return value[0] - line[0], value[1] - line[0]
 
 
-def _kind(texts: DiffTexts, region: Region) -> tuple[DifferenceKind, Range, Range]:
-    """Return the first difference in a region, and the range of the whole value in either text."""
-    chunk = texts.chunks(region)[0]
+def _kind(texts: DiffTexts, region: Region) -> DifferenceKind:
+    """Return what is known of a difference by its two texts alone; `judged` says more."""
     if texts.a.startswith(texts.b) or texts.b.startswith(texts.a):
-        return SEAM, chunk.a, chunk.b
-    if region.a[0] == region.a[1] or region.b[0] == region.b[1]:
-        return ONE_SIDED, region.a, region.b
+        return SEAM
     head = texts.lines_of(region)
-    if unseen := cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)]):
-        return unseen[0].kind, chunk.a, chunk.b
+    unseen = cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)]) if not _is_one_sided(region) else []
+    return unseen[0].kind if unseen else OTHER
+
+
+def _is_one_sided(region: Region) -> bool:
+    return region.a[0] == region.a[1] or region.b[0] == region.b[1]
+
+
+def _value(texts: DiffTexts, region: Region, kind: DifferenceKind) -> Region:
+    """Return the whole value in either text that the first difference in a region is a part of."""
+    chunk = texts.chunks(region)[0]
+    if kind is not OTHER:
+        return chunk
+    if _is_one_sided(region):
+        return region
     found = value_around(texts.a, chunk.a, texts.b, chunk.b)
-    if found.kind == OTHER:
-        return OTHER, chunk.a, chunk.b
-    return found.kind, found.a, found.b
+    return chunk if found.kind is OTHER else Region(found.a, found.b)
 
 
 def _spot(text: Traced, value: Range, name: str) -> Spot:

@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kvtool.diagnose.codes import varies
+from kvtool.diagnose.causes.pair_causes import PairCause, causes_between
+from kvtool.diagnose.causes.structure_changes import STRUCTURAL
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.compare.change import Change, RequestPart
 from kvtool.diagnose.compare.messages import compare_turns
 from kvtool.diagnose.findings import logged_place
-from kvtool.diagnose.tool_places import TOOLS, in_tools, tool_place
+from kvtool.diagnose.tool_places import TOOLS, tool_place
 from kvtool.diff.diff_texts import DiffTexts
 from kvtool.diff.marked_reuse import marked_reuse
-from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff, diff_prompts, reusable
+from kvtool.diff.prompts import CHAT_TEMPLATE, SEAM, Difference, PromptDiff, diff_prompts, reusable
 from kvtool.diff.side_inputs import InputSide
 from kvtool.diff.side_trials import trials_of
-from kvtool.fixes.turn_texts import INSTRUCTIONS
 from kvtool.results.documents.diff import Spot
 from kvtool.text.align import EqualRun
 from kvtool.text.message import role_of
 from kvtool.text.tokens.prompt import Prompt
-from kvtool.text.traced import Traced
+from kvtool.text.traced import Origin, Traced
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import RequestName, Turn
 
-_OF_STRUCTURE = ("order", "session")
 _MOST_SHOWN = 4096
 """Characters of a difference that are kept."""
 
@@ -56,13 +55,14 @@ def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) ->
         names=(a.side.name, b.side.name),
         tokenizer=renderer.tokenizer.name,
     )
-    named = tuple(named_changes(a, b))
-    shown = (*named, *unnamed_changes(a, b, named))
+    causes = pair_causes(a, b, renderer)
+    changes = named_changes(a, b)
+    named = [_as_judged(change, causes, b) for change in changes]
+    shown = (*named, *(_as_judged(change, causes, b) for change in unnamed_changes(a, b, changes)))
     diff = replace(diff, named=shown, named_places=tuple(_place_of(change, b) for change in shown))
     if diff.first is None:
         return diff
-    first = with_tool_places(diff.first, a, b)
-    diff = replace(diff, first=named_difference(first, named, b))
+    diff = replace(diff, first=judged(with_tool_places(diff.first, a, b), causes))
     if a.prompt.text is None or b.prompt.text is None or a.is_chat != b.is_chat:  # a text has no messages to move to
         return diff
     pair = a.side.turn, b.side.turn
@@ -72,6 +72,32 @@ def diff_sides(a: Rendered, b: Rendered, renderer: Renderer, block_size: int) ->
         trials = trials_of(pair, named, diff, renderer.prompt, lambda changed: marked_reuse(*changed, renderer))
         return replace(diff, changes=trials, at_end=not trials and not _shared_later(b.prompt, diff.runs, diff.common))
     return diff if diff.at_end else replace(diff, changes=trials_of(pair, named, diff, renderer.prompt))
+
+
+def pair_causes(a: Rendered, b: Rendered, renderer: Renderer) -> list[PairCause]:
+    """Return what keeps the second prompt from reusing the first one, as a run of the two names it."""
+    tokenizer = renderer.tokenizer
+    sides = [(each.side.turn if a.is_chat == b.is_chat else _as_text(each), each.prompt) for each in (a, b)]
+    return causes_between(*sides, newline=lambda: tokenizer.newline_mask, decode=tokenizer.decode)
+
+
+def judged(first: Difference, causes: Sequence[PairCause]) -> Difference:
+    """Return the first difference under the name of the first cause; a text that ends where the other one continues has none."""
+    return first if first.kind is SEAM or not causes else replace(first, kind=causes[0].kind)
+
+
+def _as_judged(change: Change, causes: Sequence[PairCause], b: Rendered) -> Change:
+    """Return a value that differs under the name of the cause that is there; changes of structure have their own."""
+    if change.cosmetic or change.kind in STRUCTURAL or change.part.kind not in ("text", "message"):
+        return change
+    origin, offset = _origin_of(change, b)
+    width = max(change.stop - change.start - 1, 0)
+    found = next((each.kind for each in causes if each.is_at(origin, offset, offset + width)), None)
+    return change if found is None else replace(change, kind=found)
+
+
+def _as_text(side: Rendered) -> Turn:
+    return Turn("", text=side.prompt.text)
 
 
 def with_tool_places(first: Difference, a: Rendered, b: Rendered) -> Difference:
@@ -92,7 +118,7 @@ def named_changes(a: Rendered, b: Rendered) -> list[Change]:
         return []
     if a.is_chat == b.is_chat:
         return compare_turns(a.side.turn, b.side.turn)
-    return compare_turns(*(Turn("", text=side.prompt.text) for side in (a, b)))
+    return compare_turns(_as_text(a), _as_text(b))
 
 
 def unnamed_changes(a: Rendered, b: Rendered, named: Sequence[Change]) -> Iterator[Change]:
@@ -125,19 +151,29 @@ def _text_pairs(a: Rendered, b: Rendered) -> Iterator[tuple[RequestPart, str, st
 
 
 def _place_of(change: Change, b: Rendered) -> str:
-    """Return the place of a change in the later request, in words; of a message as findings of logs have it."""
+    """Return the place of a change in the later request, in words, as findings of logs have it."""
+    if change.part.kind not in ("message", "text"):
+        return change.part.kind
+    text, at = _text_of(change, b)
+    origin, offset = _origin_of(change, b)
+    if origin is not None and origin.pointer:
+        return logged_place(RequestName(origin.path), origin, offset, origin.part).told
+    line = f"line {text.count(chr(10), 0, at) + 1:,}"
+    return line if change.part.kind == "text" else f"messages[{change.part.index}] ({change.part.role}), {line}"
+
+
+def _origin_of(change: Change, b: Rendered) -> tuple[Origin | None, int]:
+    """Return where the text of a change was written, and the offset there."""
+    text, at = _text_of(change, b)
+    return text.at(at) if isinstance(text, Traced) and at < len(text) else (None, 0)
+
+
+def _text_of(change: Change, b: Rendered) -> tuple[str, int]:
+    """Return the text of the later request that a change is in, and the place of its first character."""
     if change.part.kind == "message":
-        message = (b.side.turn.messages or [])[change.part.index]
-        text, at = _written_at(message.get("content"), change.start)
-        origin, offset = text.at(at) if isinstance(text, Traced) and at < len(text) else (None, 0)
-        if origin is not None and origin.pointer:
-            return logged_place(RequestName(origin.path), origin, offset, origin.part).told
-        part = f"messages[{change.part.index}] ({change.part.role})"
-        return f"{part}, line {text.count(chr(10), 0, at) + 1:,}"
-    if change.part.kind == "text":
-        text = str(b.side.turn.text if b.side.turn.text is not None and not b.is_chat else b.prompt.text)
-        return f"line {text.count(chr(10), 0, change.start) + 1:,}"
-    return change.part.kind
+        return _written_at((b.side.turn.messages or [])[change.part.index].get("content"), change.start)
+    text = b.side.turn.text if b.side.turn.text is not None and not b.is_chat else b.prompt.text
+    return text or "", change.start
 
 
 def _written_at(content: object, start: int) -> tuple[str, int]:
@@ -150,46 +186,6 @@ def _written_at(content: object, start: int) -> tuple[str, int]:
             return text, min(start, len(text))
         start -= len(text)
     return "", 0
-
-
-def named_difference(first: Difference, named: Sequence[Change], b: Rendered) -> Difference:
-    """Return the first difference under the name of the change of structure that it belongs to, where there is one."""
-    change = _owner(first, named, b)
-    if change is None or not (varies(change.kind.code) in _OF_STRUCTURE or first.kind == OTHER):
-        return first
-    return replace(first, kind=change.kind)
-
-
-def _owner(first: Difference, named: Sequence[Change], b: Rendered) -> Change | None:
-    spot = first.b
-    if spot is None:
-        return None
-    if not b.is_chat:
-        return next((one for one in named if one.part.kind == "text" and one.start <= spot.start <= one.stop), None)
-    if in_tools(spot.part):
-        return next((one for one in named if one.part.kind == "tools"), None)
-    if spot.part == CHAT_TEMPLATE:  # the marks around messages: another role stands there, or nothing
-        return next((one for one in named if one.part.kind in ("history", "tools")), None)
-    index = _message_of(b, spot.start)
-    inside = [one for one in named if one.part.kind == "message" and one.part.index == index]
-    covering = [one for one in inside if one.start <= (spot.character or 0) <= one.stop]
-    history = [one for one in named if one.part.kind == "history" and index is not None and index >= one.part.index]
-    if index is not None and role_of((b.side.turn.messages or [])[index]) in INSTRUCTIONS:
-        history = []  # instructions are no history
-    return next(iter([*covering, *inside[:1], *history]), None)
-
-
-def _message_of(side: Rendered, start: int) -> int | None:
-    """Return the message of a chat that wrote a character of its prompt."""
-    origin = side.prompt.text.at(start)[0] if side.prompt.text is not None else None
-    if origin is None:
-        return None
-    for index, message in enumerate(side.side.turn.messages or ()):
-        content = message.get("content")
-        texts = [content] if not isinstance(content, list) else [p.get("text") for p in content if isinstance(p, dict)]
-        if any(getattr(text, "marks", ()) and text.marks[0].origin == origin for text in texts if text):
-            return index
-    return None
 
 
 def _shared_later(prompt: Prompt, runs: Sequence[EqualRun], common: int) -> bool:

@@ -153,7 +153,7 @@ def propose(
             fixes.append(_fix(cause, PASSAGES_AFTER, "P2", far.what, lambda: far, shared=passages.role))
             fixes += others if hosted else ()
     if is_declared_stable(cause):
-        fixes.append(_advice(cause, "builder", "P3", _BUILDER, code=KV103.code))
+        fixes.append(_advice(cause, "builder", KV103.proof, _BUILDER, code=KV103.code))
     if is_made_up(cause):
         fixes = [_untried(fix) if fix.kind == COARSEN else fix for fix in fixes]
     if block_size > 1 and cause.kind.code == KV122.code:
@@ -510,26 +510,13 @@ def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
 
 _BUILDER = "fix the code that builds this segment, or remove `stable: true`"
 _RESEND = "send tool calls back as the model wrote them"
-_ADVICE: dict[str, tuple[str, Tier, str]] = {
-    KV103.code: ("builder", "P3", _BUILDER),
-    KV122.code: (
-        "boundary",
-        "P1",
-        "end the shared text with a newline or a special token",
-    ),
-    KV124.code: (
-        "tokens",
-        "P0",
-        "send the generated token ids instead of the text of the answer",
-    ),
-    KV143.code: (
-        "cut-at-once",
-        "P3",
-        "cut old messages rarely, many at once, or send long outputs short from the start",
-    ),
-    KV142.code: (
+_ADVICE = {
+    KV103: ("builder", _BUILDER),
+    KV122: ("boundary", "end the shared text with a newline or a special token"),
+    KV124: ("tokens", "send the generated token ids instead of the text of the answer"),
+    KV143: ("cut-at-once", "cut old messages rarely, many at once, or send long outputs short from the start"),
+    KV142: (
         "append",
-        "P3",
         "append to the history instead of editing it: send a summary or a correction as a new message",
     ),
 }
@@ -537,7 +524,11 @@ _ADVICE: dict[str, tuple[str, Tier, str]] = {
 
 def _only_advice(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
-    return [_advice(cause, *_ADVICE[cause.kind.code])]
+    return [
+        _advice(cause, name, entry.proof, what)
+        for entry, (name, what) in _ADVICE.items()
+        if entry.code == cause.kind.code
+    ]
 
 
 _PROPOSERS: dict[str, Proposer] = {
@@ -553,5 +544,5 @@ _PROPOSERS: dict[str, Proposer] = {
     KV121.code: _cosmetic,
     KV141.code: _window,
     KV144.code: _context,
-    **dict.fromkeys(_ADVICE, _only_advice),
+    **{entry.code: _only_advice for entry in _ADVICE},
 }

@@ -247,9 +247,12 @@ def _run_traffic(
         result.fixable |= traffic.fixable
         workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)
         plain = [one.path for one in inputs.prompts]
+        least = traffic.report.minimum_in_words
+        note = f"no prompt can be cached: {least}" if least else None
         for path in paths:
             kind: InputKind = "workload" if workload else "prompts" if path in plain else "logs"
-            result.inputs.append(LintInput(path=path, kind=kind, note=None))
+            result.inputs.append(LintInput(path=path, kind=kind, note=note))
+            note = None  # it is of all of them
         result.findings += traffic.report.findings
         ignores += traffic_ignores(paths, allow_outside=options.reading.allow_outside)
         if traffic.report.partial:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.event_writer import EventWriter
@@ -91,7 +91,7 @@ class Opened:
             events=events,
             jobs=self.options.reading.jobs,
             pair_command=self._pair_command(),
-            prices=self._prices,
+            prices=cache(self._prices),
             gpu_hour=amount_of(self.options.pricing.gpu_hour),
             beside=self._server_events() if measure else None,
             plan_edits=None if isinstance(self.source, LogSource) else partial(self._planned_edits, wanted, progress),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal
 
 from kvtool.accounting.boundary import BoundaryBook
@@ -17,7 +17,6 @@ from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.views.collector import ViewBook
 from kvtool.config.command_line import flag
-from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.finding_cost import by_cost
 from kvtool.diagnose.findings import Locate, in_their_files
 from kvtool.diagnose.run_findings import observable_findings, run_findings, sensitive_findings
@@ -25,7 +24,7 @@ from kvtool.diagnose.shared_secrets import SensitiveBook
 from kvtool.engine.config import EngineConfig
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
-from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
+from kvtool.fixes.fix import Fix
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.measure.request_sample import RequestSample
 from kvtool.profiler.advice.trials import TrialInterruptedError
@@ -33,12 +32,10 @@ from kvtool.profiler.document import Measurements, made_report, with_measurement
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
 from kvtool.profiler.left_out import left_out, notes_on_rules, reasoning_left_out
-from kvtool.profiler.log_part import LogPart, can_be_parted
 from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.reported.server_reads import ServerReadBook
-from kvtool.profiler.run.cause_sample import one_in
 from kvtool.profiler.run.purposes import counted_run
 from kvtool.profiler.run.run_books import SaltBook, TimeBook
 from kvtool.profiler.run.run_metrics import run_metrics
@@ -63,10 +60,9 @@ from kvtool.workload.turn import Source
 if TYPE_CHECKING:
     from kvtool.accounting.prices.price_table import PriceTable
     from kvtool.fixes.edits.apply import FileEdit
-    from kvtool.profiler.advice.advisor import Tried
-    from kvtool.profiler.advice.combined_fixes import Lookahead
     from kvtool.profiler.advice.kept_fixes import Advice
     from kvtool.profiler.advice.trial_findings import Teller
+    from kvtool.profiler.advising import Advising
     from kvtool.profiler.optimize.edited_files import Optimized
     from kvtool.profiler.reported.cheapest_marks import CheaperMarks, MarkTrial
     from kvtool.profiler.reported.event_comparison import EventComparison
@@ -124,10 +120,6 @@ class Profiler:
         contains the KV events of a server that ran the same requests. `plan_edits` applies advice to the files of a workload.
         """
         self._plan_edits = plan_edits
-        self._tried: Tried | None = None
-        """What was tried on the run that was advised on last."""
-        self._advised: dict[tuple[frozenset[Tier], frozenset[str], frozenset[str]], Advice] = {}
-        """The advice on that run, by the tiers that were allowed, and the fixes that were not."""
         self.edits: Optimized | None = None
         """Edits by `kvtool optimize` on the advice of the last run; None if it edits no files."""
         self._gpu_hour = gpu_hour
@@ -402,49 +394,12 @@ class Profiler:
             raise TrialInterruptedError
         return result
 
-    def advised(
-        self,
-        result: RunResult,
-        tiers: Collection[Tier] = ALL_TIERS,
-        without: frozenset[str] = frozenset(),
-        silent: Collection[str] = (),
-    ) -> Advice:
-        """Return the fixes of these tiers that win, `without` those of some keys, and none of `silent` groups. Raises
-        TrialInterruptedError."""
-        from kvtool.profiler.advice.advisor import Advisor
+    @cached_property
+    def advising(self) -> Advising:
+        """The advice on this profiler's runs."""
+        from kvtool.profiler.advising import Advising
 
-        block_size, blocks = self.plan.base_block, self.plan.engine.num_blocks
-        tried = self._trials_on(result)
-        asked = frozenset(tiers), without, frozenset(silent)
-        if asked not in self._advised:
-            capacity = None if blocks is None else (blocks - 1) * block_size
-            lookahead, hosted = self._lookahead(result), self.plan.hosted
-            advisor = Advisor(
-                tried,
-                tiers=tiers,
-                without=without,
-                silent=silent,
-                capacity=capacity,
-                lookahead=lookahead,
-                compares=hosted,
-                richer=self._advised.get((ALL_TIERS, *asked[1:])),
-            )
-            self._advised[asked] = advisor.advise()
-        return self._advised[asked]
-
-    def _trials_on(self, result: RunResult) -> Tried:
-        """Return the trials and the proposed fixes of a run, which all advice on it shares."""
-        from kvtool.fixes.propose import propose
-        from kvtool.profiler.advice.advisor import Tried
-
-        if self._tried is None or self._tried.result is not result:
-            again = partial(self.runs.tried, one_in=one_in(result.ledger.totals()))
-            proposed = partial(
-                propose, block_size=self.plan.base_block, hosted=self.plan.hosted, is_made_up=self._is_made_up
-            )
-            self._tried = Tried(result, again, proposed)
-            self._advised.clear()
-        return self._tried
+        return Advising(self.runs)
 
     def _unverified(self, result: RunResult, groups: Collection[str]) -> list[Finding]:
         """Return the facts of the text in groups whose reports differ from the rules."""
@@ -457,7 +412,7 @@ class Profiler:
             else "The gain is not verified, as reports and rules differ"
         )
         teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
-        return teller.unverified(groups, self._trials_on(result).fixes_of, why)
+        return teller.unverified(groups, self.advising.tried_on(result).fixes_of, why)
 
     def advised_with_edits(self, result: RunResult, silent: Collection[str] = ()) -> tuple[Advice, Advice]:
         """Return the advice on a run and the part that is followed first, and keep the `edits` of files that carry that out.
@@ -466,33 +421,14 @@ class Profiler:
         """
         from kvtool.profiler.advice.next_tiers import next_advice
 
-        advice = self.advised(result, silent=silent)
+        advice = self.advising.advised(result, silent=silent)
         if not advice.kept:
             return advice, advice
         if self._plan_edits is None or self.wanted.edits == "none":
-            followed = next_advice(lambda tiers: self.advised(result, tiers, silent=silent))
+            followed = next_advice(lambda tiers: self.advising.advised(result, tiers, silent=silent))
         else:
             self.edits, followed = self._plan_edits(self, result)
         return advice.after(followed), followed
-
-    def _is_made_up(self, cause: SlotCause) -> bool:
-        """Return whether a cause is a variable whose values the workload file calls made up."""
-        source = workload_file(self.source)
-        if source is None or cause.slot.variable is None:
-            return False
-        from kvtool.workload.yaml.made_up_values import is_made_up
-
-        return is_made_up(source.document, cause.group, cause.slot.variable)
-
-    def _lookahead(self, result: RunResult) -> Lookahead | None:
-        """Return a part of a large log if the part represents all of it."""
-        kept = self.runs.kept_requests
-        if kept is None or not can_be_parted(self.plan):
-            return None
-        from kvtool.profiler.advice.combined_fixes import Lookahead
-
-        part = LogPart.of(kept, list(result.ledger.totals()))
-        return None if part is None else Lookahead(partial(self.runs.tried_in_part, part))
 
     def _run_findings(self, result: RunResult, groups: list[GroupTotals]) -> list[Finding]:
         """Return the findings of the run and the chat template, with a fix's gain if one was tried."""

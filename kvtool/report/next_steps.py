@@ -18,6 +18,7 @@ from kvtool.results.misses import CacheMisses
 from kvtool.results.money import marks_in_words
 from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report
+from kvtool.text.terminal.numbers import capitalized
 
 _FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
 _TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
@@ -129,7 +130,7 @@ def _better_setting(case: Case) -> CommandLine | None:
 def _untried_fix(case: Case) -> str:
     finding = case.finding
     untried = finding is not None and finding.tried is None and _NO_GAIN not in finding.fix
-    return _sentence(finding.fix) if finding is not None and untried else ""
+    return capitalized(finding.fix) if finding is not None and untried else ""
 
 
 def _broken_pair(case: Case) -> str | None:
@@ -169,7 +170,7 @@ def _change_of_requests(case: Case) -> str:
     lost, currency = reported_loss(report, misses), report.money.currency if report.money else "USD"
     change = "" if report.partial and not lost else first_change(misses, currency, hosted=report.hosted)
     if lost and change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
-        change = _sentence(finding.fix.partition(". ")[0])
+        change = capitalized(finding.fix.partition(". ")[0])
     key = next((each for each in report.findings if each.code == KV302.code), None)
     if key is not None and next(iter(misses.by_cause), None) == "key_changed":
         change += "".join(key.fix.partition(": a rerun")[1:])
@@ -185,11 +186,7 @@ def _cheaper_marks(report: Report, misses: CacheMisses) -> str:
     if life is None or money is None or not money.marks or not {"expired"}.issuperset(misses.by_cause):
         return ""
     saved = Decimal(money.predicted or 0) - Decimal(money.with_fixes or 0)
-    return _sentence(marks_in_words(money.marks)) if saved > life[1] else ""
-
-
-def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
+    return capitalized(marks_in_words(money.marks)) if saved > life[1] else ""
 
 
 def _shell(command: str) -> Sequence[str]:

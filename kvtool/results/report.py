@@ -290,6 +290,12 @@ class Report(Document):
         """Return whether the rules of a provider were followed, not those of an own engine."""
         return bool(self.config.get("rules_by_day") or self.config.get("provider"))
 
+    @property
+    def minimum_in_words(self) -> str:
+        """Return that no prompt is long enough for the provider's cache; empty where one is."""
+        least = self.below_minimum
+        return f"all prompts are shorter than {least:,} tokens, the provider's minimum" if least else ""
+
     def reported_share(self, group: str | None = None) -> Fraction | None:
         """Return the reported hit rate of a group, or of all requests; None where nothing is reported."""
         if group is None:

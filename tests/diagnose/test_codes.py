@@ -160,3 +160,13 @@ def test_a_gate_of_a_workload_names_only_codes_that_there_are(
     assert "w.yaml:3:79: groups[0].gate.findings: unknown code `KV1O4`" in said
     assert "did you mean KV104?" in said
     assert "w.yaml:3:92: groups[0].gate.findings: unknown code `kv999`" in said
+
+
+def test_findings_read_the_tier_of_their_code() -> None:
+    """No finding is made with a tier of its own: `kvtool explain` and the finding would part."""
+    made = ("Finding.of", "finding", "fate_finding")
+    for path in Path("kvtool").rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in made:
+                tiers = [word.value for word in call.keywords if word.arg == "tier"]
+                assert not any(isinstance(tier, ast.Constant) and tier.value for tier in tiers), (path, call.lineno)

@@ -56,7 +56,7 @@ class Words:
             Traced(text),
             starts,
             [first + at for at in range(len(found))],
-            lambda piece: [(0, len(piece))],
+            lambda piece, _: np.array([(0, len(piece))], dtype=np.int64),
         )
 
     def token_text(self, token: int) -> str:

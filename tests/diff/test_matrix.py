@@ -46,7 +46,7 @@ def compare(renderer):
             name = f"p{at}.txt"
             turn = Turn("", text=Traced.of(each, Origin(name, text=each))) if isinstance(each, str) else each
             sides.append(Rendered.of(InputSide(name, turn, name), renderer))
-        return diff_many(sides, block_size)
+        return diff_many(sides, renderer, block_size)
 
     return compare
 

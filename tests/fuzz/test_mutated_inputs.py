@@ -36,7 +36,7 @@ def by_hand(*arguments: str) -> str:
 
 def test_no_input_does_harm() -> None:
     """Mutated ones, hostile numbers, and unchanged ones: those are right, else mutators would only change what is refused."""
-    mutated, numbers, unchanged = (248, 160, 100) if NIGHTLY else (80, 50, 50)
+    mutated, numbers, unchanged = (248, 160, 100) if NIGHTLY else (60, 40, 30)
     said = by_hand(
         *("tests.fuzz", "--budget", "600", "--most", str(mutated), "--seed", "13"),
         *("--and", "--numbers", "--budget", "600", "--most", str(numbers), "--seed", "5"),
@@ -48,12 +48,12 @@ def test_no_input_does_harm() -> None:
 
 
 def test_no_hostile_text_comes_out_raw() -> None:
-    most = 60 if NIGHTLY else 24
+    most = 60 if NIGHTLY else 16
     assert f"{most} command lines, 0 wrong" in by_hand("tests.fuzz.injection", str(most))
 
 
 def test_signals_tear_no_file() -> None:
-    count = 15 if NIGHTLY else 6
+    count = 15 if NIGHTLY else 4
     assert f"{count} signals, 0 wrong" in by_hand("tests.fuzz.interrupts", "--count", str(count), "--seed", "5")
 
 

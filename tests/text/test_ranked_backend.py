@@ -20,8 +20,8 @@ from kvtool.text.tokens import backends, rank_proof, tokenizer_files
 from kvtool.text.tokens.backend import LibraryBackend
 from kvtool.text.tokens.backends import open_backend
 from kvtool.text.tokens.rank_proof import ranked_vocabulary, samples
-from kvtool.text.tokens.ranked_backend import LONGEST, RankedBackend, any_of
-from kvtool.text.tokens.ranked_vocabulary import RankedVocabulary
+from kvtool.text.tokens.ranked_backend import LONGEST, RankedBackend
+from kvtool.text.tokens.ranked_vocabulary import RankedVocabulary, any_of
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles, find_tokenizer
 from tests.conftest import NIGHTLY
 
@@ -94,7 +94,7 @@ def both(request: pytest.FixtureRequest) -> tuple[RankedBackend, LibraryBackend]
     assert made is not None
     vocabulary = RankedVocabulary.of_bytes(made.to_bytes())
     assert vocabulary is not None
-    return RankedBackend("t", vocabulary, lambda: library), library
+    return RankedBackend(vocabulary, lambda: library), library
 
 
 def test_ids_places_and_text_are_those_of_the_library(both: tuple[RankedBackend, LibraryBackend]) -> None:
@@ -195,13 +195,13 @@ def test_a_token_that_no_merges_lead_to_is_not_looked_up() -> None:
     made, library = opened(json.dumps(spec))
     assert made is not None
     assert list(made.unmerged) == [5_000]
-    ours = RankedBackend("t", made, lambda: library)
+    ours = RankedBackend(made, lambda: library)
     assert ours.encode(["zqzqj"])[0].tolist() == library.encode(["zqzqj"])[0].tolist() != [5_000]
     assert ours.decode([5_000]) == library.decode([5_000]) == "zqzqj"
     model["ignore_merges"] = True
     made, library = opened(json.dumps(spec))
     assert made is not None
-    ours = RankedBackend("t", made, lambda: library)
+    ours = RankedBackend(made, lambda: library)
     assert ours.encode(["zqzqj"])[0].tolist() == library.encode(["zqzqj"])[0].tolist() == [5_000]
 
 

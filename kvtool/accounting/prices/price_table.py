@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from decimal import Decimal
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
@@ -122,8 +122,13 @@ class PriceTable:
 
 def price_table(path: str | None = None, discount: Decimal = Decimal(0)) -> PriceTable:
     """Return kvtool's prices after those of a file; KvtoolError for a file in none of the three forms."""
-    own = _read_file(path) if path is not None else []
-    return PriceTable([*own, *_built_in()], 1 - discount)
+    return PriceTable([*_read_file(path), *_built_in()], 1 - discount) if path is not None else _own_table(discount)
+
+
+@lru_cache(maxsize=4)
+def _own_table(discount: Decimal) -> PriceTable:
+    """kvtool's prices alone: a report asks for them once for each of its runs."""
+    return PriceTable(_built_in(), 1 - discount)
 
 
 def _narrowed(row: PriceRow, names: set[str]) -> PriceRow:

@@ -189,7 +189,7 @@ def _many(
     from kvtool.diff.matrix import diff_many
     from kvtool.report.terminal.prompt_diffs.diff_matrix import letters
 
-    diff = diff_many(sides, block_size, tokenizer=renderer.tokenizer.name)
+    diff = diff_many(sides, renderer, block_size)
 
     def document() -> Document:
         return diff.model_copy(update=_ids(sides, command is None, tuple(map(letters, range(len(sides))))))

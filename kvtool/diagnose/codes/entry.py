@@ -56,6 +56,12 @@ class CodeEntry:
         first, *others = {remedy.tier for remedy in self.remedies}
         return None if others else first
 
+    @property
+    def proof(self) -> Tier:
+        """Return the tier of a fix that this code alone decides: every way out carries it."""
+        assert self.tier is not None, self.code
+        return self.tier
+
 
 @dataclass(frozen=True, slots=True)
 class DifferenceKind:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kvtool.diagnose.codes.entry import CodeEntry
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.results.choices import Severity
@@ -47,7 +48,7 @@ def sample_turns(source: Source) -> list[Turn]:
 
 
 def finding(
-    code: str,
+    entry: CodeEntry,
     severity: Severity,
     template: ChatTemplate,
     group: str,
@@ -56,12 +57,11 @@ def finding(
     *,
     place: tuple[int, int] = (0, 0),
     lost: int = 0,
-    tier: str | None = None,
 ) -> Finding:
     is_file = Path(template.name).is_file()
     line, column = place
     return Finding.of(
-        code,
+        entry.code,
         severity,
         group,
         template.name,
@@ -71,7 +71,7 @@ def finding(
         lost,
         fix,
         in_source=is_file and line > 0,
-        tier=tier,
+        tier=entry.tier,
     )
 
 

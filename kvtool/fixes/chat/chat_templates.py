@@ -94,15 +94,15 @@ def _doubled_start(renderer: Renderer, turns: Sequence[Turn]) -> Checked | None:
             path, (line, column) = origin.path, origin.position(offset)
         fix = "remove BOS from the text"
         severity: Severity = "warning"
-        return Checked(Finding.of(KV123.code, severity, first.group, path, line, column, message, len(found), fix))
+        return Checked(
+            Finding.of(KV123.code, severity, first.group, path, line, column, message, len(found), fix, tier=KV123.tier)
+        )
     template = renderer.chat_template
     text = rendered(template, first)
     place = place_of(text, len(start or "")) if text is not None else (0, 0)
     message = f"the chat template writes BOS twice: {count}"
     fix = "remove one `bos_token` from the chat template"
-    return Checked(
-        finding(KV123.code, "warning", template, first.group, message, fix, place=place, lost=len(found), tier="P1")
-    )
+    return Checked(finding(KV123, "warning", template, first.group, message, fix, place=place, lost=len(found)))
 
 
 def _start_written_and_added(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
@@ -123,7 +123,7 @@ def _start_written_and_added(renderer: Renderer, template: ChatTemplate, chats: 
         return None
     message = "the chat template writes BOS, and the tokenizer adds it too: tokenized text then begins with two"
     fix = "tokenize rendered chats with add_special_tokens=False, as kvtool does"
-    return Checked(finding(KV123.code, "info", template, chats[0].group, message, fix, place=place_of(text, 0)))
+    return Checked(finding(KV123, "info", template, chats[0].group, message, fix, place=place_of(text, 0)))
 
 
 def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> Checked | None:
@@ -144,7 +144,7 @@ def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> 
         )
         fix = "set a fixed date in the chat template (`date_string`), or write the date into the last message"
         found = finding(
-            KV131.code,
+            KV131,
             "warning",
             template,
             turn.group,
@@ -152,12 +152,11 @@ def _date(renderer: Renderer, template: ChatTemplate, chats: Sequence[Turn]) -> 
             fix,
             place=place_of(today, at),
             lost=total - before,
-            tier="P3",
         )
         pinned = Fix(
             "chat-template:pin-date",
             KV131.code,
-            "P3",
+            KV131.proof,
             None,
             "set a fixed date in the chat template",
             renderer=lambda renderer: renderer.with_template(lambda own: own.changed(clock=_always(_DAY))),
@@ -208,7 +207,7 @@ def _moving_tools(renderer: Renderer, template: ChatTemplate, chats: Sequence[Tu
     )
     fix = "use a chat template that writes the tools once, after the system prompt (kvtool's own does: omit --chat-template)"
     found = finding(
-        KV133.code,
+        KV133,
         "warning",
         template,
         turn.group,
@@ -216,12 +215,11 @@ def _moving_tools(renderer: Renderer, template: ChatTemplate, chats: Sequence[Tu
         fix,
         place=place_of(then, then.find(_PROBE)),
         lost=lost,
-        tier="P3",
     )
     other = Fix(
         "chat-template:tools-first",
         KV133.code,
-        "P3",
+        KV133.proof,
         None,
         "use kvtool's own chat template, which writes the tools once, after the system prompt",
         warnings=("another chat template changes the prompt: compare answers",),
@@ -258,7 +256,7 @@ def dropped_reasoning(renderer: Renderer, template: ChatTemplate, chats: Sequenc
             if flag
             else f"{what}: use a chat template that supports it"
         )
-        found = finding(KV132.code, "info", template, turn.group, message, fix, place=place, lost=lost, tier="P3")
+        found = finding(KV132, "info", template, turn.group, message, fix, place=place, lost=lost)
         return Checked(found, _reasoning_fix(fix, flag) if flag else None)
     return None
 
@@ -318,7 +316,7 @@ def _reasoning_fix(what: str, flag: tuple[str, bool]) -> Fix:
     return Fix(
         "chat-template:keep-reasoning",
         KV132.code,
-        "P3",
+        KV132.proof,
         None,
         what,
         warnings=("prompts get longer by the reasoning, and the model reads it again",),

@@ -10,16 +10,18 @@ from itertools import islice
 from typing import NamedTuple
 
 from kvtool.config.options.lint_options import Probing
+from kvtool.diagnose.causes.pair_causes import PairCause
 from kvtool.diagnose.codes import varies
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv113 import KV113
 from kvtool.diagnose.codes.values.kv101 import KV101
+from kvtool.diagnose.codes.values.kv107 import OPTIONAL
 from kvtool.diagnose.severity import severity_of
 from kvtool.diff.diff_texts import DiffTexts, Range, Region
-from kvtool.diff.prompts import ONE_SIDED, Difference, difference_in, reusable, texts_of
+from kvtool.diff.prompts import Difference, difference_in, reusable, texts_of
 from kvtool.diff.side_inputs import side_of, side_of_value
-from kvtool.diff.sides import Rendered, named_changes, named_difference
+from kvtool.diff.sides import Rendered, pair_causes
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
 from kvtool.lint.probe.probe_factors import FACTORS, RANDOMNESS, Factor, circumstances, fix_of
@@ -318,14 +320,13 @@ def _leaks(
     if not regions:
         return
     runs = align(a.ids, b.ids, newline=renderer.tokenizer.newline_mask)
-    named = named_changes(base.made, other)
+    causes = pair_causes(base.made, other, renderer)
     names = (base.made.side.name, other.side.name)
     most = reusable(len(a), len(a), block_size).blocks
     for region in regions:
         start = texts.chunks(region)[0].a[0]
         first = difference_in(texts, region, a.token_at(start), block_size, names)
-        first = named_difference(first, named, other)
-        first = replace(first, kind=_kind(factor, first.kind, texts, region))
+        first = replace(first, kind=_kind(factor, _judged(causes, texts, region) or first.kind, texts, region))
         own = factor
         if factor is RANDOMNESS and not hooked and first.kind.code == KV101.code:
             own = next(each for each in FACTORS if each.key == "clock")  # it was left running between the two runs
@@ -340,13 +341,23 @@ def _leaks(
         )
 
 
+def _judged(causes: Sequence[PairCause], texts: DiffTexts, region: Region) -> DifferenceKind | None:
+    """Return the kind of the cause in a region; of lines that are elsewhere in the other prompt, that of an order."""
+    for each in causes:
+        if each.touches(texts.b, *region.b) or each.touches(texts.a, *region.a):
+            return each.kind
+    orders = (each.kind for each in causes if varies(each.kind.code) == "order")
+    moved = texts.plain[0][slice(*region.a)] in texts.plain[1] or texts.plain[1][slice(*region.b)] in texts.plain[0]
+    return next(orders, None) if moved else None
+
+
 def _kind(factor: Factor, kind: DifferenceKind, texts: DiffTexts, region: Region) -> DifferenceKind:
     """The kind of a difference whose circumstance is known: its own where that fits the circumstance, else the factor's."""
     if kind.code in factor.codes or varies(kind.code) == "order":
         return kind
     if factor.is_order and _same_words(texts.a[slice(*region.a)], texts.b[slice(*region.b)]):
         return _ORDER
-    name = factor.what if kind is OTHER or kind is ONE_SIDED else kind.name
+    name = factor.what if kind in (OTHER, OPTIONAL) else kind.name
     return DifferenceKind(kind.key, name, factor.code)
 
 

@@ -35,6 +35,7 @@ class Tried:
 
     def __init__(self, result: RunResult, again: Again, propose: Propose) -> None:
         self.result = result
+        self.again = again
         self.trials = Trials(result, again)
         self.propose = propose
         self._proven: dict[tuple[str, Slot], list[Fix]] = {}

@@ -11,17 +11,17 @@ from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.profiler.advice.kept_fixes import StuckCause
 
 _SPLIT_THE_LINE = "split the line, so that the value is separate from the shared text"
-_MOVED = f"{_SPLIT_THE_LINE} (tested: moving the line to the end gains nothing)"
-_AT_THE_END = "no fix needed: it is already at the end of its message (tested: moving it gains nothing)"
+_TESTED = " (tested: moving the line to the end gains nothing)"
+_AT_THE_END = "no fix needed: it is already at the end of its {where}"
 _HOSTED_SHORT = (
-    "make requests longer: they have {tokens:,} tokens, and hosted models often cache from {least:,}"
-    " (tested: moving the line to the end gains nothing)"
+    f"make requests longer: they have {{tokens:,}} tokens, and hosted models often cache from {{least:,}}{_TESTED}"
 )
 _OFTEN_LEAST = 1024
 """Tokens that most providers cache from."""
 _SAID = "put shared text before it: it is {what} in {article} {role} message, which an application must not rewrite"
 _SHARED_FIRST = "put the text that the groups share before this text"
 _FIRST_REQUEST = "nothing to fix: it is the first request of the group, and other groups have a line more there"
+_SEND_THE_SAME_LINE = "send the same line each time"
 SEND_THE_SAME = "send the same text each time, or move it after the shared text"
 
 
@@ -44,20 +44,37 @@ def _advised(stuck: StuckCause, marks: str) -> str:
     if stuck.tried is None and (stuck.asked or not stuck.advice) and (role := _said_by(stuck.cause)):
         what = "an image or a file" if stuck.cause.kind.key == PART else "text"
         return _SAID.format(what=what, article="an" if role == "assistant" else "a", role=role)
-    if stuck.tried is None:
-        return stuck.advice or (SEND_THE_SAME if stuck.cause.structural else _SPLIT_THE_LINE)
-    if stuck.tried.kind.startswith("move"):
-        return _AT_THE_END if ends_its_message(stuck) else _MOVED
-    return f"{stuck.tried.what} (tested: no gain{marks})"
+    cause = stuck.cause
+    if stuck.tried is None and (stuck.advice or cause.structural):
+        return stuck.advice or SEND_THE_SAME
+    if stuck.tried is not None and not stuck.tried.kind.startswith("move"):
+        return f"{stuck.tried.what} (tested: no gain{marks})"
+    tested = "" if stuck.tried is None else _TESTED
+    if _is_last_line(cause):
+        where = "message" if role_of_part(cause.slot.part) else "prompt"
+        return _AT_THE_END.format(where=where) + tested.replace("the line to the end", "it")
+    if not _is_whole_line(cause):
+        return _SPLIT_THE_LINE + tested
+    return _SEND_THE_SAME_LINE + tested if tested else SEND_THE_SAME
 
 
 def ends_its_message(stuck: StuckCause) -> bool:
     """Return whether a value was moved in vain that is on the last line of its message: after it is what was said then."""
-    origin, slot = stuck.cause.origin, stuck.cause.slot
-    if stuck.tried is None or not stuck.tried.kind.startswith("move") or origin is None or not slot.logged:
+    moved = stuck.tried is not None and stuck.tried.kind.startswith("move")
+    return moved and role_of_part(stuck.cause.slot.part) in INSTRUCTIONS and _is_last_line(stuck.cause)
+
+
+def _is_last_line(cause: SlotCause) -> bool:
+    """Return whether a value of a log is on the last line of its instructions, or of a prompt without messages."""
+    if cause.origin is None or not cause.slot.logged or role_of_part(cause.slot.part) not in ("", *INSTRUCTIONS):
         return False
-    text = str.__str__(origin.text)
-    return role_of_part(slot.part) in INSTRUCTIONS and "\n" not in text[stuck.cause.offset :].rstrip()
+    return "\n" not in str.__str__(cause.origin.text)[cause.offset :].rstrip()
+
+
+def _is_whole_line(cause: SlotCause) -> bool:
+    """Return whether a value is all that its line says."""
+    around = cause.excerpt[: cause.value_start] + cause.excerpt[cause.value_stop :]
+    return not any(map(str.isalnum, around))
 
 
 def _said_by(cause: SlotCause) -> str:

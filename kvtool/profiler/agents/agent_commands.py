@@ -22,7 +22,7 @@ from kvtool.profiler.agents.circumstances import McpServer
 _NUMBERS = re.compile(r"\d+(?:\.\d+)+")
 _VERSION = 20.0
 """Seconds for an agent to say its version."""
-_SERVER = '"{name}": {"command": "{python}", "args": ["{script}", "{name}", "{delay}"]}'
+_SERVER = '"{name}": {"command": "{python}", "args": ["{script}", "{name}", "{delay}", "{ready}"]}'
 _FILE, _SERVERS = "mcp.json", '{"mcpServers": {{servers}}}'
 _ELF, _INTERPRETER = b"\x7fELF\x02\x01", 3
 
@@ -58,6 +58,7 @@ class AgentCommand:
         script = str(Path(__file__).with_name("mcp_server.py"))
         named = [
             {"name": each.name, "python": sys.executable, "script": script, "delay": f"{each.delay:g}"}
+            | {"ready": values["ready"]}
             for each in servers
         ]
         usual = ", ".join(filled(_SERVER, each) for each in named)

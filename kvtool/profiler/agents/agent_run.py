@@ -49,10 +49,14 @@ _PROXIES = {
 _FAKETIME = ("/usr/lib", "*/faketime/libfaketime.so.1")
 
 
+def slowed(seconds: float) -> float:
+    """Return how long takes what needs so many seconds with a free core: other programs may keep the cores busy."""
+    return seconds * max(os.getloadavg()[0] / (os.cpu_count() or 1), 1.0)
+
+
 def is_silent(seconds: float) -> bool:
-    """Return whether an agent that sent no request for so long had the time to start: other programs may keep the cores busy."""
-    waiting = os.getloadavg()[0] / (os.cpu_count() or 1)
-    return seconds > _SILENCE * max(waiting, 1.0)
+    """Return whether an agent that sent no request for so long had the time to start."""
+    return seconds > slowed(_SILENCE)
 
 
 def url_variables(url: str) -> dict[str, str]:
@@ -116,6 +120,11 @@ class AgentFolder:
         return self.root / self._how.folder
 
     @property
+    def ready(self) -> Path:
+        """The file whose making lets a late MCP server answer."""
+        return self.root / "ready"
+
+    @property
     def _mark(self) -> str:
         return self.root.name
 
@@ -174,6 +183,7 @@ class AgentFolder:
         """
         if self._how.commits and prompt:
             self._commit(turn)
+        self.ready.unlink(missing_ok=True)
         values = self._values(prompt)
         shared = _shared_clocks()
         with (self.root / "output").open("w+b") as output:
@@ -195,6 +205,7 @@ class AgentFolder:
         port = self._url.rpartition(":")[2]
         home = str(self.home)
         places = {"home": home, "repo": str(self.repo), "mcp": f"{home}/mcp.json"}
+        places["ready"] = str(self.ready)
         return {"url": self._url, "port": port, **places, "prompt": prompt}
 
     def _clock(self, turn: int) -> list[str]:

@@ -22,13 +22,13 @@ CLOCK = DifferenceKind("clock", "text that depends on the clock", KV101.code)
 GIT = DifferenceKind("git", "text that depends on the repository", KV106.code)
 """What a circumstance reaches, where the text itself does not say it; `kvtool lint --probe` has the same."""
 _USER = "somebody"
-_SLOW_START, _SLOW_ANSWERS = 4.0, 2.0
-"""Seconds until a late MCP server is there, and until the stub answers: an agent sends two requests before its tools are known."""
+_SLOW_START = 4.0
+"""Seconds until a late MCP server answers at the latest, which is what an agent waits that waits for its tools."""
 
 
 @dataclass(frozen=True, slots=True)
 class McpServer:
-    """A stub of an MCP server with two tools; it needs `delay` seconds to start."""
+    """A stub of an MCP server with two tools. It answers once a turn has sent two requests, after `delay` seconds at the latest."""
 
     name: str
     delay: float = 0.0
@@ -39,8 +39,8 @@ class Circumstance:
     """What one run changes. `group` is its name for the option; `when` says it in words, `kind` what it reaches.
 
     `folder` and `home` are relative to the folder of the probe. With `session` each turn is run, else only the first. `days` pass
-    and `commits` are made before each turn. `latency` is the least one of the stub, in seconds. The steps of a run that is not
-    `judged` do not decide the verdict: no cache lasts until tomorrow, and another version is not the one that is probed.
+    and `commits` are made before each turn. The steps of a run that is not `judged` do not decide the verdict: no cache lasts until
+    tomorrow, and another version is not the one that is probed.
     """
 
     name: str
@@ -54,9 +54,13 @@ class Circumstance:
     commits: int = 0
     servers: tuple[McpServer, ...] = ()
     session: bool = False
-    latency: float = 0.0
     other: bool = False
     judged: bool = True
+
+    @property
+    def waits(self) -> bool:
+        """Return whether a server is late."""
+        return any(each.delay for each in self.servers)
 
 
 BASE = Circumstance("base", "nothing changes", session=True)
@@ -84,12 +88,11 @@ VARIED: tuple[Circumstance, ...] = (
     Circumstance("mcp 3", "there are three MCP servers", "mcp", TOOLS_CHANGED, servers=_SERVERS),
     Circumstance(
         "mcp late",
-        f"an MCP server needs {_SLOW_START:.0f} s to start",
+        f"an MCP server is ready after two requests or {_SLOW_START:.0f} s",
         "mcp",
         TOOLS_CHANGED,
         servers=(McpServer("late", _SLOW_START),),
         session=True,
-        latency=_SLOW_ANSWERS,
     ),
     Circumstance("tomorrow", "a day passes before each turn", kind=CLOCK, days=1, session=True, judged=False),
     Circumstance("version", "the other version runs", other=True, session=True, judged=False),

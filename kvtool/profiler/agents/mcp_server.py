@@ -1,18 +1,25 @@
-"""Serve two tools by MCP on standard input: `python mcp_server.py NAME SECONDS`. It answers after so many seconds."""
+"""Serve two tools by MCP on standard input: `python mcp_server.py NAME SECONDS FILE`.
+
+It answers when there is a file of that name, and after so many seconds at the latest.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
+_TICK = 0.02
 _SCHEMA = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
 
 
-def main(name: str, delay: float) -> None:
+def main(name: str, delay: float, ready: Path) -> None:
     """Answer until the input ends."""
-    time.sleep(delay)
+    latest = time.monotonic() + delay
+    while time.monotonic() < latest and not ready.exists():
+        time.sleep(_TICK)
     for line in sys.stdin:
         message = json.loads(line)
         if "id" in message:
@@ -34,4 +41,4 @@ def _result(name: str, message: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]))
+    main(sys.argv[1], float(sys.argv[2]), Path(sys.argv[3]))

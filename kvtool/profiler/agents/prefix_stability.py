@@ -14,7 +14,15 @@ from kvtool.config.command_line import flag
 from kvtool.config.options.agent_options import ProbedAgent
 from kvtool.errors import KvtoolError
 from kvtool.profiler.agents.agent_commands import AgentCommand, command_of, is_tested, recipes, version_of
-from kvtool.profiler.agents.agent_run import PROCESSES, AgentFolder, Ended, faketime_library, is_silent, url_variables
+from kvtool.profiler.agents.agent_run import (
+    PROCESSES,
+    AgentFolder,
+    Ended,
+    faketime_library,
+    is_silent,
+    slowed,
+    url_variables,
+)
 from kvtool.profiler.agents.circumstances import AGAIN, BASE, Circumstance, chosen
 from kvtool.profiler.agents.compared_runs import (
     AgentRequests,
@@ -27,7 +35,7 @@ from kvtool.profiler.agents.compared_runs import (
 from kvtool.profiler.agents.own_script import StubScript
 from kvtool.profiler.agents.priced_losses import check_model, priced
 from kvtool.profiler.agents.private_network import LOOPBACK, open_network
-from kvtool.profiler.agents.stub_server import StubServer, StubTraffic
+from kvtool.profiler.agents.stub_server import LateServer, StubServer, StubTraffic
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.results.documents.agent_probe import AgentProbe, AgentRun, SkippedRun
 from kvtool.text.terminal.console import sanitize
@@ -42,6 +50,8 @@ _PROMPTS = (
 """What the user says, turn by turn; later turns say the last one again, with its number."""
 _OPEN_NETWORK = "The agent's proxies lead to a closed port; a program that ignores them can reach other hosts."
 _NO_PROCESSES = "This system has no /proc, so a program that left the agent's process group may still run."
+_SETTLES = 0.5
+"""Seconds in which an agent learns the tools of an MCP server that answers, on a machine with a free core."""
 _MOST_OF_TURN = 100
 """Requests of a command after which it is stopped: the script of the stub needs three."""
 
@@ -167,7 +177,8 @@ def _run(
     """Run the turns of a circumstance."""
     folder.prepare(how)
     stub.folder, stub.final = str(folder.repo), agent.final
-    stub.latency = max(options.latency, how.latency)
+    stub.latency = options.latency
+    stub.late = LateServer(folder.ready, slowed(_SETTLES)) if how.waits else None
     first, later = agent.other if how.other and agent.other is not None else (agent.first, agent.later)
     turns = max(options.turns, 2) if later is not None and how.session else 1
     run = AgentRequests(how)

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,6 +36,8 @@ _CHARACTERS = 4
 """Characters that the stub counts as a token."""
 _LEAST = 1_024
 """Tokens from which on providers cache a prefix."""
+_BEFORE_TOOLS = 2
+"""Requests of a turn before a late MCP server answers: the second shows that the agent does not wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +67,27 @@ class StubTraffic:
     bytes: int = 0
 
 
+@dataclass(slots=True)
+class LateServer:
+    """Lets an MCP server answer by making the file `ready` at the second request of a turn; the stub's answer comes some `seconds`
+    later, so that the request after it can have the tools."""
+
+    ready: Path
+    seconds: float
+
+    def settle(self, requests: int) -> None:
+        """Make the file and wait, if it is time."""
+        if requests >= _BEFORE_TOOLS and not self.ready.exists():
+            self.ready.touch()
+            time.sleep(self.seconds)
+
+
 class StubServer:
     """Serves from a thread while it is used as a context, on the given port that listens, else on a port of loopback.
 
     `run` names the run that now sends, and `turn` is its turn; `folder` is where its files are, `final` the shell command that ends
-    its session, `latency` the seconds until an answer, and `script` what is answered. `on_request` gets each request that is kept.
+    its session, `latency` the seconds until an answer, `late` an MCP server that waits for requests, and `script` what is answered.
+    `on_request` gets each request that is kept.
     """
 
     def __init__(
@@ -79,6 +98,7 @@ class StubServer:
         self.run, self.turn, self.folder = "", 0, "."
         self.final: str | None = None
         self.latency = 0.0
+        self.late: LateServer | None = None
         self.script = StubScript()
         self._lock = threading.Lock()
         self._seen: list[str] = []
@@ -119,6 +139,12 @@ class StubServer:
             self.traffic.refused += refused
             if unknown is not None and (unknown in self.traffic.unknown or len(self.traffic.unknown) < _MOST_REQUESTS):
                 self.traffic.unknown[unknown] = self.traffic.unknown.get(unknown, 0) + 1
+
+    def count_turn(self) -> int:
+        """Count the requests with tools of the turn that now sends."""
+        with self._lock:
+            of_turn = (each for each in self.traffic.requests if (each.run, each.turn) == (self.run, self.turn))
+            return sum(bool(each.body.get("tools")) for each in of_turn)
 
     def keep(self, request: KeptRequest, size: int) -> tuple[int, StubTokens] | None:
         """Keep a request; return its number and its tokens, None where it is beyond the limits."""
@@ -193,6 +219,8 @@ class _Handler(BaseHTTPRequestHandler):
         number, counted = kept
         if stub.latency:
             time.sleep(stub.latency)
+        if stub.late is not None:
+            stub.late.settle(stub.count_turn())
         model = body.get("model")
         reply = answer(
             read_request(protocol, body), stub.folder, stub.final, calls=stub.script.calls, own=stub.script.replies

@@ -54,7 +54,7 @@ class SourceRuns:
 
     def advised(self, tiers: Collection[Tier], without: frozenset[str] = frozenset()) -> Advice:
         """Return the fixes of these tiers that win, `without` those of some keys."""
-        return self.profiler.advised(self.explained(), tiers, without)
+        return self.profiler.advising.advised(self.explained(), tiers, without)
 
 
 class EditedRuns:

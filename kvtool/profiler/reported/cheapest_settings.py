@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
+from decimal import Decimal
+from itertools import combinations
 
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.reported.cheapest_marks import saves_enough
@@ -13,33 +14,42 @@ from kvtool.profiler.run.run_result import RunResult, money_of
 
 
 def cheaper_settings(result: RunResult, again: Again, fixes: Sequence[Fix] = ()) -> tuple[list[Fix], RunResult]:
-    """Return the settings that lower the cost of a run with `fixes`, and the run with them: fewer cache keys, then a longer time to
-    live where prefixes expire. A partial run ends the search.
+    """Return the settings that lower the cost of a run with `fixes`, and the run with them; a partial run ends the search.
+
+    Each alone is tried, and all together: what one key shares is lost where it expires, and what expires has to be shared first.
     """
+    keyed = shared_keys(result, again, fixes)
+    if keyed is not None and keyed[1].partial:
+        return [], keyed[1]
+    longer = setting_fixes(result) if keyed is not None or _may_expire(result) else []
+    offered = longer if keyed is None else [keyed[0], *longer]
     kept: list[Fix] = []
     best = result
-    tries: list[Callable[[], tuple[Fix, RunResult] | None]] = [partial(shared_keys, result, again, fixes)]
-    tries += [partial(_tried, fix, again, fixes, kept) for fix in setting_fixes(result) if _may_expire(result)]
-    for tried in tries:
-        found = tried()
-        if found is None:
-            continue
-        fix, run = found
-        if run.partial:
-            return kept, run
-        before, after = (
-            None if book is None else book.total[book.told].costs for book in (money_of(best), money_of(run))
-        )
-        if before is None or after is None or before.requests != after.requests or not before.requests:
-            continue
-        if saves_enough(before.predicted.total, after.predicted.total):
-            kept.append(fix)
-            best = run
+    for count in range(1, len(offered) + 1):
+        for chosen in combinations(offered, count):
+            known = keyed is not None and chosen == (keyed[0],)
+            run = keyed[1] if keyed is not None and known else again([*fixes, *chosen])
+            if run.partial:
+                return kept, run
+            before, after = cost_of(best), cost_of(run)
+            if before is not None and after is not None and saves_enough(before, after):
+                kept, best = list(chosen), run
     return kept, best
 
 
-def _tried(fix: Fix, again: Again, fixes: Sequence[Fix], kept: Sequence[Fix]) -> tuple[Fix, RunResult]:
-    return fix, again([*fixes, *kept, fix])
+def possible_settings(result: RunResult, again: Again) -> list[Fix]:
+    """Return all settings that may lower the cost once other fixes are made. A partial run has none."""
+    keyed = shared_keys(result, again)
+    return [*([] if keyed is None else [keyed[0]]), *setting_fixes(result)]
+
+
+def cost_of(run: RunResult) -> Decimal | None:
+    """Return what all requests of a run cost by the rules; None where that of some is unknown."""
+    book = money_of(run)
+    if book is None or not book.known:
+        return None
+    costs = book.total[book.told].costs
+    return costs.predicted.total if costs.requests else None
 
 
 def _may_expire(result: RunResult) -> bool:

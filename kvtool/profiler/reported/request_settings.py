@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from kvtool.diagnose.codes.run.kv305 import KV305
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.workload.call import Call
 from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
 
 _LONGEST = "24h"
 
@@ -27,19 +31,31 @@ def retention_fix(name: str) -> Fix:
     """Return the fix that asks for a time of `prompt_cache_retention`, where the model offers it."""
 
     def retained(call: Call) -> Call:
-        if name not in offered_retentions(call) or call.settings.retention == name:
+        offered = offered_retentions(call)
+        if name not in offered or call.settings.retention == name or offered[name] == kept_for(call):
             return call
         return replace(call, settings=replace(call.settings, retention=name))
 
     return fix_of_calls(f"retention-{name}", KV305.code, f'set "prompt_cache_retention": "{name}"', retained)
 
 
-def offered_retentions(call: Call) -> list[str]:
-    """Return the times that a request's model offers by name."""
+def offered_retentions(call: Call) -> dict[str, float]:
+    """Return the times in seconds that a request's model offers by name."""
+    rules = _rules(call)
+    return {} if rules is None else dict(rules.retentions)
+
+
+def kept_for(call: Call) -> float | None:
+    """Return for how many seconds a request without marks keeps a prefix."""
+    rules = _rules(call)
+    return None if rules is None else rules.kept_for(call.settings)
+
+
+def _rules(call: Call) -> Provider | None:
     from kvtool.accounting.caches.dated_rules import find_rule
 
     row = None if call.model is None else find_rule(call.model, call.provider, None)
-    return [] if row is None else [name for name, _ in row.rules.retentions]
+    return None if row is None else row.rules
 
 
 def fix_of_calls(key: str, code: str, what: str, change: Callable[[Call], Call]) -> Fix:

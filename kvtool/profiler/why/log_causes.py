@@ -12,7 +12,7 @@ from kvtool.results.documents.server_cause import CauseName, ServerCause
 from kvtool.results.finding import Finding
 from kvtool.results.misses import MissCause
 from kvtool.results.report import Report
-from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.numbers import capitalized, percent, plural
 
 _OF_FATE: Mapping[str, CauseName] = {
     "caching_off": "caching off",
@@ -255,4 +255,4 @@ def _place(finding: Finding) -> str:
 
 def _sentence(text: str) -> str:
     text = text.strip().rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{capitalized(text)}."

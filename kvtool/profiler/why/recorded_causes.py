@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from kvtool.measure.servers.causes.counter_causes import cause
 from kvtool.results.documents.reconciliation import ReplayCause, ReplayDocument
 from kvtool.results.documents.server_cause import CauseName, ServerCause
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import capitalized, plural
 
 _CAUSES: Mapping[ReplayCause, CauseName] = {
     "other tokens": "other tokens",
@@ -28,7 +28,7 @@ def recorded_causes(replay: ReplayDocument, kind: str | None) -> Iterator[Server
     for found in replay.causes:
         if (name := _CAUSES.get(found.cause)) is None:
             continue
-        why = f"{found.why[:1].upper()}{found.why[1:]}."
+        why = f"{capitalized(found.why)}."
         if tokens[found.cause]:
             why = f"{plural(found.requests, 'request')} missed {plural(tokens[found.cause], 'token')}. {why}"
             yield cause(name, "counted", tokens[found.cause], why, kind, "answers")

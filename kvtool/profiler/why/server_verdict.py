@@ -21,7 +21,7 @@ from kvtool.results.documents.watched import ServerNow
 from kvtool.results.documents.why_document import WhyDocument, WhyServer
 from kvtool.results.money import Reported
 from kvtool.results.report import Report
-from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.numbers import capitalized, percent, plural
 
 Verdict = Literal["cause", "possible", "healthy", "unknown"]
 RateSource = Literal["/metrics", "log", "answers"]
@@ -233,7 +233,7 @@ _AS_LOSS: Mapping[CauseName, str] = {
 
 def _headline(first: ServerCause, counts: int | None, where: str) -> str:
     if first.tokens is None or not counts or first.basis == "shown":
-        return f"{first.cause[:1].upper()}{first.cause[1:]}. {first.why}"
+        return f"{capitalized(first.cause)}. {first.why}"
     most = "At most " if first.basis == "at most" else ""
     loss = _AS_LOSS.get(first.cause, first.cause)
     return f"{most}{percent(min(first.tokens / counts, 1.0))} of the prompt tokens {where}are lost to {loss}."

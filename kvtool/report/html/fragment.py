@@ -13,6 +13,7 @@ from kvtool.report.html.findings import Cards, cards_of, loose_cards
 from kvtool.report.html.headline import AnswerLine, answer_lines
 from kvtool.report.html.markup import element
 from kvtool.report.html.template_environment import template_environment
+from kvtool.report.views.facts import has_breakdown
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.results.check import CheckResult
 from kvtool.results.report import Report
@@ -66,7 +67,7 @@ def _part(report: Report, result: CheckResult, prefix: str) -> FragmentPart:
         fates=[
             FateRow(fate_name(fate), _bar(fate, count / total), f"{count:,}", share)
             for fate, count, share in fate_shares(report.fates)
-            if count
+            if count and has_breakdown(report)
         ],
         findings=cards_of(report, result, prefix, "full"),
     )

@@ -25,7 +25,7 @@ from kvtool.report.html.page_parts import Drawing, Key
 from kvtool.report.html.template_environment import template_environment
 from kvtool.report.views.agents.agent_probe import probe_section
 from kvtool.report.views.checks import checks_table
-from kvtool.report.views.facts import cautions, is_predictable
+from kvtool.report.views.facts import cautions, has_breakdown
 from kvtool.report.views.page_commands import missing_views
 from kvtool.report.views.report_blocks import CAUSES, CONFIG, COST, ENGINE, LOGITS, TOKENS, TURNS, ReportBlock, sections
 from kvtool.report.views.section import Missing, Section, StatusWord
@@ -133,7 +133,7 @@ def _all_checks(result: CheckResult) -> list[Check]:
 
 
 def _part(report: Report, result: CheckResult, prefix: str, options: WriteOptions) -> ReportPart:
-    simulates = is_predictable(report)  # else what the rules give is no prediction of these requests
+    simulates = has_breakdown(report)  # else what the rules give is no prediction of these requests
     strip, keys = token_strip(report, prefix) if simulates else (None, [])
     after = [
         waterfall(report, prefix) if simulates else None,

@@ -13,7 +13,7 @@ from kvtool.report.markdown.text import code, prose
 from kvtool.report.places import relative
 from kvtool.report.views.agents.agent_probe import probe_section
 from kvtool.report.views.checks import STATUS
-from kvtool.report.views.facts import is_predictable
+from kvtool.report.views.facts import has_breakdown, is_predictable
 from kvtool.report.views.fates import fate_name, fate_shares
 from kvtool.report.views.findings import changed_lines, gain_of, measured_cost, name_of
 from kvtool.report.views.groups import groups_table
@@ -213,10 +213,11 @@ def _details(report: Report, name: str) -> str:
     if not is_predictable(report):
         return "\n".join([*lines, *(f"\n- {prose(note)}" for note in report.notes), "\n</details>\n"])
     lines += table_lines(groups_table(report, {}, _MOST_GROUPS, {}))
-    lines += ["", "| Token breakdown | Tokens | Share |", "|---|--:|--:|"]
-    lines += [
-        f"| {fate_name(fate)} | {count:,} | {share} |" for fate, count, share in fate_shares(report.fates) if count
-    ]
+    if has_breakdown(report):
+        lines += ["", "| Token breakdown | Tokens | Share |", "|---|--:|--:|"]
+        lines += [
+            f"| {fate_name(fate)} | {count:,} | {share} |" for fate, count, share in fate_shares(report.fates) if count
+        ]
     lines += [f"\n- {prose(note)}" for note in report.notes]
     return "\n".join([*lines, "\n</details>\n"])
 

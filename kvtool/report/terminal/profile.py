@@ -16,7 +16,7 @@ from kvtool.report.terminal.profile_blocks.boundary import print_boundaries
 from kvtool.report.terminal.profile_blocks.sparkline import hit_rate_lines
 from kvtool.report.terminal.render import LABEL, print_section, print_table
 from kvtool.report.views.checks import worst_status
-from kvtool.report.views.facts import cautions, is_predictable, run_facts
+from kvtool.report.views.facts import cautions, has_breakdown, is_predictable, run_facts
 from kvtool.report.views.fates import absent_fates_note, fate_name, fate_shares
 from kvtool.report.views.groups import groups_table
 from kvtool.report.views.report_blocks import CAUSES, COST, ENGINE, LOGITS, TOKENS, TURNS, sections
@@ -108,19 +108,19 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
                 put(console)
                 print_section(console, section)
         put(console)
-    if (predictable := is_predictable(report)) and not report.below_minimum:
+    if has_breakdown(report):
         _print_fates(console, report, plain)
     for section in sections(TOKENS, report, "terminal"):
         put(console)
         print_section(console, section)
-    if predictable and (shown.details or len(report.groups) > 1):
+    if is_predictable(report) and (shown.details or len(report.groups) > 1):
         if not report.below_minimum:
             put(console)
         gates: dict[str | None, list[Check]] = {}
         for check in report.gates:
             gates.setdefault(check.group, []).append(check)
         print_table(console, groups_table(report, gates, _MOST_GROUPS, hit_rate_lines(console, timelines)))
-    for section in sections([TURNS], report, "terminal") if predictable else ():
+    for section in sections([TURNS], report, "terminal") if has_breakdown(report) else ():
         put(console)
         print_section(console, section)
     if shown.boundaries and report.boundaries:

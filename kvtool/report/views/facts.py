@@ -60,6 +60,11 @@ def is_predictable(report: Report) -> bool:
     return report.misses is None or report.misses.predictable
 
 
+def has_breakdown(report: Report) -> bool:
+    """Return whether the token breakdown says anything: not where no prompt is long enough for the provider's cache."""
+    return is_predictable(report) and not report.below_minimum
+
+
 def rules_fact(report: Report) -> str:
     """Name the rules of the cache, and the block size where they have one."""
     if report.config.get("rules_by_day"):
@@ -75,8 +80,7 @@ def rules_fact(report: Report) -> str:
 
 def too_short(report: Report) -> str:
     """Say that no prompt is long enough for the provider's cache; empty where one is."""
-    least = report.below_minimum
-    return f": all prompts are shorter than {least:,} tokens, the provider's minimum" if least else ""
+    return f": {report.minimum_in_words}" if report.below_minimum else ""
 
 
 def cautions(report: Report) -> Iterator[str]:

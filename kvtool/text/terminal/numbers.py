@@ -42,6 +42,11 @@ def size(count: float) -> str:
     return f"{count:,.0f} B"
 
 
+def capitalized(text: str) -> str:
+    """Return a sentence with its first letter large, and all others as they are."""
+    return text[:1].upper() + text[1:]
+
+
 def plural(count: int, noun: str) -> str:
     """`1 request`, `2 requests`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

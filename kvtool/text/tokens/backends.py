@@ -52,7 +52,7 @@ def open_backend(files: TokenizerFiles) -> tuple[Backend, Mapping[str, object]]:
                 _remove_oldest(path.parent)
         if vocabulary is None:
             return library(), spec
-    return RankedBackend(files.name, vocabulary, library), vocabulary.spec
+    return RankedBackend(vocabulary, library), vocabulary.spec
 
 
 def _path(digest: str) -> Path:
@@ -68,7 +68,7 @@ def _proven(files: TokenizerFiles, library: LibraryBackend) -> RankedVocabulary 
     vocabulary = ranked_vocabulary(files.spec, library)
     if vocabulary is None:
         return None
-    backend, texts = RankedBackend(files.name, vocabulary, lambda: library), list(samples(vocabulary))
+    backend, texts = RankedBackend(vocabulary, lambda: library), list(samples(vocabulary))
     same = map(np.array_equal, backend.encode(texts), library.encode(texts))
     return vocabulary if all(same) else None
 

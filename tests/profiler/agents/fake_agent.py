@@ -161,7 +161,7 @@ def main(protocol, prompt, *faults):
     seen["git"] += f"{len(list(folder.glob('note_*')))} notes"
     seen["tomorrow"] = time.strftime("%Y-%m-%d")
     servers = json.loads((home / "mcp.json").read_text())["mcpServers"]
-    world = World(seen, {name: float(server["args"][-1]) for name, server in servers.items()})
+    world = World(seen, {name: float(server["args"][-2]) for name, server in servers.items()})
     file = home / "history.json"
     agent = FakeAgent(protocol, list(faults))
     with contextlib.suppress(FileNotFoundError):

@@ -119,7 +119,7 @@ def test_the_fixture_probes_a_command_and_a_function(kv_agent: Callable[..., Age
 def test_recipes_are_whole_and_turn_nothing_on() -> None:
     known = recipes()
     assert {"claude", "codex", "gemini", "qwen", "opencode", "pi", "aider", "mini-swe-agent"} <= set(known)
-    values = {"url": "http://127.0.0.1:1", "port": "1", "home": "/h", "repo": "/r", "mcp": "/h/mcp.json"}
+    values = {"url": "http://127.0.0.1:1", "port": "1", "home": "/h", "repo": "/r", "mcp": "/h/mcp.json", "ready": "/t"}
     for name, recipe in known.items():
         made = command_of(name)
         assert made.first[0] == recipe.program

@@ -88,7 +88,7 @@ def test_faults_that_break_steps_are_found_and_harmless_ones_are_not(
 def test_each_circumstance_reaches_the_program_that_is_run(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    late = replace(VARIED[7], servers=(McpServer("late", 2.0),), latency=0.0)
+    late = replace(VARIED[7], servers=(McpServer("late", 2.0),))
     monkeypatch.setattr(circumstances, "VARIED", (*VARIED[:7], late, *VARIED[8:]))
     leaks = {"folder": "system", "home": "tools", "git": "user", "locale": "system", "zone": "user", "tomorrow": "user"}
     agent = command("chat", *(f"{name} in {place}" for name, place in leaks.items()), "git anew in tools", "servers")
@@ -121,7 +121,7 @@ def test_what_is_kept_can_be_compared(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_an_mcp_server_of_the_probe_answers() -> None:
     asked = [{"jsonrpc": "2.0", "id": n, "method": method} for n, method in enumerate(("initialize", "tools/list"))]
     ended = subprocess.run(
-        [sys.executable, Path(agents.__file__).with_name("mcp_server.py"), "harbor", "0"],
+        [sys.executable, Path(agents.__file__).with_name("mcp_server.py"), "harbor", "0", ""],
         input="".join(json.dumps(each) + "\n" for each in asked),
         capture_output=True,
         text=True,

@@ -92,6 +92,23 @@ def test_no_other_place_of_a_block_in_a_conversation_is_much_cheaper(in_folder: 
     assert now - after >= (now - least) * Decimal("0.95") - now / 100
 
 
+def test_moves_and_settings_that_win_only_together_are_made_together(in_folder: Command) -> None:
+    """A clock at the front, a cache key for each request, pauses of 12 minutes: each wins nothing without the others."""
+    log = HostedLog("openai", 5, (), {"time": 0}, rules=75, sessions=4, gap=700)
+    path = written([body | {"prompt_cache_key": f"k{at}"} for at, body in enumerate(log.bodies())], "log.jsonl")
+    edited = document(in_folder, "optimize", path, "--allow", "P2", "-o", "better.jsonl")
+    rate, cost = cost_of(in_folder, "better.jsonl")
+    assert (
+        cost == Decimal(edited["edited_log"]["cost"]["after"]) < Decimal(edited["edited_log"]["cost"]["before"]) * 3 / 4
+    )
+    assert len(edited["settings"]) == 2
+    [step] = edited["steps"]
+    assert (step["hit_rate"]["before"], step["hit_rate"]["after"]) == (0.0, pytest.approx(rate))
+    profiled = document(in_folder, "profile", path)
+    assert Decimal(profiled["money"]["with_fixes"]) == cost
+    assert [each["rerun"]["total_after"] for each in profiled["findings"] if each["rerun"]] == [pytest.approx(rate)]
+
+
 def test_a_provider_that_marks_the_last_question_gets_the_line_after_it(in_folder: Command) -> None:
     """GPT-5.6 stores what ends at the last question: a line in it would be new with each turn, a message after it is not stored."""
     path = written(SYSTEM_LAST.bodies(), "log.jsonl")

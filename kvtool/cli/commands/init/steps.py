@@ -26,7 +26,7 @@ from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import capitalized, plural
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.yaml.made_up_values import MADE_UP
 from kvtool.workload.yaml.schema import EngineOptions
@@ -239,7 +239,7 @@ def report_written(
         if name in measured.losses:
             say(console, sanitize(measured.losses[name], ascii_only=plain), indent=4, hang=2)
     if rules:
-        say(console, sanitize(rules[:1].upper() + rules[1:], ascii_only=plain), hang=2)
+        say(console, sanitize(capitalized(rules), ascii_only=plain), hang=2)
     if made_up:
         say(console, f'Values marked "{MADE_UP}" are guesses. Replace them.')
     for note in found.notes:

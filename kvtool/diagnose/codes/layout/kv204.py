@@ -13,8 +13,8 @@ KV204 = CodeEntry(
     what="The shared prefix ends inside a block.",
     why="Each request computes the tokens after the last whole block again: at most one block less one token.",
     before="100 shared tokens, block 16: 96 reused",
-    after="a shared sentence of 12 tokens moved to the front: 112 shared, 112 reused",
-    remedies=(CodeRemedy("move small shared segments forward where it costs nothing", "P2"),),
+    after="a shared sentence of 12 tokens added at the front: 112 shared, 112 reused",
+    remedies=(CodeRemedy("add shared text at the front, until it fills the block", "P3"),),
     ignore="Nearly always: the loss is small, and most prefixes have it.",
     wins=("partial_block", "last_token"),
 )

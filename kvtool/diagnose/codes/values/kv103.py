@@ -16,7 +16,7 @@ KV103 = CodeEntry(
     after=(
         "- {role: system, text: 'You are...', stable: true}\n- {role: user, text: 'Build {{ build }}. {{ question }}'}"
     ),
-    remedies=(CodeRemedy("fix the code that builds the segment, or remove the mark"),),
+    remedies=(CodeRemedy("fix the code that builds the segment, or remove the mark", "P3"),),
     ignore="Never: either the prompt or the declaration is wrong.",
     wins=("blocked",),
 )

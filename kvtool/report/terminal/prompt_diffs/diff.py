@@ -27,7 +27,7 @@ from kvtool.text.terminal.console import (
     sanitize,
     say,
 )
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import capitalized, plural
 from kvtool.text.terminal.table import Column, table
 from kvtool.text.tokens.prompt import Ids
 
@@ -268,7 +268,7 @@ def _trial(diff: PromptDiff, trial: Trial, b: str, room: int, minimum: int) -> s
         what = f"move {line}{' of ' + trial.part if trial.part else ''} to {_end(trial)}"
     if trial.further:
         what = f"and {what}"
-    what = what[:1].upper() + what[1:]
+    what = capitalized(what)
     if trial.gained_blocks <= 0:
         unit = "blocks" if diff.block_size > 1 else "tokens"
         return f"{what}: no gain" + (f" ({trial.gained_blocks:,} {unit})" if trial.gained_blocks else "")

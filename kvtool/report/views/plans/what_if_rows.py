@@ -11,7 +11,7 @@ from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.section import Only, Table, TableColumn
 from kvtool.report.words.what_if_commands import flags_again
 from kvtool.results.documents.what_if import SweepRow
-from kvtool.text.terminal.numbers import per_second, percent
+from kvtool.text.terminal.numbers import capitalized, per_second, percent
 
 POLICIES = {
     "lru": "LRU",
@@ -77,7 +77,7 @@ def _table(caption: str, shown: Sequence[RowColumn], rows: Sequence[SweepRow], m
 
 
 def _capital(head: str) -> str:
-    return head[:1].upper() + head[1:]
+    return capitalized(head)
 
 
 def row_commands(rows: Sequence[SweepRow]) -> list[tuple[str, str]]:

@@ -9,6 +9,7 @@ import pytest
 
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.routers.named_router import asked_router
+from tests.conftest import NIGHTLY
 from tests.engine.fleet.routers.made_replica import toy_run
 
 TRACE = Path(__file__).resolve().parents[5] / "shared" / "data" / "mooncake" / "conversation_trace.jsonl"
@@ -24,6 +25,10 @@ ROWS = {
     "dynamo:ties=first:blocks=off": (23.64, 1.007, 2.09, 12.0),
     "least-ttft": (26.00, 1.012, 1.63, 10.0),
 }
+
+
+OF_CACHES = ("longest-prefix", "sglang", "llm-d:ties=first", "vllm-stack-loadaware", "dynamo:ties=first:blocks=off")
+"""Those that look at prefixes: the other rows take as long and need the nightly run."""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +48,7 @@ def requests() -> list[FleetRequest]:
     return found
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", ROWS if NIGHTLY else OF_CACHES)
 def test_a_row_of_the_table(name: str, requests: list[FleetRequest]) -> None:
     settings = asked_router(name).settings
     assert settings is not None
