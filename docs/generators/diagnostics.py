@@ -92,7 +92,7 @@ def _rule() -> list[str]:
 
 def _own(text: str) -> str:
     """What a text says beside the rule."""
-    return text.removeprefix(severity_text("KV101")).strip()
+    return text.removeprefix(severity_text("KV102")).strip()
 
 
 def _index() -> str:

@@ -141,7 +141,10 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "join": Note('"\\n\\n"', "a line end"),
         "generate": Note("{prefixes: 4, per_prefix: 8, prefix_tokens: 512, suffix_tokens: 64}"),
         "import": Note("{jsonl: logs/*.jsonl}"),
-        "tools": Note("{file: data/agent-tools.json}", more="Replaces the schemas of the workload."),
+        "tools": Note(
+            "{file: data/agent-tools.json}",
+            more="Replaces the schemas of the workload. `{items: […], orders: 4}` sends them in 4 random orders.",
+        ),
         "sessions": Note("{count: 8, turns: 6}"),
         "output_tokens": Note("128", "`1`"),
         "output": Note('"Yes, {{ name }}."'),

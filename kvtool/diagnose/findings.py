@@ -138,12 +138,13 @@ def no_gain_finding(
     block_size: int,
     severity: Severity,
     fix: str,
+    tried: bool = False,
 ) -> Finding | None:
     """Return the finding of a cause that blocks much and that no fix removed; None where it blocks little."""
     if not needs_finding(cause, group):
         return None
     return described(cause, CLAIM, place=place, block_size=block_size).model_copy(
-        update={"severity": severity, "fix": fix}
+        update={"severity": severity, "fix": fix, "no_gain": tried}
     )
 
 

@@ -16,6 +16,7 @@ from kvtool.diagnose.codes.structure.kv123 import KV123
 from kvtool.diagnose.codes.structure.kv131 import KV131
 from kvtool.diagnose.codes.structure.kv132 import KV132
 from kvtool.diagnose.codes.structure.kv133 import KV133
+from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.codes.values.kv106 import KV106
@@ -52,6 +53,7 @@ _CHAT = "A warning or information, whatever it costs: no run has shown a loss ye
 EXCEPTIONS: dict[str, str] = {
     KV001.code: "A warning: the comment does nothing.",
     KV002.code: "An error: the comment does nothing, and someone relies on it.",
+    KV101.code: f"{_BY_COST} In a file that is only read, a date without a time is information: it changes once a day.",
     KV103.code: "An error, whatever it costs: the text is declared stable, and it changes.",
     KV105.code: f"{_BY_COST} In a template, a loop number is information: it changes only when items are added.",
     KV112.code: f"{_BY_COST} A call that does not sort keys is information: the order changes only with the code.",

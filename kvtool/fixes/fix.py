@@ -67,6 +67,12 @@ class Fix:
         return fix_name(self.key)
 
     @property
+    def flags(self) -> tuple[str, ...]:
+        """Return the flags of the setting that it changes: what it does ends in them ("use smaller blocks: --block-size 16")."""
+        _, colon, words = self.what.rpartition(": --")
+        return tuple(f"--{words}".split()) if colon else ()
+
+    @property
     def can_be_tried(self) -> bool:
         return any((self.make, self.source, self.renderer, self.plan))
 

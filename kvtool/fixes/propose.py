@@ -10,7 +10,7 @@ from functools import partial
 from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.structure.kv111 import KV111
 from kvtool.diagnose.codes.structure.kv112 import KV112
-from kvtool.diagnose.codes.structure.kv113 import KV113, LIST_REORDERED
+from kvtool.diagnose.codes.structure.kv113 import KV113
 from kvtool.diagnose.codes.structure.kv114 import KV114
 from kvtool.diagnose.codes.structure.kv115 import KV115
 from kvtool.diagnose.codes.structure.kv116 import KV116
@@ -25,24 +25,18 @@ from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv103 import KV103
 from kvtool.diagnose.codes.values.kv105 import KV105
-from kvtool.diagnose.compare.json_forms import canonical, ordered
 from kvtool.diagnose.findings import is_declared_stable
-from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.diagnose.tool_places import in_tools
 from kvtool.diagnose.values.detectors import AGE_KEY, PART
-from kvtool.fixes.changed_turns import ChangedTurns
+from kvtool.fixes.cause_fixes import advise, fix_cause, untried
 from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.fixes.forms.coarsen import TELL_WHEN, coarsen_times, drop_values, with_fixed_ages
-from kvtool.fixes.forms.json_form import WRITE_JSON, SingleLayout, put_on_one_line, sort_keys, sort_tools
 from kvtool.fixes.forms.stable_delimiter import (
     DELIMITER,
     IT_IS_KNOWN,
     ONE_DELIMITER,
-    FirstDefinitions,
     SingleDelimiter,
-    SingleRole,
 )
-from kvtool.fixes.forms.text_form import COSMETIC_KINDS, IN_CODE, SingleForm
 from kvtool.fixes.history_kept import HISTORY_KEPT, KEEP_HISTORY, HistoryKept
 from kvtool.fixes.identity_lines import identifies_request
 from kvtool.fixes.instructions_kept import (
@@ -52,17 +46,6 @@ from kvtool.fixes.instructions_kept import (
     KEEP_INSTRUCTIONS,
     InstructionsKept,
     change_in_conversations,
-)
-from kvtool.fixes.moves.context_blocks import (
-    CONTEXT_FIRST,
-    CONTEXT_KEPT,
-    CONTEXT_LAST,
-    CONTEXT_TO_SYSTEM,
-    KEEP_CONTEXT,
-    MOVE_CONTEXT,
-    ContextBlocks,
-    ContextKept,
-    MovedContext,
 )
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
 from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
@@ -74,18 +57,29 @@ from kvtool.fixes.moves.move import (
     moved_words,
     stops_at_content,
 )
-from kvtool.fixes.moves.move_target import MoveTarget, UnitMemo, places_at, target_of, value_in
+from kvtool.fixes.moves.move_target import MoveTarget, places_at, target_of, value_in
 from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
 from kvtool.fixes.moves.passages_last import PASSAGES, PASSAGES_AFTER, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
 from kvtool.fixes.moves.split_text import cut_values, with_target_at_end
 from kvtool.fixes.new_version import COSTS_ONCE, NEW_VERSION, changed_for_good
 from kvtool.fixes.orders.block_order import BlockOrder
-from kvtool.fixes.orders.inline_order import AS_MEANT, InlineOrder, is_ranked
-from kvtool.fixes.orders.permute import PARTS_LAST, ExampleMessages, ItemOrder, ToolsByFirstUse, parts_last
-from kvtool.fixes.proofs import INLINE_ORDER, NAMED_ONCE, OTHER_TEXT_WARNING, ROLE_WARNING, STEADY_TOOLS
+from kvtool.fixes.orders.permute import PARTS_LAST, parts_last
+from kvtool.fixes.proofs import NAMED_ONCE, ROLE_WARNING
+from kvtool.fixes.structure_fixes import (
+    AN_APPLICATION,
+    changed_definition,
+    changed_roles,
+    changed_tools,
+    context_block,
+    cut_history,
+    json_keys,
+    other_form,
+    reordered_documents,
+    reordered_examples,
+    reordered_tools,
+)
 from kvtool.fixes.turn_texts import INSTRUCTIONS, marks_in, role_of_part, texts_of
-from kvtool.fixes.window import StrideWindow
 from kvtool.results.finding import TRIED_WITHOUT
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
@@ -94,26 +88,13 @@ _TIERS: tuple[Tier, ...] = ("P0", "P1", "P2", "P3")
 _WORD = re.compile(r"[^\W_]{4,}")
 _LOOKED_AT = 8
 """Samples that a fix changes and that are looked through for what it breaks."""
-_NOT_GENERATED = INSTRUCTIONS | {"user", "tool"}
-_ORDER_MATTERS = "the order of examples can change answers: evaluate before and after"
-_RANK_MATTERS = "documents may be in the order of their rank, which is lost: evaluate before and after"
 _MIDNIGHT = "prompts contain the full hour or midnight instead of the time"
-_PUT_BACK = "prompts get longer, by up to half of the history that the application keeps"
 _WHOLE_HISTORY = "prompts get longer: they contain old messages in whole"
-_LONGER = "prompts get longer: they contain the blocks of earlier turns"
-_ROLE_COUNTS = "the role sets the priority of a text: evaluate before and after"
 _PICTURE_FIRST = "some models answer better with images first: evaluate before and after"
-_AN_APPLICATION = "it is in a user message: move only text that the application writes"
-_NUMBERS = "items get other numbers: answers that cite an item by number then cite another one"
-
-ONE_LINE = "write JSON on one line, with one space after each comma and colon, outside of code"
-ONE_LAYOUT = "write JSON with one serializer and the same options: on one line, and in code blocks like most requests"
 COARSEN = "coarsen"
 """The kind of a fix that rounds times."""
-_MADE_UP = "no run can verify it: the times are made up. Replace them in the workload"
 _WHOLE_TEXT = "the end of the prompt"
 """Where a move brings text of a request without messages."""
-
 Proposer = Callable[[SlotCause, Sequence[Turn]], list[Fix]]
 
 
@@ -132,30 +113,34 @@ def propose(
     with other digits: how often it repeats then is made up, too.
     """
     if changed_for_good(cause, samples):
-        return [_advice(cause, NEW_VERSION, "P3", COSTS_ONCE)]
+        return [advise(cause, NEW_VERSION, "P3", COSTS_ONCE)]
     in_definition = in_tools(cause.slot.part) and not cause.structural
-    fixes = _definition(cause) if in_definition else _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
+    fixes = changed_definition(cause) if in_definition else _PROPOSERS.get(cause.kind.code, _value)(cause, samples)
     if cause.slot.logged and role_of_part(cause.slot.part) in ("system", "developer") and ParentPrefix.helps(samples):
         shared = "parent"
-        fixes = [_fix(cause, PARENT_PREFIX, "P3", INHERIT, ParentPrefix, WITH_PARENTS, shared=shared, in_order=True)]
+        fixes = [
+            fix_cause(cause, PARENT_PREFIX, "P3", INHERIT, ParentPrefix, WITH_PARENTS, shared=shared, in_order=True)
+        ]
     if hosted and cause.kind.code == KV143.code:  # reads are cheap there, and the memory of an engine is not
         shared = "history"
-        kept = _fix(cause, HISTORY_KEPT, "P3", KEEP_HISTORY, HistoryKept, _WHOLE_HISTORY, shared=shared, in_order=True)
+        kept = fix_cause(
+            cause, HISTORY_KEPT, "P3", KEEP_HISTORY, HistoryKept, _WHOLE_HISTORY, shared=shared, in_order=True
+        )
         fixes.insert(0, kept)
     if hosted:
         fixes += _own_message(cause, samples, fixes)
     if (passages := PassagesLast.learn(cause, samples)) is not None:
-        looks = (_AN_APPLICATION,) if passages.role == "user" else ()
+        looks = (AN_APPLICATION,) if passages.role == "user" else ()
         others = fixes
-        fixes = [_fix(cause, PASSAGES, "P2", passages.what, lambda: passages, *looks, shared=passages.role)]
+        fixes = [fix_cause(cause, PASSAGES, "P2", passages.what, lambda: passages, *looks, shared=passages.role)]
         are_rules = any(fix.kind == NAMED_ONCE for fix in others)
         if not are_rules and (far := passages.after_history(samples)) is not None:
-            fixes.append(_fix(cause, PASSAGES_AFTER, "P2", far.what, lambda: far, shared=passages.role))
+            fixes.append(fix_cause(cause, PASSAGES_AFTER, "P2", far.what, lambda: far, shared=passages.role))
             fixes += others if hosted else ()
     if is_declared_stable(cause):
-        fixes.append(_advice(cause, "builder", KV103.proof, _BUILDER, code=KV103.code))
+        fixes.append(advise(cause, "builder", KV103.proof, _BUILDER, code=KV103.code))
     if is_made_up(cause):
-        fixes = [_untried(fix) if fix.kind == COARSEN else fix for fix in fixes]
+        fixes = [untried(fix) if fix.kind == COARSEN else fix for fix in fixes]
     if block_size > 1 and cause.kind.code == KV122.code:
         fixes = [replace(fix, what=f"{fix.what} (block size: {block_size} tokens)") for fix in fixes]
     role = role_of_part(cause.slot.part)
@@ -163,7 +148,7 @@ def propose(
         first = partial(InstructionsKept, role)
         what = KEEP_INSTRUCTIONS.format(role=role)
         fixes.append(
-            _fix(cause, INSTRUCTIONS_KEPT, "P3", what, first, FIRST_VALUES, shared=role, in_order=True),
+            fix_cause(cause, INSTRUCTIONS_KEPT, "P3", what, first, FIRST_VALUES, shared=role, in_order=True),
         )
     checked = [each for fix in fixes if (each := _checked(fix, samples)) is not None]
     return sorted(checked, key=lambda fix: (not fix.can_be_tried, _TIERS.index(fix.tier)))
@@ -190,51 +175,16 @@ def _checked(fix: Fix, samples: Sequence[Turn]) -> Fix | None:
     return replace(fix, warnings=tuple(warnings)) if changed else None
 
 
-def _fix(
-    cause: SlotCause,
-    name: str,
-    tier: Tier,
-    what: str,
-    make: Callable[[], Transform],
-    *warnings: str,
-    shared: str | None = None,
-    in_order: bool = False,
-    memo: UnitMemo | None = None,
-) -> Fix:
-    """Return a fix of one cause; `shared` is for the slot in its key where several causes of a group have the same fix."""
-    key = _key(cause, name, shared)
-    changed = ChangedTurns()
-    again = make if in_order else lambda: partial(changed.after, make())
-    return Fix(key, cause.kind.code, tier, cause.group, what, cause, warnings, again, in_order=in_order, memo=memo)
-
-
-def _advice(cause: SlotCause, name: str, tier: Tier, what: str, *, code: str | None = None) -> Fix:
-    return Fix(_key(cause, name, None), code or cause.kind.code, tier, cause.group, what, cause)
-
-
-def _untried(fix: Fix) -> Fix:
-    """Return the fix as advice for people."""
-    return replace(fix, make=None, what=f"{fix.what} ({_MADE_UP})", warnings=())
-
-
-def _key(cause: SlotCause, name: str, shared: str | None) -> str:
-    if shared is not None:
-        return f"{name}:{cause.group}:{shared}"
-    slot = cause.slot
-    place = f"{slot.path}:{slot.line}:{slot.column}:{slot.part}:{slot.content_part}:{slot.line_in_text}:{slot.kind}"
-    return f"{name}:{cause.group}:{place}:{slot.variable or ''}:{slot.words or ''}"
-
-
 def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     """Return a value that varies: after the shared text of its own message, which changes no role, or else of the last one."""
     if cause.kind.key == PART:
         what = "move the text of the message before the image or file, if the wording allows"
-        return [_fix(cause, PARTS_LAST, "P2", what, lambda: parts_last, _PICTURE_FIRST, shared="parts")]
+        return [fix_cause(cause, PARTS_LAST, "P2", what, lambda: parts_last, _PICTURE_FIRST, shared="parts")]
     target = target_of(cause, samples)
     if is_question(cause, target, samples):
-        return [_advice(cause, ASKED, "P3", BEFORE_IT)]
+        return [advise(cause, ASKED, "P3", BEFORE_IT)]
     if (delimiter := SingleDelimiter.learn(cause, target, samples)) is not None:
-        return [_fix(cause, DELIMITER, "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
+        return [fix_cause(cause, DELIMITER, "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
     moved = moved_words(target, samples)
     what = f"move this {moved.told} to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
@@ -246,14 +196,14 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             near = destination(cause.slot, within=True, after_mark=True)
         if ends_after_mark(looked, lambda turn: move_targets(turn, [target])):
             far = destination(cause.slot, after_mark=True)
-    looks = (_AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
+    looks = (AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
     fixes = [
-        _fix(
+        fix_cause(
             cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]), *looks, memo=target.held
         )
     ]
     if near != far and far != _WHOLE_TEXT:
-        within = _fix(
+        within = fix_cause(
             cause,
             "move-within",
             "P2",
@@ -288,7 +238,7 @@ def _own_message(cause: SlotCause, samples: Sequence[Turn], fixes: Sequence[Fix]
     target = target_of(cause, samples)
     what = f"move this {moved_words(target, samples).told} to a message of its own after the last one, in the same role"
     change = partial(move_targets, targets=[target], own_message=True)
-    return [_fix(cause, "move-after", "P2", what, lambda: change, memo=target.held)]
+    return [fix_cause(cause, "move-after", "P2", what, lambda: change, memo=target.held)]
 
 
 def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> Fix:
@@ -297,7 +247,7 @@ def _named_once(cause: SlotCause, target: MoveTarget, reason: str, end: str) -> 
     if reason == AMONG_RULES and are_other_rules(cause.values.examples):
         what = "move rules that only some requests have after the rules that all requests have"
     what += f" (kvtool tried no move: {reason})"
-    return _fix(cause, NAMED_ONCE, "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)
+    return fix_cause(cause, NAMED_ONCE, "P3", what, lambda: lambda turn: cut_values(turn, target), TRIED_WITHOUT)
 
 
 def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
@@ -307,7 +257,7 @@ def _layouts(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if order is None:
         return []
     what = f"order the blocks of the {role or 'prompt'}{' message' if role else ''}: constant blocks first"
-    return [_fix(cause, "layout", "P2", what, lambda: order, shared=role or "prompt")]
+    return [fix_cause(cause, "layout", "P2", what, lambda: order, shared=role or "prompt")]
 
 
 def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
@@ -315,10 +265,10 @@ def _time(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if is_question(cause, target, samples):
         return _value(cause, samples)
     if cause.kind.key == AGE_KEY:
-        told = _fix(cause, "tell-when", "P3", TELL_WHEN, lambda: with_fixed_ages, shared="ages")
+        told = fix_cause(cause, "tell-when", "P3", TELL_WHEN, lambda: with_fixed_ages, shared="ages")
         return [*_value(cause, samples), told] if role_of_part(cause.slot.part) in INSTRUCTIONS else [told]
     what = "round the time in its own format: to the day if it has a date, else to the hour"
-    coarsen = _fix(cause, COARSEN, "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
+    coarsen = fix_cause(cause, COARSEN, "P3", what, lambda: lambda turn: coarsen_times(turn, target), _MIDNIGHT)
     return [*_value(cause, samples), coarsen]
 
 
@@ -340,7 +290,7 @@ def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         what = "remove the value from the prompt (send it in the metadata of the request)"
     else:
         return fixes
-    return [*fixes, _fix(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target), *looks)]
+    return [*fixes, fix_cause(cause, "drop", "P3", what, lambda: lambda turn: drop_values(turn, target), *looks)]
 
 
 def _is_elsewhere(target: MoveTarget, samples: Sequence[Turn]) -> bool:
@@ -360,156 +310,7 @@ def _is_elsewhere(target: MoveTarget, samples: Sequence[Turn]) -> bool:
     return told > 0 and 2 * found > told
 
 
-def _tools_reordered(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    fix = _fix(cause, "sort-tools", "P1", "sort the tools by name", lambda: sort_tools, shared="tools")
-    return [fix, *_items(cause, samples, "put the tools in the text into one order, the most frequent first")]
-
-
-def _tools_changed(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    del samples
-    what = "keep the tools of a session in their first order, and append new tools"
-    defer = "declare all tools from the first turn on, and limit them with `tool_choice`"
-    return [
-        _fix(cause, "append-tools", "P3", what, ToolsByFirstUse, shared="tools", in_order=True),
-        _advice(cause, "defer-tools", "P3", defer),
-    ]
-
-
-def _definition(cause: SlotCause) -> list[Fix]:
-    """Return a value in the definition of a tool, which has no line that could move; a trial holds what was said of each tool
-    first.
-    """
-    what = "keep the tool definition constant, and move the changing value into a message after the shared text"
-    return [_fix(cause, STEADY_TOOLS, "P3", what, FirstDefinitions, TRIED_WITHOUT, shared="tools", in_order=True)]
-
-
-def _json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    role = role_of_part(cause.slot.part)
-    if role == "assistant" and _sent_alike(samples):
-        return [_advice(cause, "resend-calls", "P3", _RESEND)]
-    roles = INSTRUCTIONS | {role}
-    warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
-    what = "write JSON with sorted keys"
-    return [
-        _fix(
-            cause,
-            "sort-keys",
-            "P1",
-            what,
-            lambda: lambda turn: sort_keys(turn, roles),
-            *warnings,
-            shared=role or "prompt",
-        ),
-    ]
-
-
-def _sent_alike(samples: Sequence[Turn]) -> bool:
-    """Return whether requests send each tool call in one form: then it is the model that wrote it in another."""
-    forms: dict[bytes, bytes] = {}
-    calls = (call for turn in samples for message in turn.messages or () for call in message.get("tool_calls") or ())
-    return all(forms.setdefault(canonical(call), ordered(call)) == ordered(call) for call in calls)
-
-
-def _cosmetic(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    kind = cause.kind.key if cause.kind.key in COSMETIC_KINDS else "unicode_form"
-    role = role_of_part(cause.slot.part)
-    warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
-    form = SingleForm.learn(samples, kind, INSTRUCTIONS | {role})
-    outside = "the values of variables" if set(form.kinds) <= set(IN_CODE) else "code and the values of variables"
-    forms = [one.kind.name for one in NORMALIZERS if one.kind.key in form.kinds]
-    what = f"normalize {' and '.join(forms)}, outside {outside}"
-    fixes = [_fix(cause, "normalize", "P1", what, lambda: form, *warnings, shared=f"{kind}:{role}")]
-    if kind == "whitespace":
-        roles = INSTRUCTIONS | {role}
-        fixes.append(
-            _fix(
-                cause,
-                WRITE_JSON,
-                "P1",
-                ONE_LINE,
-                lambda: lambda turn: put_on_one_line(turn, roles),
-                *warnings,
-                shared=role,
-            )
-        )
-        if (layout := SingleLayout.learn(samples, roles)) is not None:
-            name = f"{WRITE_JSON}-alike"
-            fixes.append(_fix(cause, name, "P1", ONE_LAYOUT, lambda: layout, *warnings, shared=role))
-    return fixes
-
-
-def _documents(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    if cause.kind is LIST_REORDERED:
-        what = "put the list into one order for all requests, the most frequent first (a set has none)"
-        return _items(cause, samples, what) or [_advice(cause, "order", "P2", what)]
-    what = "put documents and memories into one order for all requests, the most frequent first"
-    return _items(cause, samples, what, _RANK_MATTERS) or [_advice(cause, "order", "P2", what)]
-
-
-def _examples(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    what = "put the examples into one order for all requests, the most frequent first"
-    fixes = _items(cause, samples, what, _ORDER_MATTERS)
-    messages = ExampleMessages.learn(samples)
-    if messages is not None:
-        fixes.append(_fix(cause, "order-messages", "P2", what, lambda: messages, _ORDER_MATTERS, shared="messages"))
-    return fixes or [_advice(cause, "order", "P2", what)]
-
-
-def _items(cause: SlotCause, samples: Sequence[Turn], what: str, *warnings: str) -> list[Fix]:
-    """Return the orders of lists that are below each other, and of those on one line."""
-    role = role_of_part(cause.slot.part)
-    if role == "assistant":
-        return []
-    roles = {role} if role else _NOT_GENERATED
-    fixes = []
-    order = ItemOrder.learn(samples, roles)
-    inline = InlineOrder.learn(samples, roles)
-    if cause.kind.code == KV113.code and is_ranked(order, inline, samples):
-        return [_advice(cause, "as-meant", "P3", AS_MEANT)]
-    if order is not None:
-        numbers = (_NUMBERS,) if order.numbered else ()
-        fixes.append(_fix(cause, "order", "P2", what, lambda: order, *warnings, *numbers, shared=role or "prompt"))
-    if inline is not None:
-        fixes.append(_fix(cause, INLINE_ORDER, "P2", what, lambda: inline, *warnings, shared=role or "prompt"))
-    return fixes
-
-
-def _window(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    del samples
-    what = "cut the history rarely: let it grow to 1.5 times the length kept now, then cut it at once"
-    said = "cut the history rarely, many messages at once: the turns in between then share a prefix"
-    return [
-        _fix(cause, "stride", "P3", what, StrideWindow, _PUT_BACK, shared="history", in_order=True),
-        _advice(cause, "cut-rarely", "P3", said),
-    ]
-
-
-def _context(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    blocks = ContextBlocks.learn(samples)
-    if blocks is None:
-        return [_advice(cause, "context", "P2", MOVE_CONTEXT)]
-    last, first, kept = (
-        partial(MovedContext, blocks),
-        partial(MovedContext, blocks, first=True),
-        partial(ContextKept, blocks),
-    )
-    return [
-        _fix(cause, CONTEXT_LAST, "P2", MOVE_CONTEXT, last, shared="context"),
-        _fix(cause, CONTEXT_FIRST, "P2", CONTEXT_TO_SYSTEM, first, _AN_APPLICATION, shared="context"),
-        _fix(cause, CONTEXT_KEPT, "P3", KEEP_CONTEXT, kept, _LONGER, shared="context", in_order=True),
-    ]
-
-
-def _roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
-    what = "send the text under one role in all requests, the most frequent one"
-    roles = SingleRole.learn(samples)
-    if roles is None:
-        return [_advice(cause, "role", "P3", what)]
-    return [_fix(cause, "role", "P3", what, lambda: roles, _ROLE_COUNTS, shared="roles")]
-
-
 _BUILDER = "fix the code that builds this segment, or remove `stable: true`"
-_RESEND = "send tool calls back as the model wrote them"
 _ADVICE = {
     KV103: ("builder", _BUILDER),
     KV122: ("boundary", "end the shared text with a newline or a special token"),
@@ -525,7 +326,7 @@ _ADVICE = {
 def _only_advice(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     del samples
     return [
-        _advice(cause, name, entry.proof, what)
+        advise(cause, name, entry.proof, what)
         for entry, (name, what) in _ADVICE.items()
         if entry.code == cause.kind.code
     ]
@@ -535,14 +336,14 @@ _PROPOSERS: dict[str, Proposer] = {
     KV101.code: _time,
     KV102.code: _identifier,
     KV105.code: _identifier,
-    KV111.code: _tools_reordered,
-    KV112.code: _json_keys,
-    KV113.code: _documents,
-    KV114.code: _examples,
-    KV115.code: _tools_changed,
-    KV116.code: _roles,
-    KV121.code: _cosmetic,
-    KV141.code: _window,
-    KV144.code: _context,
+    KV111.code: reordered_tools,
+    KV112.code: json_keys,
+    KV113.code: reordered_documents,
+    KV114.code: reordered_examples,
+    KV115.code: changed_tools,
+    KV116.code: changed_roles,
+    KV121.code: other_form,
+    KV141.code: cut_history,
+    KV144.code: context_block,
     **{entry.code: _only_advice for entry in _ADVICE},
 }

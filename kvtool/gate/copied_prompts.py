@@ -33,6 +33,9 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
 
             copies = copies_in_file(folder, name)
             known[name] = {each for copy in copies for each in (copy.text, *(said for _, said in copy.messages))}
+            known[name] |= {
+                tools_text(copy.tools.order != "fixed", copy.tools.schemas) for copy in copies if copy.tools
+            }
         if text not in known[name]:
             copy = differing.setdefault(name, DifferingCopy(file=name, place=place, copy_at=f"{source.path}:{at}"))
             copy.groups.append(group)
@@ -60,7 +63,10 @@ def _unmet(check: Check, copy: DifferingCopy) -> Check:
 
 
 def copies_in(document: YamlDocument) -> Iterator[tuple[str, str, str, int]]:
-    """Yield the group and the text of each message that a comment calls a copy, the place that it is from, and its own line."""
+    """Yield the group and the text of each message that a comment calls a copy, the place that it is from, and its own line.
+
+    The same of tools, whose text is their JSON.
+    """
     group = 0
     while document.find(("groups", group)) is not None:
         name, message = str(getattr(document.find(("groups", group, "name")), "value", "")), 0
@@ -71,4 +77,22 @@ def copies_in(document: YamlDocument) -> Iterator[tuple[str, str, str, int]]:
             if isinstance(text, str) and place is not None:
                 yield name, text, place, line
             message += 1
+        if (tools := _tools_in(document, ("groups", group, "tools"))) is not None:
+            yield name, *tools
         group += 1
+
+
+def _tools_in(document: YamlDocument, path: tuple[str | int, ...]) -> tuple[str, str, int] | None:
+    """Return the text of copied tools, the place that they are from, and their own line; None where they were rewritten."""
+    line = document.place(path, key=True).line or 0
+    place = copied_from(document.source, line)
+    in_orders = document.find((*path, "items")) is not None
+    items = getattr(document.find((*path, "items") if in_orders else path), "items", None)
+    if place is None or items is None:
+        return None
+    return tools_text(in_orders, [document.source[one.start : one.end] for one in items]), place, line
+
+
+def tools_text(in_orders: bool, schemas: Sequence[str]) -> str:
+    """Return tools as one text, by which a copy is compared with the code that sends them."""
+    return f"{'in any order' if in_orders else 'in this order'}: {', '.join(schemas)}"

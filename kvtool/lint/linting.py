@@ -31,7 +31,7 @@ from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings,
 from kvtool.lint.template_links import TemplateLinks, with_marks
 from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
-from kvtool.results.finding import Finding
+from kvtool.results.finding import Finding, noted_place
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -115,7 +115,8 @@ def without_sources(findings: list[Finding]) -> list[Finding]:
             for number, source in zip(numbers, sources, strict=True):
                 one, there = findings[number], kept.pop(source)
                 message = f"{one.message}; its source is {there.path}:{there.line}:{there.column}"
-                kept[number] = one.model_copy(update={"message": message})
+                warnings = [each for each in one.warnings if noted_place([each]) is None]
+                kept[number] = one.model_copy(update={"message": message, "warnings": warnings})
     return list(kept.values())
 
 

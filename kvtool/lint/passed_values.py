@@ -41,6 +41,19 @@ class PassedList:
 
 
 @dataclass(frozen=True, slots=True)
+class SentTools:
+    """The tools that a call sends: what is known of each as JSON, how often they get another order, and where they are sent.
+
+    `partly`: the code does not say all of them.
+    """
+
+    schemas: tuple[str, ...]
+    order: Orders
+    place: TemplatePlace
+    partly: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RenderedFile:
     """A template file by the name that code gives it, and what code passes to it in one call."""
 
@@ -54,6 +67,8 @@ class RenderedFile:
     """Roles of messages that have the text in them."""
     lists: tuple[tuple[str, PassedList], ...] = ()
     """By the path of a value what is known of a list that is passed."""
+    source: str = ""
+    """The file of the code."""
 
 
 @dataclass(slots=True)
@@ -69,10 +84,17 @@ class TemplateCalls:
     kinds: dict[str, ValueKind] = field(default_factory=dict)
     lists: dict[str, PassedList] = field(default_factory=dict)
     """Lists by path: the first call that shuffles one, else the first call."""
+    files: set[str] = field(default_factory=set)
+    """The files of the code that renders it."""
+
+    def with_kinds(self, kinds: dict[str, ValueKind]) -> TemplateCalls:
+        """Return the same with the kinds of more values."""
+        return replace(self, kinds={**self.kinds, **kinds})
 
     def add(self, call: RenderedFile) -> None:
         """Add what one call says."""
         self.roles |= set(call.roles)
+        self.files |= {call.source} - {""}
         for path, constant in call.constants:
             known = self.constants.setdefault(path, [])
             if constant is None or known is None or len(known) >= _MOST_CONSTANTS:

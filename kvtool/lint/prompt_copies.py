@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath, PurePosixPath
 
 from kvtool.errors import KvtoolError
@@ -18,8 +18,17 @@ from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.formats.text_placeholders import traced_template
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
-from kvtool.lint.passed_values import Constant, PassedList, RenderedFile, TemplateCalls, ValueKind, value_kind
-from kvtool.lint.python.chats import ChatMessage
+from kvtool.lint.passed_values import (
+    Constant,
+    PassedList,
+    RenderedFile,
+    SentTools,
+    TemplateCalls,
+    ValueKind,
+    value_kind,
+)
+from kvtool.lint.python.chats import Chat, ChatMessage
+from kvtool.lint.python.rendered_files import template_paths
 from kvtool.lint.python.text_values import MESSAGE_KEYS
 from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlaces, leaves, style_of
 from kvtool.text.files.root_folder import RootFolder
@@ -32,6 +41,7 @@ __all__ = [
     "CopiedPrompt",
     "PassedList",
     "RenderedFile",
+    "SentTools",
     "TemplateCalls",
     "ValueKind",
     "calls_of",
@@ -70,6 +80,10 @@ class CopiedPrompt:
     """The file that is all of a message; empty for any other."""
     name: str = ""
     """What the code calls it, or the function that sends it."""
+    tools: SentTools | None = None
+    """The tools that are sent with it."""
+    line: int = 0
+    """The line of the call that sends it, where one does."""
 
 
 def copy_prompts(
@@ -127,7 +141,8 @@ def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
     """Yield the template files that files of code render; a file that cannot be read yields none."""
     for name in names:
         with suppress(KvtoolError, RecursionError):
-            yield from code_prompts(str(folder / name), read_text(folder / name, shown=name)).rendered
+            found = code_prompts(str(folder / name), read_text(folder / name, shown=name)).rendered
+            yield from (replace(one, source=name) for one in found)
 
 
 def calls_of(rendered: Iterable[RenderedFile]) -> dict[str, TemplateCalls]:
@@ -143,11 +158,14 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
     if name.endswith(CODE_SUFFIXES):
         seen: set[object] = set()
         code = code_prompts(str(folder / name), text)
-        rendered += code.rendered
-        each = [(chat.messages, chat.sender) for chat in code.chats]
-        each += [([("", nodes)], called) for nodes, called in zip(code.prompts, code.names, strict=True)]
-        for messages, called in each:
-            copy = _from_chat(folder, name, messages, called)
+        rendered += (replace(one, source=name) for one in code.rendered)
+        each = [
+            *code.chats,
+            *(Chat(called, [("", nodes)]) for nodes, called in zip(code.prompts, code.names, strict=True)),
+        ]
+        for chat in each:
+            copy = _from_chat(folder, name, chat.messages, chat.sender)
+            copy = replace(copy, tools=chat.tools, line=chat.line)
             key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
             if any(_written(copy.text)) and key not in seen:
                 seen.add(key)
@@ -201,9 +219,13 @@ def _is_sent(texts: Sequence[str], sent: Iterable[str]) -> bool:
 
 
 def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
-    """Return path and text of a file that code names, from its own folder or one above it up to `folder`; None where none is."""
-    for place in PurePosixPath(source).parents:
-        path = os.path.normpath(place / name)
+    """Return path and text of a file that code names; None where none is.
+
+    It is looked for in the folder of the code and those above it up to `folder`, then in the folders beside it.
+    """
+    above = [os.path.normpath(place / name) for place in PurePosixPath(source).parents]
+    beside = [os.path.relpath(each, folder) for each in template_paths(str(folder / source), name)]
+    for path in [*above, *(beside if len(beside) == 1 else [])]:
         if (folder / path).is_file() and RootFolder.of(str(folder / source)).holds(folder / path):
             with suppress(KvtoolError):
                 return PurePath(path).as_posix(), read_text(folder / path, shown=path)
@@ -213,6 +235,7 @@ def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
 def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
     """Return the copy of a chat, or of a text without a role."""
     chat = [one for one in chat if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))] or chat
+    chat = [(role, each[:1] if _is_rendered(each) else each) for role, each in chat]
     nodes = [node for _, each in chat for node in each]
     writer = _Writer(lambda file: _named_file(folder, name, file))
     texts = ["".join(writer.written(each)) for _, each in chat]
@@ -240,6 +263,11 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
     return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called)
+
+
+def _is_rendered(nodes: Sequence[Node]) -> bool:
+    """Return whether a message is the text of a file, before the values that code passes to it."""
+    return all(isinstance(node, Hole) and bool(node.file) == (not number) for number, node in enumerate(nodes))
 
 
 def _spot(leaf: str | Hole) -> int:

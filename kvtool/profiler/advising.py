@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.fixes.fix import ALL_TIERS, Tier
@@ -12,10 +13,12 @@ from kvtool.profiler.advice.advisor import Advisor, Tried
 from kvtool.profiler.advice.combined_fixes import Lookahead
 from kvtool.profiler.advice.kept_fixes import Advice
 from kvtool.profiler.log_part import LogPart, can_be_parted
-from kvtool.profiler.reported.advice_with_settings import OtherSettings
 from kvtool.profiler.run.cause_sample import one_in
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.workload_runs import WorkloadRuns, workload_file
+
+if TYPE_CHECKING:
+    from kvtool.profiler.reported.advice_with_settings import OtherSettings
 
 _Asked = tuple[frozenset[Tier], frozenset[str], frozenset[str]]
 """The tiers that are allowed, the keys of fixes that are not, and the groups of which nothing is advised."""
@@ -57,8 +60,11 @@ class Advising:
             proposed = partial(propose, block_size=plan.base_block, hosted=plan.hosted, is_made_up=self._is_made_up)
             self._tried = Tried(result, again, proposed)
             self._advised.clear()
-            priced = partial(self._runs.priced, "pricing request settings")
-            self._other = OtherSettings.of(self._tried, priced) if plan.hosted else None
+            self._other = None
+            if plan.hosted:
+                from kvtool.profiler.reported.advice_with_settings import OtherSettings
+
+                self._other = OtherSettings.of(self._tried, partial(self._runs.priced, "pricing request settings"))
         return self._tried
 
     def _on(self, tried: Tried, asked: _Asked) -> Advice:

@@ -100,6 +100,7 @@ def made_report(
             refused_requests=left_out.refused,
             first_refusal=left_out.first_refusal or None,
             skipped_lines=skipped_lines,
+            unpredicted_requests=sum(left_out.unpredicted.values()),
             uncounted_requests=counters.uncounted,
             uncounted_tokens=counters.uncounted_tokens,
         ),

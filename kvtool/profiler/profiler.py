@@ -28,6 +28,7 @@ from kvtool.fixes.fix import Fix
 from kvtool.measure.measure_options import MeasureOptions
 from kvtool.measure.request_sample import RequestSample
 from kvtool.profiler.advice.trials import TrialInterruptedError
+from kvtool.profiler.copied_places import with_copied_places
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
@@ -316,7 +317,7 @@ class Profiler:
             plan,
             groups=groups,
             ttft_off=off,
-            findings=by_cost(in_their_files(findings)),
+            findings=with_copied_places(by_cost(in_their_files(findings)), workload_file(self.source)),
             causes=group_causes(result, groups, self.advice, locate=self.locate, path=self.path),
             kv_cache_dtype=gain,
             skipped_lines=skipped,

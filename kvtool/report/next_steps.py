@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import PurePath
 from typing import Any
 
 from kvtool.accounting.misses.advised_change import cheaper_ttl, field_to_compare, first_change, pauses_cost_less
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
-from kvtool.results.finding import Finding
+from kvtool.results.finding import Finding, noted_place
 from kvtool.results.misses import CacheMisses
 from kvtool.results.money import marks_in_words
 from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import capitalized
-
-_FLAG = r"--[a-z][a-z-]+(?: [0-9a-z_.]+)?"
-_TRIED_FLAGS = re.compile(rf": ({_FLAG}(?: {_FLAG})*): ")
-"""The settings that a fix of the run was tried with, in the words of the fix."""
-_NO_GAIN = "(tested: "
-"""What the words of a fix contain that gained nothing in a trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,13 +117,13 @@ def _larger(case: Case) -> CommandLine | None:
 def _better_setting(case: Case) -> CommandLine | None:
     """Return the command with the options with which the fix of the finding was tried."""
     finding = case.finding
-    tried = _TRIED_FLAGS.search(finding.fix) if finding is not None and finding.tried is not None else None
-    return None if tried is None else case.command.with_flags(tried[1].split())
+    tried = () if finding is None or finding.tried is None else finding.flags
+    return case.command.with_flags(tried) if tried else None
 
 
 def _untried_fix(case: Case) -> str:
     finding = case.finding
-    untried = finding is not None and finding.tried is None and _NO_GAIN not in finding.fix
+    untried = finding is not None and finding.tried is None and not finding.no_gain
     return capitalized(finding.fix) if finding is not None and untried else ""
 
 
@@ -173,7 +167,7 @@ def _change_of_requests(case: Case) -> str:
         change = capitalized(finding.fix.partition(". ")[0])
     key = next((each for each in report.findings if each.code == KV302.code), None)
     if key is not None and next(iter(misses.by_cause), None) == "key_changed":
-        change += "".join(key.fix.partition(": a rerun")[1:])
+        change += f": {key.gain}" if key.gain else ""
     return (
         change if change or report.partial else verdict_of_healthy(report, misses) or pauses_cost_less(misses, currency)
     )
@@ -214,6 +208,11 @@ _OF_PROMPTS = (
         lambda case: next((each for each in case.proven if each.example is not None), None),
         lambda shown: f"Fix the code that writes {place_of_finding(shown)}. {SEE_EDITED_REQUEST}",
         _optimize,
+    ),
+    _Row(
+        lambda case: next((each for each in case.proven if noted_place(each.warnings)), None),
+        lambda copy: f"Make the fix in {noted_place(copy.warnings)}. Then copy the prompts again",
+        lambda _, copy: ["init", *filter(None, [str(PurePath(copy.path).parent).removeprefix(".")]), "--force"],
     ),
     _Row(
         lambda case: case.proven,

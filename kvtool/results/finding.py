@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
 from kvtool.results.choices import Severity
@@ -10,12 +11,23 @@ from kvtool.results.document_base import Count, Model, Ratio
 
 TRIED_WITHOUT = "the gain was verified without the value in the prompt"
 """A warning: the trial left a value out that a person is to write elsewhere."""
+_COPY_NOTE = re.compile(r"this is a copy of (.+): make the change there")
 _RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
 
 
 def as_severe(severity: Severity, least: Severity) -> bool:
     """Return whether a finding is of that severity, or a worse one."""
     return _RANK[severity] >= _RANK[least]
+
+
+def copy_note(place: str) -> str:
+    """Return what a finding in a copy says of the place that the copy is from."""
+    return f"this is a copy of {place}: make the change there"
+
+
+def noted_place(warnings: Iterable[str]) -> str | None:
+    """Return the place of which a finding is in a copy, as one of its warnings says it."""
+    return next((found[1] for one in warnings if (found := _COPY_NOTE.fullmatch(one)) is not None), None)
 
 
 class Rerun(Model):
@@ -110,6 +122,12 @@ class Finding(Model):
     tried: Rerun | None
     estimate: bool = False
     """Whether the gain is an estimate: the provider reported other reads than its published rules predict."""
+    flags: tuple[str, ...] = ()
+    """The flags of the setting that the fix changes; empty where it changes text."""
+    gain: str = ""
+    """What a rerun with the fix gives, in words, where it is no hit rate alone."""
+    no_gain: bool = False
+    """Whether fixes were tried, and none won anything."""
     warnings: list[str]
     snippet: Snippet | None = None
     logged: LoggedPlace | None = None

@@ -58,6 +58,8 @@ class Totals(Model):
     refused_requests: Count
     first_refusal: str | None
     skipped_lines: Count
+    unpredicted_requests: Count = 0
+    """Requests of other servers than those whose rules the run has; no other sum has them."""
     uncounted_requests: Count = 0
     """Requests that look nothing up in the cache (`prompt_logprobs`): the counters of vLLM leave them out."""
     uncounted_tokens: Count = 0
@@ -330,8 +332,8 @@ class Report(Document):
 
     @property
     def request_count(self) -> int:
-        """Return the number of its requests, those included that are only reported and not predicted."""
-        return self.totals.requests if self.misses is None else max(self.totals.requests, self.misses.requests)
+        """Return the number of its requests, those included that are not predicted."""
+        return self.totals.requests + self.totals.unpredicted_requests
 
     @property
     def workload(self) -> str:

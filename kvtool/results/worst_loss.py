@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kvtool.results.finding import Finding
+from kvtool.results.finding import Finding, noted_place
 from kvtool.results.report import Report
 from kvtool.results.shared_line import by_line
 from kvtool.text.terminal.numbers import percent, plural
@@ -70,7 +70,7 @@ def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> st
     at = finding.path, finding.line, finding.column
     variable = next((each.variable for each in report.causes if (each.path, each.line, each.column) == at), None)
     place = f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
-    place = (places or {}).get(variable or "", place)
+    place = (places or {}).get(variable or "", noted_place(finding.warnings) or place)
     what = f" (`{variable}`)" if variable else ""
     lost = f"{plural(loss.tokens, 'token')}, {percent(loss.tokens / total)} of all prompt tokens"
     return f"{finding.code} {place}{what} loses most: {lost}."

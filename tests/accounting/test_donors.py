@@ -17,7 +17,7 @@ from kvtool.accounting.ledger.gaps import MOST_GAPS, find_gaps
 from kvtool.accounting.ledger.lines import split_lines
 from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.prefix_tree import Ids
-from kvtool.text.tokens.prompt import Prompt
+from kvtool.text.tokens.prompt import Continued, Prompt
 from kvtool.workload.turn import Turn
 
 NEWLINE = np.array([True])
@@ -39,7 +39,7 @@ def ask(donors: Donors, tokens: list[int], *, group: str = "g", session: str | N
     turn, prompt = Turn(group, session=session), Prompt(ids(tokens))
     content = DonorContent.of(prompt.ids)
     donor = donors.find(turn, content)
-    donors.add(EarlierPrompt(turn, prompt, prompt.ids), content)
+    donors.add(EarlierPrompt(turn, prompt, prompt.ids), content, DonorContent.of(ids([])))
     donors.check()
     return donor
 
@@ -276,6 +276,26 @@ def test_long_lines_are_cut_by_their_content(newline: np.ndarray | None) -> None
     assert len(before.names) > 10
 
 
+sequences = st.lists(st.integers(0, 3), max_size=80)
+"""Of few different tokens, so that chunks and lines repeat."""
+
+
+@given(sequences, sequences, sequences, st.integers(0, 80))
+def test_what_a_prompt_continues_is_not_read_again(
+    front: list[int], end: list[int], new: list[int], known: int
+) -> None:
+    """Neither the content of a prompt nor its lines depend on what was read before."""
+    before, after = Prompt(ids([*front, *end])), Prompt(ids([*front, *new]))
+    DonorContent.of_prompt(before)
+    after.continued = Continued(before, 0, 0, len(front))
+    found, expected = DonorContent.of_prompt(after), DonorContent.of(after.ids)
+    assert (found.chunks, found.length) == (expected.chunks, expected.length)
+    for newline in (None, NEWLINE):
+        whole, rest = split_lines(after.ids, newline), split_lines(after.ids, newline, known)
+        assert rest.names.tolist() == whole.names[whole.stops > known].tolist()
+        assert rest.starts.tolist() == whole.starts[whole.stops > known].tolist()
+
+
 ranges = st.lists(st.integers(0, 40), max_size=12, unique=True).map(
     lambda bounds: [(a, b) for a, b in zip(sorted(bounds)[::2], sorted(bounds)[1::2], strict=False)]
 )
@@ -317,6 +337,10 @@ def test_the_same_salt_is_not_the_same_session() -> None:
     shared = text("shared", 300)
     for number, salt in enumerate(["a", "b"]):
         prompt = Prompt(ids([40_000 + number, *shared, *text(f"own {number}", 100)]))
-        donors.add(EarlierPrompt(Turn("g", salt=salt), prompt, prompt.ids), DonorContent.of(prompt.ids))
+        donors.add(
+            EarlierPrompt(Turn("g", salt=salt), prompt, prompt.ids),
+            DonorContent.of(prompt.ids),
+            DonorContent.of(ids([])),
+        )
     asked = DonorContent.of(ids([50_000, *shared, *text("now", 100)]))
     assert begins(donors.find(Turn("g", salt="a"), asked)) == 40_001  # the latest

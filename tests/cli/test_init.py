@@ -628,6 +628,38 @@ _SEND = "client.chat.completions.create(model={}, messages=[])\n"
         (_SEND.format("'gpt-4.1'") + "a.messages.create(model=m)", None, "cannot read which model app.py:2:1"),
         (_SEND.format("'org/own-7b'"), None, "no provider's rules for org/own-7b"),
         (_SEND.format("'gpt-4.1'") + _SEND.format("'claude-opus-4-5'"), None, "anthropic-4096 (claude-opus-4-5)"),
+        (
+            _CLIENT.format("base_url='http://localhost:8000/v1'") + _SEND.format("'m'"),
+            None,
+            "app.py:2 sets the address",
+        ),
+        (
+            _CLIENT.format("base_url='https://api.openai.com/v1'") + _SEND.format("'gpt-4.1'"),
+            "openai",
+            "rules of openai",
+        ),
+        (
+            _CLIENT.format("base_url='https://api.deepseek.com'") + _SEND.format("M"),
+            "deepseek",
+            "the code calls its API",
+        ),
+        (
+            "URL = 'https://generativelanguage.googleapis.com/v1beta/openai/'\n"
+            + _CLIENT.format("base_url=URL")
+            + _SEND.format("'gemini-2.5-pro'"),
+            "gemini-2.5",
+            "Cache rules of gemini-2.5",
+        ),
+        (
+            _CLIENT.format("base_url='https://openrouter.ai/api/v1'") + _SEND.format("'anthropic/claude-sonnet-4-5'"),
+            "anthropic",
+            "the code calls anthropic/claude-sonnet-4-5",
+        ),
+        (
+            _CLIENT.format("base_url='https://x.openai.azure.com'") + _SEND.format("'gpt-4.1'"),
+            "azure",
+            "rules of azure",
+        ),
         (_CLIENT.format(""), None, ""),
     ],
 )

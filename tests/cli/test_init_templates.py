@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -278,3 +279,91 @@ def test_a_copy_and_its_source_are_one_prompt_and_one_finding(init: Command, in_
     out = " ".join(in_folder("lint")[1].split())
     assert out.count(" KV101 error ") == 1
     assert "its source is plan.py:7:" in out
+
+
+_TOOLS = [
+    {
+        "type": "function",
+        "function": {"name": name, "description": f"Finds the {name} of a customer. " * 4, "strict": True},
+    }
+    for name in ("orders", "letters", "invoices", "refunds")
+]
+
+
+def test_tools_in_random_order_are_a_loss_that_a_change_of_the_code_wins_back(
+    init: Command, in_folder: Command
+) -> None:
+    write("chat_template.jinja", "{% for tool in tools or [] %}{{ tool | tojson }}\n{% endfor %}" + TEMPLATE)
+    code = (
+        f"import random\nTOOLS = {_TOOLS!r}\nRULES = {RULES * 4!r}\ndef ask(question):\n    tools = list(TOOLS)\n"
+        "    random.shuffle(tools)\n    return client.chat.completions.create(model='m', tools=tools,\n"
+        "        messages=[{'role': 'system', 'content': RULES}, {'role': 'user', 'content': question}])\n"
+    )
+    write("ask.py", code)
+    out = " ".join(init("--block-size", "16")[1].split())
+    assert "KV111 ask.py:7 loses most" in out
+    out = " ".join(in_folder("profile", "--dry-run")[1].split())
+    promised = re.search(r"sort the tools by name: [\d.]+% -> ([\d.]+%)", out)
+    assert promised is not None
+    assert "note: this is a copy of ask.py:7: make the change there" in out
+    assert "Next Make the fix in ask.py:7. Then copy the prompts again: kvtool init --force" in out
+    assert "sends the tools in these orders: sort them by name there" in " ".join(in_folder("optimize")[1].split())
+    write("ask.py", code.replace("tools=tools", "tools=sorted(tools, key=lambda tool: tool['function']['name'])"))
+    assert "is a copy of ask.py:7 that differs" in " ".join(in_folder("check")[1].split())
+    assert init("--force")[0] == 0
+    assert "orders:" not in Path("kvtool-workload.yaml").read_text()
+    assert f"Hit rate {promised[1]}" in " ".join(in_folder("profile", "--dry-run")[1].split())
+
+
+def test_each_prompt_is_rated_by_the_rules_of_the_model_that_gets_it(init: Command) -> None:
+    write("app/prompts/sort.j2", f"{RULES}\nSort: {{{{ letter }}}}")
+    write("app/prompts/reply.j2", f"{RULES}\nReply to {{{{ customer }}}} at {{{{ now }}}}.")
+    write("app/prompts/unused.j2", f"{RULES}\nNobody sends {{{{ this }}}}.")
+    write("app/__init__.py", "")
+    write(
+        "app/texts.py",
+        "from jinja2 import Environment\nenv = Environment()\ndef render(name, **values):\n"
+        "    return env.get_template(name).render(**values)\n",
+    )
+    write(
+        "app/ask.py",
+        "from datetime import datetime\nfrom app.texts import render\n"
+        "def sort(letter):\n    text = render('sort.j2', letter=letter)\n"
+        "    return client.chat.completions.create(model='gpt-4.1', messages=[{'role': 'system', 'content': text}])\n"
+        "def reply(customer):\n    text = render('reply.j2', customer=customer, now=datetime.now())\n"
+        "    return claude.messages.create(model='claude-sonnet-4-5', system=text, messages=[])\n",
+    )
+    assert init()[0] == 0
+    workloads = {path.name: load_yaml_workload(path.name) for path in Path().glob("kvtool-workload*.yaml")}
+    assert {
+        name: (one.engine.provider, [group.name for group in one.spec.groups]) for name, one in workloads.items()
+    } == {
+        "kvtool-workload-openai.yaml": ("openai", ["sort"]),
+        "kvtool-workload-anthropic.yaml": ("anthropic", ["reply"]),
+        "kvtool-workload.yaml": (None, ["unused"]),
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        (
+            "ask.py",
+            "steps = [f'{i + 1}. {r}' for i, r in enumerate(RULES)]\n    text = 'Follow these rules.\\n' + '\\n'.join(steps)",
+        ),
+        ("ask.ts", "const text = `Follow these rules.\\n${RULES.map((r, i) => `${i + 1}. ${r}`).join('\\n')}`;"),
+    ],
+)
+def test_a_numbered_list_is_copied_with_its_items(init: Command, name: str, code: str) -> None:
+    rules = "RULES = ['Name the price of the journey.', 'Warn about fees and deadlines.']\n"
+    call = "messages: [{role: 'system', content: text}, {role: 'user', content: q}]"
+    if name.endswith(".py"):
+        call = call.replace("messages: ", "messages=").replace("role:", "'role':").replace("content:", "'content':")
+        write(name, f"{rules}def ask(q):\n    {code}\n    return client.chat.completions.create({call})\n")
+    else:
+        write(
+            name,
+            f"const {rules}export const ask = (q) => {{ {code} return client.chat.completions.create({{ {call} }}); }};\n",
+        )
+    assert init()[0] == 0
+    assert "rules.\\n1. Name the price of the journey.\\n2. Warn about" in Path("kvtool-workload.yaml").read_text()

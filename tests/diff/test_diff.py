@@ -26,7 +26,8 @@ from kvtool.diff.side_inputs import InputSide, read_prompt
 from kvtool.diff.sides import Rendered, diff_sides
 from kvtool.errors import KvtoolError
 from kvtool.fixes.moves.movable_unit import Movable
-from kvtool.report.terminal.prompt_diffs.diff import cells, print_diff
+from kvtool.report.terminal.prompt_diffs.diff import print_diff
+from kvtool.report.terminal.prompt_diffs.ruler import cells
 from kvtool.results.documents.parts import Blocks
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.console import cell_width, make_console

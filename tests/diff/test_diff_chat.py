@@ -139,7 +139,7 @@ def test_a_history_that_was_cut_or_edited_is_not_moved(compare):
 
 def test_what_a_user_said_goes_to_the_end_of_its_message(compare):
     diff = compare(chat("Be kind.", "It is 10:15.\n" + RULES), chat("Be kind.", "It is 10:16.\n" + RULES))
-    assert "Move line 1 of messages[1] (user) to its end" in shown(diff)
+    assert "Move line 1 of messages[1] (user) to the end of the message" in shown(diff)
     assert diff.changes[0].gained_blocks > 10
 
 

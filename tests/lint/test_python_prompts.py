@@ -159,9 +159,9 @@ def test_a_date_costs_once_a_day() -> None:
             .replace("d')", 'd")')
             .replace("Y')", 'Y")')
         )
-        assert (one.severity, "changes daily" in one.message) == ("warning", True)
+        assert (one.severity, "changes daily" in one.message) == ("info", True)
     (one,) = found(HEAD + "PROMPT = f'On {datetime.datetime.now():%Y-%m-%d}: ' + RULES\n")
-    assert (one.severity, "changes daily" in one.message) == ("warning", True)
+    assert (one.severity, "changes daily" in one.message) == ("info", True)
     (one,) = found(HEAD + "PROMPT = f'On {datetime.datetime.now():%Y-%m-%d %H:%M}: ' + RULES\n")
     assert (one.severity, "changes daily" in one.message) == ("error", False)
 

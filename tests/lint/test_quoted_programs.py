@@ -7,6 +7,7 @@ import random
 import pytest
 
 from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief
+from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 
 PROMPT = "You are a careful assistant for travel. Answer the question of the guest. Cite the rule that you use."
 IMPORTS = ["import json", "from chains import Prompt", "import loaders as ld", "from stores.vector import Store, find"]
@@ -20,7 +21,9 @@ def program(r: random.Random, *, gap: bool) -> str:
         "def chain(question):",
         f"    prompt = '''{PROMPT} {{question}}'''",
     ]
-    lines += ["    scores = " if gap else "    scores = {}", "    return Prompt.of(prompt), scores", ""]
+    lines += ["    scores = " if gap else "    scores = {}"]
+    lines += ["    more = {", '        "score": ,' if gap else '        "score": 1,', "    }"] * r.randint(0, 1)
+    lines += ["    return Prompt.of(prompt), scores", ""]
     return "\n".join(lines)
 
 
@@ -35,3 +38,12 @@ def test_a_program_with_a_quoted_prompt_is_code(seed: int) -> None:
 def test_a_prompt_that_shows_a_program_is_a_prompt(seed: int) -> None:
     text = f"{PROMPT}\n\nHere is the file:\n\n{program(random.Random(seed), gap=False)}"
     assert belief(Evidence.NAME, text) is Belief.STRONG
+
+
+@pytest.mark.parametrize(("language", "is_shown"), [("repl", True), ("python", True), ("text", False), ("", False)])
+def test_a_fence_with_lines_of_code_shows_code(language: str, is_shown: bool) -> None:
+    """What a tool is called with has a name of its own; a block of text, or without a name, is filled."""
+    block = "Read the part: {part}\n" if not is_shown else 'for part in parts:\n    print(f"Read the\npart: {part}")\n'
+    text = f"{PROMPT}\n```{language}\n{block}```\nGo on.\n"
+    start = text.index("{part}")
+    assert is_quoted(text, start, start + len("{part}"), quoted_ranges(text)) is is_shown

@@ -49,7 +49,7 @@ def test_only_the_group_that_differs_gets_no_advice(in_folder: Command) -> None:
     fixed = [each for each in report["findings"] if each["rerun"] is not None]
     assert {(each["group"], each["code"]) for each in fixed} == {("claude-sonnet-4-5", "KV101")}
     assert "kvtool optimize log.jsonl" in shown
-    assert "kvtool advises no change of gpt-4.1" in " ".join(shown.split())
+    assert "kvtool advises no change of group gpt-4.1" in " ".join(shown.split())
     _, out, err = in_folder("what-if", "log.jsonl")
     assert out, err
     assert "Change first: edit the prompts" in " ".join(out.split())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kvtool.accounting.prices.bill import shown_money
 from kvtool.cli.app import run
 from tests.conftest import Command
 from tests.files import write
@@ -152,3 +153,6 @@ def test_prefixes_that_the_provider_lost_are_cheaper_in_a_named_cache(in_folder:
     screen = " ".join(in_folder("optimize", "prod.jsonl")[1].split())
     assert 'types.CreateCachedContentConfig(system_instruction=instructions, tools=tools, ttl="60s")' in screen
     assert "Explicit caches would cost" in in_folder("profile", "prod.jsonl")[1]
+    missing = json.loads(in_folder("what-if", "prod.jsonl", "--json")[1])["missing"]
+    (why,) = (each["why"] for each in missing if each["change"] == "explicit caches")
+    assert f"cost {shown_money(Decimal(cache['cost']))} instead of {shown_money(Decimal(cache['paid']))}" in why

@@ -223,6 +223,19 @@ def test_saved_prefill_in_dollars(in_folder: Command) -> None:
     assert seconds > 0
 
 
+def test_a_breakpoint_of_12_hours_is_kept_and_has_no_price_of_its_own(in_folder: Command) -> None:
+    mark = {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}}
+    text = {"type": "input_text", "text": "Answer every question about parcels from this handbook only. " * 120}
+    for kept, reads in ((mark, 1), ({"prompt_cache_breakpoint": {"mode": "explicit"}}, 0)):
+        asked = {"role": "user", "content": [{"type": "input_text", "text": "Now?"}]}
+        body = {"model": "gpt-5.6", "prompt_cache_options": {"mode": "explicit"}}
+        body |= {"input": [{"role": "developer", "content": [{**text, **kept}]}, asked]}
+        records = [{"timestamp": f"2026-11-20T{hour}:00:00Z", "request": body} for hour in ("09", "11")]
+        Path("prod.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records))
+        _, out, _ = in_folder("profile", "prod.jsonl", "--dry-run", "--no-advice")
+        assert ("Hit rate    0.0%" in out, "have no published price" in out) == (not reads, bool(reads)), out
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_block_is_no_wider_than_the_terminal(in_folder: Command, width: int) -> None:
     written(R1)

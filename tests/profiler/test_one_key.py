@@ -56,4 +56,4 @@ def test_all_commands_name_the_same_change_first(tmp_path: Path, bytes_json: str
     for name in ("profile", "what-if", "optimize"):
         code, out, _ = in_folder(name, "log.jsonl")
         assert code == 0
-        assert "Use one cache key for all prompts that share a prefix" in " ".join(out.split()), name
+        assert "Use one cache key and one account for all prompts that share a prefix" in " ".join(out.split()), name

@@ -126,7 +126,7 @@ def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
 
 
 def test_a_fix_that_gained_nothing_is_not_the_next_step() -> None:
-    finding = fixed(rerun=None, fix_key="", path="w.yaml", line=0, fix="sort the tools (tested: no gain)")
+    finding = fixed(rerun=None, fix_key="", path="w.yaml", line=0, fix="sort the tools (tested: no gain)", no_gain=True)
     answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])
     assert answer.todo == "Fail the build if the hit rate drops below today's"
 

@@ -140,7 +140,7 @@ PROVIDERS: tuple[Provider, ...] = (
         implicit=True,
         as_of="2026-10",
         source=f"{_OPENAI}; limits: docs.rs/async-openai/0.42.0, PromptCacheOptionsParam",
-        note="time to live at least 30 minutes",
+        note="time to live at least 30 minutes, or 12 hours in a breakpoint: their write price is unpublished",
         fork_system=("output_schema",),
         most_a_minute=15,
     ),

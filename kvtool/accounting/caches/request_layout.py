@@ -65,8 +65,8 @@ class CachedTokens(NamedTuple):
 
 
 def is_charged_for_an_hour(rules: Provider, ttl: float | None) -> bool:
-    """Return whether a prefix that is kept for so many seconds is written at the price of an hour."""
-    return rules.needs_mark and (ttl or 0) > SHORT
+    """Return whether a prefix that is kept for so many seconds is written at the price of an hour, or of longer than usual."""
+    return rules.keeps == "breakpoints" and (ttl or 0) > (rules.ttl or SHORT)
 
 
 def written_tokens(read: int, prompt: int, end: int, end_1h: int) -> tuple[int, int]:

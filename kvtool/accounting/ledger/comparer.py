@@ -57,15 +57,14 @@ class Comparer:
     def compare(self, tree: RadixTree, match: Match, turn: Turn, prompt: Prompt, sequence: Ids) -> Compared:
         """See `Compares`."""
         newline = self._newline() if prompt.text is not None and self._newline is not None else None
-        output, content = sequence[len(prompt) :], DonorContent.of(prompt.ids)
+        output, content = sequence[len(prompt) :], DonorContent.of_prompt(prompt)
         alignment = None
         if len(prompt) - match.length >= MIN_RUN:
             donor = self.donors.find(turn, content)
             alignment = self._align(tree, match, prompt, donor, newline)
         repeated = self._repeated(prompt.ids, match.length, output, newline) if self._with_lines else []
         self._count += 1
-        whole = content.joined(DonorContent.of(output)) if len(output) else content
-        self.donors.add(EarlierPrompt(turn, prompt, sequence, self._count), whole)
+        self.donors.add(EarlierPrompt(turn, prompt, sequence, self._count), content, DonorContent.of(output))
         return Compared(alignment, repeated)
 
     def examples(self) -> Iterator[Prompt]:
@@ -74,7 +73,7 @@ class Comparer:
 
     def _repeated(self, ids: Ids, known: int, output: Ids, newline: LineEnds | None) -> list[tuple[int, int]]:
         """Return the repeated parts of a prompt's lines after its known tokens; then enter all its lines, and the answer's."""
-        lines = split_lines(ids, newline)
+        lines = split_lines(ids, newline, known)
         new, seen = self._enter_lines(lines, known)
         repeated = list[tuple[int, int]]()
         if len(ids) - known >= MIN_RUN and seen.any():

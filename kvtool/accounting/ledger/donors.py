@@ -46,18 +46,20 @@ class DonorContent:
     @classmethod
     def of(cls, ids: Ids) -> DonorContent:
         """Return the content of a token sequence."""
-        if not len(ids):
-            return cls({}, 0)
-        data, size = ids.tobytes(), ids.itemsize
-        cuts = chunk_cuts(ids).tolist()
-        chunks: dict[int, int] = {}
-        for start, stop in pairwise(cuts):
-            name = hash(data[start * size : stop * size])
-            chunks[name] = chunks.get(name, 0) + stop - start
-        return cls(chunks, len(ids))
+        return _Chunks.of(ids).content
+
+    @classmethod
+    def of_prompt(cls, prompt: Prompt) -> DonorContent:
+        """Return the content of a prompt. Of one that continues another one, only what is new is read."""
+        noted = prompt.note_before(_Chunks)
+        chunks = _Chunks.of(prompt.ids) if noted is None else noted[0].continued(prompt.ids, noted[1].tokens)
+        prompt.notes[_Chunks] = chunks
+        return chunks.content
 
     def joined(self, other: DonorContent) -> DonorContent:
         """Return the content of two sequences together."""
+        if not other.length:
+            return self
         chunks = dict(self.chunks)
         for name, tokens in other.chunks.items():
             chunks[name] = chunks.get(name, 0) + tokens
@@ -67,6 +69,38 @@ class DonorContent:
         """Return tokens in chunks that both have."""
         mine, theirs = self.chunks, other.chunks
         return sum([min(mine[name], theirs[name]) for name in mine.keys() & theirs.keys()])
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunks:
+    """The chunks of a token sequence, in order: chunk i is `[cuts[i], cuts[i + 1])`."""
+
+    names: list[int]
+    cuts: npt.NDArray[np.intp]
+    content: DonorContent
+
+    @classmethod
+    def of(cls, ids: Ids) -> _Chunks:
+        return cls([], np.zeros(1, np.intp), DonorContent({}, 0)).continued(ids, 0)
+
+    def continued(self, ids: Ids, shared: int) -> _Chunks:
+        """Return the chunks of a sequence whose first `shared` tokens are those of this one."""
+        ends = self.cuts[1:-1]  # the last cut may be nothing but the end of the sequence
+        kept = int(np.searchsorted(ends, shared, "right"))
+        chunks = dict(self.content.chunks)
+        for name, tokens in zip(self.names[kept:], np.diff(self.cuts[kept:]).tolist(), strict=True):
+            if chunks[name] > tokens:
+                chunks[name] -= tokens
+            else:
+                del chunks[name]
+        cuts = chunk_cuts(ids) if len(ids) else np.zeros(1, np.intp)
+        begin, names = int(cuts[kept]), self.names[:kept]
+        data, size = ids[begin:].tobytes(), ids.itemsize
+        for start, stop in pairwise(cuts[kept:].tolist()):
+            name = hash(data[(start - begin) * size : (stop - begin) * size])
+            names.append(name)
+            chunks[name] = chunks.get(name, 0) + stop - start
+        return _Chunks(names, cuts, DonorContent(chunks, len(ids)))
 
 
 @dataclass(slots=True, eq=False)
@@ -140,10 +174,10 @@ class _Slots:
                 return self.kept[max(ours, key=orders.__getitem__)]
         return self.kept[int(orders.argmax())]
 
-    def place_for(self, content: DonorContent) -> int:
+    def place_for(self, content: DonorContent, answer: DonorContent) -> int:
         """Return the slot for a new example: the most similar of those that it contains, or a free one, or the least recently used
         one."""
-        shares = self.shares(content)
+        shares = self.shares(content) + self._shares(answer)
         contained = self._sizes - shares <= self._lacking
         return int(np.argmax(np.where(contained, shares, -1)) if contained.any() else np.argmin(self._used))
 
@@ -236,16 +270,16 @@ class Donors:
         shared, _, _, best = max(ranked, key=lambda item: item[:3], default=(0, False, 0, None))
         return None if shared < MIN_RUN and content.length > _SHORT else best
 
-    def add(self, seen: EarlierPrompt, content: DonorContent) -> None:
-        """Keep a request, `content` being that of its prompt and its answer."""
+    def add(self, seen: EarlierPrompt, content: DonorContent, answer: DonorContent) -> None:
+        """Keep a request, with the content of its prompt and that of its answer."""
         self._order += 1
-        kept = _KeptRequest(seen, content, self._order)
+        kept = _KeptRequest(seen, content.joined(answer), self._order)
         group, session = seen.turn.group, seen.turn.session
         self._put((group, "last", None), kept)
         if session is not None:
             self._put((group, "session", session), kept)
         slots = self._groups.setdefault(group, _Slots())
-        index = slots.place_for(content)
+        index = slots.place_for(content, answer)
         self._put((group, "slot", index), kept)
         slots.put(index, kept, self._order)
         while self._cost > _MOST_KEPT and len(self._places) > 1:

@@ -26,8 +26,9 @@ class Lines:
     names: Names
 
 
-def split_lines(ids: Ids, newline: LineEnds | None) -> Lines:
-    """Cut `ids [n]` after those that end a line; where there is no text (None), where the content decides."""
+def split_lines(ids: Ids, newline: LineEnds | None, known: int = 0) -> Lines:
+    """Cut `ids [n]` after those that end a line; where there is no text (None), where the content decides. Lines that end in the
+    first `known` tokens are left out."""
     if not len(ids):
         nothing = np.empty(0, np.intp)
         return Lines(nothing, nothing, np.empty(0, np.uint64))
@@ -41,8 +42,9 @@ def split_lines(ids: Ids, newline: LineEnds | None) -> Lines:
             ends[:-1] &= chunk_ends(ids)[:-1]
             ends[cuts[1:] - 1] = True
             cuts = np.concatenate(([0], np.flatnonzero(ends) + 1))
-    data, size = ids.tobytes(), ids.itemsize
-    names = [hash(data[start:stop]) for start, stop in pairwise((cuts * size).tolist())]
+    cuts = cuts[np.searchsorted(cuts[1:], known, "right") :]
+    data, size = ids[cuts[0] :].tobytes(), ids.itemsize
+    names = [hash(data[start:stop]) for start, stop in pairwise(((cuts - cuts[0]) * size).tolist())]
     return Lines(cuts[:-1], cuts[1:], np.array(names, np.int64).view(np.uint64))
 
 

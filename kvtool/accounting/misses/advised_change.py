@@ -21,7 +21,7 @@ _CHANGES: dict[MissCause, str] = {
     "resumed": "Send the same messages after a resume as before it",
     "wire_form": "Send each message in the form in which it was sent first",
     "model_changed": "Keep one model for a session, or start a new session with the other model",
-    "key_changed": "Use one cache key for all prompts that share a prefix",
+    "key_changed": "Use one cache key and one account for all prompts that share a prefix",
     "host_changed": "Send a session to one host (OpenRouter: provider.order)",
     "host_uncached": "Send no request to a host that does not cache (OpenRouter: provider.ignore)",
     "below_minimum": "Put more stable text at the front, until it is long enough to be cached",

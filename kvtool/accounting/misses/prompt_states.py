@@ -126,12 +126,13 @@ class _Beginnings:
     """
 
     def __init__(self) -> None:
-        self._lines: dict[tuple[Hashable, int], _Line] = {}
+        self._lines: dict[Hashable, dict[int, _Line]] = {}
+        self._names = 0
         self._recent: dict[_Line, Hashable] = {}
         """Lines with their `apart`, the least recently used first."""
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return self._names
 
     def find(self, apart: Hashable, names: tuple[int, ...]) -> tuple[PromptState | None, int]:
         """Return the latest request with the longest beginning that is known, and how many pieces that has."""
@@ -145,27 +146,34 @@ class _Beginnings:
         if line is None or len(line.latest.names) != known:
             line = _Line(state)  # it begins, or leaves another one before its end
         line.latest = state
+        lines = self._lines.setdefault(apart, {})
         for name in names[:known]:
-            if self._lines[apart, name] is line:
+            if lines[name] is line:
                 break
-            self._lines[apart, name] = line
-        self._lines |= dict.fromkeys(((apart, name) for name in names[known:]), line)
+            lines[name] = line
+        self._names += len(names) - known
+        lines |= dict.fromkeys(names[known:], line)
         self._recent.pop(line, None)
         self._recent[line] = apart
-        while len(self._lines) > _MOST_NAMES and len(self._recent) > 1:
+        while self._names > _MOST_NAMES and len(self._recent) > 1:
             self._forget(next(iter(self._recent)))
 
     def _forget(self, line: _Line) -> None:
         apart = self._recent.pop(line)
+        lines = self._lines[apart]
         for name in line.latest.names:
-            if self._lines.get((apart, name)) is line:
-                del self._lines[apart, name]
+            if lines.get(name) is line:
+                del lines[name]
+                self._names -= 1
+        if not lines:
+            del self._lines[apart]
 
     def _longest(self, apart: Hashable, names: tuple[int, ...]) -> tuple[_Line | None, int]:
         low, high, found = 0, len(names), None
+        lines = self._lines.get(apart, {})
         while low < high:
             middle = (low + high + 1) // 2
-            line = self._lines.get((apart, names[middle - 1]))
+            line = lines.get(names[middle - 1])
             if line is None:
                 high = middle - 1
             else:

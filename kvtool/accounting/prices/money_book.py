@@ -80,6 +80,8 @@ class MoneyBook:
         self.daily = DailyRates()
         """Their hit rates by day."""
         self.unpriced: Counter[str] = Counter()
+        self.longer_writes: Counter[str] = Counter()
+        """Requests that write for longer than any published price says, by model; they have the price of usual writes."""
         self.undated = 0
         self.logged = Decimal(0)
         self.logged_requests = 0
@@ -130,6 +132,9 @@ class MoneyBook:
                 side.difference.update(dict(parts))
         if rates is None or prompt is None:
             return
+        longer = prediction is not None and prediction.written_1h and rates.cache_write_1h is None
+        if longer and rates.writes_cost:
+            self.longer_writes[call.model or ""] += 1
         paid = self._charge(sides, usage, prediction, parts, rates, prompt, output)
         if call.cost is not None:
             self.logged += call.cost

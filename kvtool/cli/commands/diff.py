@@ -222,9 +222,13 @@ def _same(a: Rendered, b: Rendered) -> bool:
 
 
 def _second(names: Sequence[str]) -> str:
+    from kvtool.diff.side_inputs import RECORD_SUFFIXES
+    from kvtool.text.files.compressed import uncompressed
+
     path, at, record = names[0].rpartition(":") if names else ("", "", "")
     log = path if at and record.isdecimal() else names[0] if names else ""
-    log = log if Path(log).is_file() else "log.jsonl"  # `HEAD` is no log
+    is_log = Path(log).is_file() and uncompressed(log).endswith(RECORD_SUFFIXES)  # `HEAD` and a prompt are no logs
+    log = log if is_log else "log.jsonl"
     records = shlex.join(["kvtool", "diff-prompts", f"{log}:1", f"{log}:2"])
     return f"pass two files, or two records of a log: {records}; kvtool diff-prompts --help"
 

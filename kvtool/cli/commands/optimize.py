@@ -103,7 +103,7 @@ class OptimizeCommand(Command):
             write_log(self.inputs[0], outcome.log, output)
         elif self.editing.output is not None and outcome.order is not None:
             output = self.editing.output
-            write_in_order(self.inputs[0], outcome.order.order, output)
+            write_in_order(self.inputs[0], outcome.order.order, output, self.reading)
         elif self.editing.output is not None:
             order = opened.planned.plan.engine.num_blocks is not None
             why = (

@@ -181,6 +181,10 @@ class GroupEdits:
         path: Path = (*self._at, "tools") if own else ("tools",)
         if tools is None:
             raise NotEditableError("it would change more than the order of tools or keys")
+        if tools.orders is not None:
+            raise NotEditableError(
+                "the code of your application sends the tools in these orders: sort them by name there"
+            )
         if tools.file is None:
             self._change(reordered(self._source.document.source, self._tree(path), before, after))
             return

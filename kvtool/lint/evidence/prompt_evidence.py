@@ -146,9 +146,11 @@ _SDK = re.compile(
     r"|converse(?:_stream)?|invoke_model(?:_with_response_stream)?|ollama\.(?:a?chat|generate)|chat\.(?:complete|stream|parse)"
     r"|(?:llm|model|chat_model|client|chat|lm|agent|runner|chain|engine|api)\w*\.(?:a?invoke|a?stream|a?batch|a?predict|a?complete|a?chat|generate|agenerate"
     r"|a?call|ask|aask|send_message|run|arun|query|stream_chat|astream_chat|structured_predict|astructured_predict|chat_completion)"
-    r"|(?:generate|stream)_(?:text|object)|(?:self\.)?_?(?:llm|lm)|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
+    r"|(?:generate|stream)_(?:text|object)|(?<![A-Za-z])(?:llm|lm)|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
     re.IGNORECASE,
 )
+_CALLED_BACK = re.compile(r"(?:^|\.)_?(?:pre|post|before|after|on)_\w+$", re.IGNORECASE)
+"""What is called beside a model, with what it gets or gave: `hooks.pre_llm`, `self.on_completion`."""
 _OWN_ASKING = re.compile(
     r"(?:^|\.)_?(?:llm|lm|gpt|openai|claude|gemini)_(?:generate|complete|call|ask|chat|query|invoke|predict)"
     r"(?:_(?:async|stream|once|text|json|with_\w{1,40}))?$"
@@ -180,6 +182,8 @@ _QUIET = re.compile(
 def call_sends(name: str) -> Evidence:
     """Return the evidence that a call gives by its dotted name: one of an SDK or a framework asks a model, or makes a prompt."""
     snake = _CAMEL.sub("_", name)
+    if _CALLED_BACK.search(snake) is not None:
+        return Evidence.NOTHING
     if _SDK.search(snake) is not None or _OWN_ASKING.search(snake) is not None:
         return Evidence.ASKED
     return Evidence.SENT if _MAKER.search(name) is not None else Evidence.NOTHING
@@ -308,28 +312,42 @@ def reads_as_reply(text: str, first: int = _FIRST_WORDS) -> bool:
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)
 
 
+_MOST_GAPS = 8
+"""Lines of a program that values put into it leave incomplete."""
+
+
 def _is_program(text: str) -> bool:
     """Return whether a text is a Python program that defines or imports something; prompts that it quotes are its own.
 
-    Values that are put in may leave gaps in a program: then its first two lines show it, where both are imports.
+    Values that are put in may leave gaps in a program: a line that is incomplete without its value counts as one that is complete.
     """
     if _DEFINES.search(text) is None:
         return False
-    first = "\n".join(text.strip().splitlines()[:2])
-    return any(isinstance(each, _DEFINITIONS) for each in _statements(textwrap.dedent(text))) or (
-        len(imports := _statements(first)) > 1
-        and all(isinstance(each, ast.Import | ast.ImportFrom) for each in imports)
-    )
+    lines = textwrap.dedent(text).splitlines()
+    gaps: set[int] = set()
+    while len(gaps) <= _MOST_GAPS:
+        body, wrong = _statements("\n".join(lines))
+        if not wrong:
+            return any(isinstance(each, _DEFINITIONS) for each in body)
+        gaps.add(wrong)
+        if wrong > len(lines) or wrong < _LEAST_DEFINES * len(gaps) or not lines[wrong - 1]:
+            return False
+        line = lines[wrong - 1]
+        start = line[: len(line) - len(line.lstrip())]
+        lines[wrong - 1] = "" if line == f"{start}pass" else f"{start}pass"  # in brackets, no statement is one
+    return False
 
 
-def _statements(text: str) -> list[ast.stmt]:
-    """Return the statements of a Python program; none where the text is no program."""
+def _statements(text: str) -> tuple[list[ast.stmt], int]:
+    """Return the statements of a Python program, or the number of the line up to which a text is one."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in the program
-            return parsed(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
+            return parsed(text).body, 0
+    except SyntaxError as error:
+        return [], error.lineno or 1
+    except (ValueError, RecursionError, MemoryError):
+        return [], 1
 
 
 @lru_cache(maxsize=2048)

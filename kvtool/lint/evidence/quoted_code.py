@@ -45,7 +45,7 @@ _SCHEMA = word_set(__file__, "schema")
 
 
 def quoted_ranges(text: str) -> list[tuple[int, int]]:
-    """Find fenced blocks of code in a named language, in order; not those that hold only a placeholder for code."""
+    """Find fenced blocks of code in a named language, in order, not those that hold only a placeholder for code."""
     found: list[tuple[int, int]] = []
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
@@ -53,11 +53,18 @@ def quoted_ranges(text: str) -> list[tuple[int, int]]:
             opened = fence
         elif fence[1].startswith(opened[1]) and fence[2].lower() in _CLOSING:
             start, stop = opened.end(), fence.start()
-            of_code = opened[2].lower() in _LANGUAGES and not _is_put_in(text[start:stop])
-            if of_code or _is_example(text, opened.start(), start, stop):
+            block = text[start:stop]
+            if (_is_code(opened[2], block) and not _is_put_in(block)) or _is_example(text, opened.start(), start, stop):
                 found.append((start, stop))
             opened = None
     return found
+
+
+def _is_code(language: str, block: str) -> bool:
+    """Return whether a block is in a language of programs, by its name, or by a line where the name says nothing: `repl`."""
+    return language.lower() in _LANGUAGES or (
+        language != "" and any(CODE_LINE.search(line) is not None for line in block[:_MOST_SHOWN].splitlines())
+    )
 
 
 def _is_put_in(block: str) -> bool:

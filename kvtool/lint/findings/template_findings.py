@@ -15,7 +15,7 @@ from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
 from kvtool.diagnose.severity import UNSURE_MOST, severity_of
 from kvtool.lint.evidence.placeholders import is_answered, is_set_up, names_a_part, names_whole_prompt
-from kvtool.lint.evidence.value_precision import sure_kind
+from kvtool.lint.evidence.value_precision import DATE, sure_kind
 from kvtool.lint.evidence.values_on_own_lines import questioned_names
 from kvtool.lint.evidence.volatile_calls import HOST, JSON_KEYS
 from kvtool.lint.findings.shared_beginning import EACH_REQUEST, SharedLosses, often, with_hidden
@@ -369,8 +369,12 @@ def _severity(hole: Hole, behind: FollowingText, prompt: int, block_size: int) -
 
 
 def _lasts(hole: Hole) -> bool:
-    """Return whether a value stays for many requests: what a process runs in, and what an object was made with."""
-    return hole.kind.code == ENVIRONMENT.code or (hole.doubt == "use" and _OF_OBJECT.match(hole.what) is not None)
+    """Return whether a value stays for many requests: a day, what a process runs in, and what an object was made with."""
+    return (
+        hole.kind.key == DATE.key
+        or hole.kind.code == ENVIRONMENT.code
+        or (hole.doubt == "use" and _OF_OBJECT.match(hole.what) is not None)
+    )
 
 
 def _is_sure(hole: Hole) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 
 from kvtool.lint.python.syntax import last_names
 
@@ -32,7 +33,31 @@ def text_constants(tree: ast.Module) -> dict[str, str]:
     }
 
 
-def takes_base_url(call: ast.Call) -> bool:
-    """Return whether a call gives a client of models the address of a server."""
+def base_url_of(call: ast.Call, constants: dict[str, str]) -> str | None:
+    """Return the address that a call gives a client of models, empty where it is not known; None where it gives none."""
     owner = ".".join(last_names(call.func)).lower()
-    return any(word.arg in _BASE_URLS for word in call.keywords) and any(name in owner for name in _CLIENTS)
+    node = next((word.value for word in call.keywords if word.arg in _BASE_URLS), None)
+    if node is None or not any(name in owner for name in _CLIENTS):
+        return None
+    if isinstance(node, ast.Name):
+        return constants.get(node.id, "")
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def client_names(nodes: Iterable[ast.AST]) -> dict[ast.expr, str]:
+    """Return by the expressions that are assigned to it the name of a variable or an attribute."""
+    return {
+        node.value: (last_names(target) or [""])[-1]
+        for node in nodes
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+    }
+
+
+def client_of(call: ast.Call, owners: int) -> str:
+    """Return the name of the client that a call sends with, before so many `owners` of its method, or of what makes its model."""
+    node = next((word.value for word in call.keywords if word.arg == "model"), None)
+    if isinstance(node, ast.Call):
+        return last_names(node.func)[0] if last_names(node.func) else ""
+    parts = last_names(call.func)
+    return parts[-owners - 2] if len(parts) > owners + 1 else ""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.lint.passed_values import SentTools
 from kvtool.lint.python.filled_templates import nodes_of
 from kvtool.lint.python.text_values import Either, Items, Many, Message, Param, Piece, Value, pieces_of
 from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, TemplatePlace, leaves
@@ -15,10 +16,12 @@ ChatMessage = tuple[str, list[Node]]
 
 
 class Chat(NamedTuple):
-    """The messages of a call, and the function or the class that sends them."""
+    """The messages of a call, the function or the class that sends them, the line of the call, and the tools that it sends."""
 
     sender: str
     messages: list[ChatMessage]
+    line: int = 0
+    tools: SentTools | None = None
 
 
 LEAST_TEXT = 40
@@ -37,18 +40,20 @@ class Chats:
         self._nowhere = TemplatePlace(path, 0, 0, 0)
         self._found: list[Chat] = []
 
-    def add(self, messages: Iterable[tuple[str, Value]], sender: str) -> None:
+    def add(
+        self, messages: Iterable[tuple[str, Value]], sender: str, *, line: int = 0, tools: SentTools | None = None
+    ) -> None:
         """Add the messages of a call; those with hardly any constant text are no prompt."""
         chat = [(role, self._nodes(role, content)) for role, content in messages][:_MOST_MESSAGES]
         in_file = any(isinstance(leaf, Hole) and leaf.file for _, nodes in chat for leaf in leaves(nodes))
         written = sum(len(_text(nodes)) for _, nodes in chat)
         if len(self._found) < _MOST_CHATS and (in_file or written >= LEAST_TEXT):
-            self._found.append(Chat(sender, chat))
+            self._found.append(Chat(sender, chat, line, tools))
 
     def all(self) -> list[Chat]:
         """Return the chats in the order in which they were found."""
         kept: list[Chat] = []
-        for chat in sorted(self._found, key=lambda one: len(one.messages), reverse=True):
+        for chat in sorted(self._found, key=lambda one: (len(one.messages), one.line > 0), reverse=True):
             if not any(_is_within(chat.messages, other.messages) for other in kept):
                 kept.append(chat)
         return sorted(kept, key=self._found.index)
@@ -93,6 +98,11 @@ def _text(nodes: Iterable[Node]) -> str:
 
 
 def _is_within(chat: list[ChatMessage], other: list[ChatMessage]) -> bool:
-    """Return whether another chat has all texts of one, in messages of the same roles."""
-    texts = {(role, _text(nodes)) for role, nodes in other}
-    return all((role, text) in texts for role, nodes in chat if (text := _text(nodes)))
+    """Return whether another chat has all texts and files of one, in messages of the same roles."""
+    texts = {(role, _known(nodes)) for role, nodes in other}
+    return all((role, known) in texts for role, nodes in chat if any(known := _known(nodes)))
+
+
+def _known(nodes: Iterable[Node]) -> tuple[str, ...]:
+    """Return the constant text of a message, and the files whose text is in it."""
+    return (_text(nodes), *(leaf.file for leaf in leaves(nodes) if isinstance(leaf, Hole) and leaf.file))

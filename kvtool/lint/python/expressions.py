@@ -14,7 +14,7 @@ from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
 from kvtool.lint.python.call_values import Calls
 from kvtool.lint.python.changed_values import holes_of, in_order, is_given, made_up, with_hole
 from kvtool.lint.python.filled_templates import any_of, filled_text, percent_filled
-from kvtool.lint.python.syntax import dotted, is_written, keyed, names_in
+from kvtool.lint.python.syntax import counted_target, dotted, first_number, is_written, keyed, names_in
 from kvtool.lint.python.text_values import (
     MESSAGE_KEYS,
     FilePath,
@@ -148,6 +148,8 @@ class Expressions(Calls):
                 return cut(percent_filled(left, right, given))
             return holes_of((*left, *self.value_of(node.right)))
         if isinstance(node.op, ast.Add):
+            if (number := self._next_number(node)) is not None:
+                return (number,)
             terms: list[ast.expr] = []
             side: ast.expr = node
             while isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add):
@@ -280,6 +282,15 @@ class Expressions(Calls):
         mark = Hole(self.source.spot_of(node), OTHER, "`cache_control`", doubt="open", hidden=True, unseen=MARKED_BLOCK)
         return tuple((key, (*one, mark) if one and key in MESSAGE_KEYS else one) for key, one in pairs)
 
+    def _next_number(self, node: ast.BinOp) -> str | None:
+        """Return a constant more than the number of an element: nothing else is digits that a number is added to."""
+        more = node.right.value if isinstance(node.right, ast.Constant) else None
+        if type(more) is not int or not isinstance(node.left, ast.Name):
+            return None
+        value = self.value_of(node.left)
+        digits = value[0] if len(value) == 1 and isinstance(value[0], str) else ""
+        return str(int(digits) + more) if digits.isdecimal() else None
+
     def _of_listcomp(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp) -> Value:
         order: Hole | None = None
         if len(node.generators) == 1 and not isinstance(node, ast.SetComp):
@@ -289,7 +300,7 @@ class Expressions(Calls):
             known = self.each(in_order(over) if order is not None else over, _MOST_REPEATED)
             if known:
                 order = self.order_of(over, generator.iter, "")
-                return (Items(self._for_each(node, generator.target, known), order),)
+                return (Items(self._for_each(node, generator, known), order),)
         values = self.values
         mark = values.begin()
         elements = self.elements
@@ -319,14 +330,18 @@ class Expressions(Calls):
         return (Items(((*self.answered(node.generators[0].iter, body), Many(body)),), order),)
 
     def _for_each(
-        self, node: ast.ListComp | ast.GeneratorExp, target: ast.expr, known: tuple[Value, ...]
+        self, node: ast.ListComp | ast.GeneratorExp, generator: ast.comprehension, known: tuple[Value, ...]
     ) -> tuple[Value, ...]:
         """Something for each of a few known elements."""
+        counted = counted_target(generator.target, generator.iter)
+        first = first_number(generator.iter)
         results: list[Value] = []
         values = self.values
         mark = values.begin()
-        for one in known:
-            self.bind_element(target, (Items((one,)),), node)
+        for number, one in enumerate(known, first):
+            self.bind_element(generator.target if counted is None else counted[1], (Items((one,)),), node)
+            if counted is not None and isinstance(counted[0], ast.Name):
+                self.values[counted[0].id] = (str(number),)
             value = self.value_of(node.elt)
             results.append(value if isinstance(node.elt, ast.Dict) else self.as_text(value, node.elt))
         values.undo(mark)

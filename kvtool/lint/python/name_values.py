@@ -25,7 +25,7 @@ from kvtool.lint.python.changed_values import backwards
 from kvtool.lint.python.chats import Chats
 from kvtool.lint.python.imported_texts import ImportedTexts, at_use
 from kvtool.lint.python.module import ClassCode, FunctionCode, Imported, Module
-from kvtool.lint.python.syntax import KNOWN_ROOT, dotted
+from kvtool.lint.python.syntax import KNOWN_ROOT, counted_target, dotted
 from kvtool.lint.python.text_values import (
     MOST_INSIDE,
     Callee,
@@ -313,8 +313,8 @@ class Names(ABC):
 
     def bind_element(self, target: ast.expr, over: Value, node: ast.expr) -> None:
         """The names of a loop mean the elements, as far as those are known; `node` is what it goes over."""
-        if isinstance(target, ast.Tuple) and target.elts and dotted(getattr(node, "func", node)) == "enumerate":
-            target = target.elts[-1]
+        if (counted := counted_target(target, node)) is not None:
+            target = counted[1]
         elements = [one for piece in over if isinstance(piece, Items) for one in piece.values][:_MOST_ELEMENTS]
         one: Value = ()
         if isinstance(target, ast.Name) and not elements:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from kvtool.errors import KvtoolError
-from kvtool.lint.python.called_models import model_of, takes_base_url, text_constants
+from kvtool.lint.python.called_models import base_url_of, client_names, client_of, model_of, text_constants
 from kvtool.lint.python.python_source import PythonSource
 from kvtool.lint.python.syntax import dotted, last_names
 
@@ -37,13 +37,15 @@ class PromptCall:
     name: str
     how: str = ""
     model: str = ""
-    own_server: bool = False
-    """True if the call makes a client with the address of a server; it sends no prompt."""
+    base_url: str | None = None
+    """The address of the API that the call or the client that it makes sends to; empty: not known."""
+    client: str = ""
+    """The name of the client that the call makes, or sends with."""
 
     @property
     def sends(self) -> bool:
         """Return whether a prompt goes to a model here."""
-        return not self.own_server and _TEMPLATE not in self.name
+        return bool(self.name) and _TEMPLATE not in self.name
 
     def __str__(self) -> str:
         with_text = f" with {self.how}" if self.how else ""
@@ -65,15 +67,16 @@ def prompt_calls(path: str, read: Callable[[], PythonSource]) -> list[PromptCall
         if alias.name in _FROM_LITELLM
     }
     found: list[PromptCall] = []
-    constants = text_constants(source.tree)
+    constants, clients = text_constants(source.tree), client_names(nodes)
     for node in nodes:
         if not isinstance(node, ast.Call):
             continue
-        name, is_client = _name(node, litellm), takes_base_url(node)
-        if name or is_client:
+        name, url = _name(node, litellm), base_url_of(node, constants)
+        if name or url is not None:
             spot, how = source.spot_of(node), _how(node, source.formatted)
-            model = model_of(node, constants)
-            found.append(PromptCall(path, spot.line, spot.column, name, how, model, is_client))
+            model, client = model_of(node, constants), clients.get(node, "")
+            client = client_of(node, name.count(".")) if name and _TEMPLATE not in name else client
+            found.append(PromptCall(path, spot.line, spot.column, name, how, model, url, client))
     return sorted(found, key=lambda call: (call.line, call.column))
 
 

@@ -55,6 +55,21 @@ def dotted(node: ast.expr) -> str:
     return ".".join([node.id, *reversed(parts)])
 
 
+def counted_target(target: ast.expr, over: ast.expr) -> tuple[ast.expr, ast.expr] | None:
+    """Return the number and the element of a loop over `enumerate(…)`; None for any other."""
+    called = dotted(getattr(over, "func", over)).rpartition(".")[2]
+    if isinstance(target, ast.Tuple) and len(target.elts) == 2 and called == "enumerate":
+        return target.elts[0], target.elts[1]
+    return None
+
+
+def first_number(over: ast.expr) -> int:
+    """Return the number with which `enumerate(…)` begins."""
+    given = [*getattr(over, "args", ())[1:], *(word.value for word in getattr(over, "keywords", ()))]
+    number = given[0].value if given and isinstance(given[0], ast.Constant) else 0
+    return number if type(number) is int else 0
+
+
 def as_written(node: ast.expr) -> str:
     """Return the dotted name of what is called, as its own file writes it."""
     return getattr(node, "written", "") or dotted(node)

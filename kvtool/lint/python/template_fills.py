@@ -49,6 +49,21 @@ def _is_mark(node: ast.expr) -> bool:
     )
 
 
+def _named_text(file: FilePath, spot: TemplatePlace) -> Hole | Param | None:
+    """Return the text of a template file, or of one that a caller names; None where not all of its name is known then."""
+    params = [piece for piece in file.made if isinstance(piece, Param)]
+    if file.name or len(params) != 1:
+        return text_of_file(file.name, spot) if file.name else None
+    (asked_for,) = params
+
+    def filled(given: Value) -> Value:
+        name = [one for piece in file.made for one in (given if piece is asked_for else (piece,))]
+        texts = [text_of(one) for one in name if isinstance(one, str | Literal)]
+        return (text_of_file("".join(texts), spot),) if texts and len(texts) == len(name) else ()
+
+    return Param(asked_for.name, filled=filled)
+
+
 class TemplateFills(KnownCalls):
     """Tells what templates give that are filled."""
 
@@ -122,7 +137,9 @@ class TemplateFills(KnownCalls):
             first: Value = tuple(replace(piece, filled=fill) for piece in base if isinstance(piece, Param))
         else:
             spot = self.source.spot_of(node)
-            first = (*(text_of_file(piece.name, spot) for piece in files if piece.name), *holes_of(base))
+            found = (_named_text(each, spot) for each in files)
+            texts: Value = tuple(each for each in found if each is not None)
+            first = (*texts, *holes_of(base))
         return cut((*first, *(part for value in (*positional, *shown) for part in holes_of(value))))
 
     def _order_passed(self, files: list[FilePath], given: Mapping[str, Value]) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends, is_prompt_keyword, is_system_name
 from kvtool.lint.python.chats import has_messages, messages_in
 from kvtool.lint.python.filled_templates import filled_text
+from kvtool.lint.python.sent_tools import sent_tools
 from kvtool.lint.python.syntax import dotted, keyed
 from kvtool.lint.python.template_fills import TemplateFills
 from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
@@ -119,13 +120,17 @@ class UnknownCalls(TemplateFills):
 
     def _add_chat(self, node: ast.Call, values: Sequence[Value], sends: Evidence, last: str) -> None:
         """Keep the messages that a call sends: those of the system are before all others, whatever their order is."""
+        words = zip(node.keywords, values[len(node.args) :], strict=True)
+        found = (sent_tools(value, self.source.spot_of(word.value)) for word, value in words if word.arg in _TOOLS)
+        tools = next((each for each in found if each is not None), None)
+        line = self.source.spot_of(node).line
         if last == "from_template" and values:
             self.program.chats.add([("user", self._later(values[0], {}))], self.label)
         if sends is not Evidence.ASKED:
             for word, value in zip(node.keywords, values[len(node.args) :], strict=True):
                 says = is_prompt_keyword(last, word.arg) if word.arg is not None else Evidence.NOTHING
                 if says is Evidence.SENT and is_system_name(word.arg or ""):  # an agent, which sends it later
-                    self.program.chats.add([("system", self._parts(self.given_by(value)))], self.label)
+                    self.program.chats.add([("system", self._parts(self.given_by(value)))], self.label, tools=tools)
             return
         system: list[tuple[str, Value]] = []
         others: list[tuple[str, Value]] = []
@@ -140,7 +145,7 @@ class UnknownCalls(TemplateFills):
                 others.append(("placeholder", (self.conversation(one, dotted(one)),)))
             elif name in _ASKED_WITH or (not name and filled_text(value)):
                 others.append(("user", value))
-        self.program.chats.add([*system, *others], self.label)
+        self.program.chats.add([*system, *others], self.label, line=line, tools=tools)
 
     @staticmethod
     def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:

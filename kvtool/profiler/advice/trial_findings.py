@@ -96,6 +96,7 @@ class Teller:
                 if stuck.asked or is_paid_once(cause) or ends_its_message(stuck)
                 else self._severity(cause, group),
                 fix=left_to_do(stuck, group, self._plan, marked=bool(hosted is not None and hosted.layouts)),
+                tried=stuck.tried is not None,
             )
             found.append(None if finding is None else self._priced(finding, cause, group))
         return without_repeated_places([finding for finding in found if finding is not None])

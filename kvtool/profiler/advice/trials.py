@@ -177,9 +177,9 @@ class RunTrials:
             told = finding.fix if best_only else fix.what
             nothing = "tested: no gain"
             if finding.code.startswith(_OF_MODELS):  # what they say to do is about prompts, what was tried are settings
-                flags = ", ".join(fix.what.rpartition(": ")[2] for fix in fixes)
+                flags = ", ".join(" ".join(fix.flags) or fix.what for fix in fixes)
                 nothing = f"{flags} {nothing}"
-            return finding.model_copy(update={"fix": f"{told} ({nothing})"})
+            return finding.model_copy(update={"fix": f"{told} ({nothing})", "no_gain": True})
         won = f"{percent(before.hit_rate)} -> {percent(rate)}"
         told = f"{fix.what}: {finding.group} {won} (verified)"
         tried = Rerun(
@@ -205,7 +205,7 @@ class RunTrials:
 
 def carried(fix: Fix) -> dict[str, object]:
     """Return what a finding says of the fix that mends it."""
-    return {"tier": fix.tier, "fix_key": fix.name, "warnings": list(fix.warnings)}
+    return {"tier": fix.tier, "fix_key": fix.name, "warnings": list(fix.warnings), "flags": fix.flags}
 
 
 def _total(groups: dict[str, GroupTotals]) -> float:

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from kvtool.config.command_line import flags
+from kvtool.config.options.run_options import Reading
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.orders.request_order import ReorderedSource, request_order_fix
@@ -88,9 +90,9 @@ def _same_file(path: str, other: str) -> bool:
         return False
 
 
-def write_in_order(path: str, order: Sequence[int], output: str) -> None:
+def write_in_order(path: str, order: Sequence[int], output: str, reading: Reading) -> None:
     """Write the lines of a JSON lines log, each as it is to the byte, in another order; blank lines are left out. A new file
-    is as private as the log.
+    is as private as the log. `reading`: the options by which the log was read.
 
     KvtoolError where lines and requests are not one to one.
     """
@@ -101,12 +103,19 @@ def write_in_order(path: str, order: Sequence[int], output: str) -> None:
                 raise KvtoolError(
                     f"{path}: -o needs one request per line, not {plural(len(order), 'request')} on "
                     f"{plural(len(starts), 'line')}",
-                    hint="omit -n and --on-bad-line skip; convert a JSON array to JSON lines first",
+                    hint=_hint_of(reading),
                 )
             with AtomicFile(output, mode=as_private_as([path])) as target:
                 _copy(file, starts, order, target)
     except OSError as error:
         raise KvtoolError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _hint_of(reading: Reading) -> str:
+    """Return what makes lines and requests one to one: to omit the options that leave some out, else one request on each line."""
+    skips = "skip" if reading.on_bad_line == "skip" else None
+    used = flags(requests=reading.requests, on_bad_line=skips, groups=reading.groups)
+    return f"omit {' '.join(used)}" if used else "write each request on a line of its own first"
 
 
 def _starts(file: IO[bytes]) -> array[int]:

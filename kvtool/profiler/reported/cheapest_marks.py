@@ -232,7 +232,7 @@ class MarkTrial:
         before, after = (Decimal(0), Decimal(0)) if cheaper is None else cheaper.groups[finding.group]
         if cheaper is None or not (self.refused or saves_enough(before, after)):
             kept = "keep the marks (tested: no other marks cost less)"
-            return finding.model_copy(update={"fix": kept, "severity": "info"})
+            return finding.model_copy(update={"fix": kept, "severity": "info", "no_gain": True})
         marks = [each for each in cheaper.marks if finding.group in each.groups]
         fix = marks_in_words([each.model_copy(update={"others_keep": False}) for each in marks])
         told = f"{fix}: {shown_money(before)} -> {shown_money(after)}, {shown_money(before - after)} saved (verified)"

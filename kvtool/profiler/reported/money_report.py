@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -235,12 +236,23 @@ def _few(names: Iterable[str]) -> str:
 
 
 def unpriced_notice(book: MoneyBook) -> list[str]:
-    """Return which models have no known price, with their requests; none where all requests are priced."""
-    if not book.unpriced:
-        return []
-    names = ", ".join(f"{name} ({count:,})" for name, count in book.unpriced.most_common(_MOST_STALE))
-    priced = book.requests - sum(book.unpriced.values())
-    return [f"Priced {priced:,} of {plural(book.requests, 'request')}. No price is known for {names}."]
+    """Return which models, or longer cache writes of models, have no known price, with their requests."""
+    told = []
+    if book.unpriced:
+        priced = book.requests - sum(book.unpriced.values())
+        told.append(
+            f"Priced {priced:,} of {plural(book.requests, 'request')}. No price is known for {_counted(book.unpriced)}."
+        )
+    if book.longer_writes:
+        told.append(
+            "Cache writes for longer than usual have no published price; they are priced as usual ones: "
+            f"{_counted(book.longer_writes)}."
+        )
+    return told
+
+
+def _counted(models: Counter[str]) -> str:
+    return ", ".join(f"{name} ({count:,})" for name, count in models.most_common(_MOST_STALE))
 
 
 def _only_gpu(gpu: GpuMoney, requests: int) -> Money:

@@ -42,7 +42,9 @@ def with_key_gain(findings: Sequence[Finding], result: RunResult, again: Again) 
         gain += f" and costs {shown[1]} instead of {shown[0]}"
         update = {"severity": "info"} if costs[1] >= costs[0] else {}
     return [
-        found if found.code != KV302.code else found.model_copy(update={"fix": f"{fix.what}: {gain}", **update})
+        found
+        if found.code != KV302.code
+        else found.model_copy(update={"fix": f"{fix.what}: {gain}", "gain": gain, **update})
         for found in findings
     ]
 

@@ -23,6 +23,7 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
 from kvtool.profiler.reported.money_report import unpriced_notice
+from kvtool.profiler.reported.named_caches import named_caches_note
 from kvtool.profiler.reported.one_key import shared_keys
 from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
@@ -166,6 +167,8 @@ class _HostedTable:
         fewer = shared_keys(self._today, partial(self._runs.priced, "trying fewer cache keys"))
         if fewer is not None:
             yield _Change("cache-key", "fewer cache keys", fewer[0].what, [fewer[0]])
+        for note in named_caches_note(self._today):
+            self._lack("explicit caches", note)
         yield from self._models(calls)
 
     def _prompts(self) -> Iterator[_Change]:

@@ -108,6 +108,8 @@ def _named_caches(console: Console, document: OptimizeDocument, plain: bool) -> 
         put_sentence(console, f"   {plural(each.requests, 'prompt')}: {costs}. {basis}")
         often = f"It pays from {each.uses_per_hour:,.1f} requests an hour, compared with no cache at all."
         put_sentence(console, f"   {often}")
+        if document.output is not None:
+            put_sentence(console, "   The written log does not use it: only a request to the provider makes a cache.")
     first = document.named_caches[0]
     put(console)
     put(console, "  Make it like this (google-genai):", "bold")

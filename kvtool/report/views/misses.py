@@ -229,7 +229,7 @@ def calibration_in_words(misses: CacheMisses, *, advises_change: bool = False) -
     if found.advises:
         return said
     groups = ", ".join(found.differing[:_MOST_GROUPS]) + ("…" if len(found.differing) > _MOST_GROUPS else "")
-    of = f" of {groups}" if groups else ""
+    of = f" of group{'s' * (len(found.differing) > 1)} {groups}" if groups else ""
     if advises_change:
         return f"{said} No gain of an edit{of} is verified: reports and rules differ."
     return f"{said} kvtool advises no change{of} from predictions. First find out why reports and rules differ."

@@ -36,10 +36,11 @@ class Pick:
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """Function schemas written in the workload, or the file that holds them."""
+    """Function schemas written in the workload, or the file that holds them; `orders`: requests send them in so many orders."""
 
     schemas: list[Json] | None = None
     file: Traced | None = None
+    orders: int | None = None
 
 
 def fail(message: str, hint: str | None = None) -> PydanticCustomError:
@@ -178,16 +179,27 @@ def _as_pick(value: object) -> Pick:
 
 
 def _as_tools(value: object) -> Tools:
+    orders: int | None = None
     if isinstance(value, Mapping):
-        if set(value) != {"file"}:
-            raise fail("expected a list of function schemas or `{file: tools.json}`, got a mapping")
-        return Tools(file=as_text(value["file"]))
+        keys = set(value)
+        if keys not in ({"file"}, {"file", "orders"}, {"items"}, {"items", "orders"}):
+            raise fail(
+                "expected a list of function schemas, `{file: tools.json}` or `{items: […], orders: 4}`, got a mapping"
+            )
+        if "orders" in value:
+            number = as_int(value["orders"])
+            if not isinstance(number, int) or not 1 <= number <= MOST_ORDERS:
+                raise fail(f"tools.orders: expected a number from 1 to {MOST_ORDERS:,}, got {described(number)}")
+            orders = number
+        if "file" in value:
+            return Tools(file=as_text(value["file"]), orders=orders)
+        value = value["items"]
     if not isinstance(value, list):
         raise fail(f"expected a list of function schemas or `{{file: tools.json}}`, got {described(value)}")
     for number, item in enumerate(value):
         if not isinstance(item, Mapping):
             raise fail(f"tools[{number}]: expected a function schema (a mapping), got {described(item)}")
-    return Tools(schemas=[as_json(item) for item in value])
+    return Tools(schemas=[as_json(item) for item in value], orders=orders)
 
 
 def as_json(value: object) -> Json:
@@ -273,10 +285,20 @@ _PICK_SCHEMA = {
         },
     ]
 }
+MOST_ORDERS = 10**6
+_IN_ORDERS = {"orders": {"type": "integer", "minimum": 1, "maximum": MOST_ORDERS}}
 _TOOLS_SCHEMA = {
     "anyOf": [
         {"type": "array", "items": {"type": "object"}},
-        {"type": "object", "properties": {"file": _ANY}, "required": ["file"], "additionalProperties": False},
+        *(
+            {
+                "type": "object",
+                "properties": {key: kind, **_IN_ORDERS},
+                "required": [key],
+                "additionalProperties": False,
+            }
+            for key, kind in (("file", _ANY), ("items", {"type": "array", "items": {"type": "object"}}))
+        ),
     ]
 }
 

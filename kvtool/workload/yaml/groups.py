@@ -17,7 +17,7 @@ from kvtool.workload.turn import Conversation, Ids, Output, Recorded, Turn
 from kvtool.workload.yaml.load_state import Key, fraction, stream
 from kvtool.workload.yaml.schema import DEFAULT_SESSION_OUTPUT, Arrival, Generate, GroupSpec, MessagePart, Sessions
 from kvtool.workload.yaml.sessions import Interleaved, Session
-from kvtool.workload.yaml.variables import Moment, VariableValues
+from kvtool.workload.yaml.variables import Moment, VariableValues, places_in_order
 from kvtool.workload.yaml.workload_texts import Template, Texts
 
 LOWEST_ID, HIGHEST_ID = 1_000, 30_000
@@ -103,6 +103,23 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderedTools:
+    """The tools of a group: as written, or in one of so many random orders."""
+
+    schemas: list[object] | None = None
+    orders: int | None = None
+    seed: int = 0
+
+    def at(self, request: int) -> list[object] | None:
+        """Return the tools of a request."""
+        if self.schemas is None or self.orders is None:
+            return self.schemas
+        return [
+            self.schemas[at] for at in places_in_order(len(self.schemas), request % self.orders, self.seed, "tools")
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class Common:
     """Fields of every kind of group. `first` numbers its first request and session; `untimed` is the arrival of a group without
     `arrival` (0 where another group has one)."""
@@ -137,7 +154,7 @@ class PromptGroup:
     """Requests that are independent of each other, each rendered when it is asked for."""
 
     def __init__(
-        self, common: Common, content: Content, count: int, tools: list[object] | None, output: Template | None
+        self, common: Common, content: Content, count: int, tools: OrderedTools, output: Template | None
     ) -> None:
         self.name = common.spec.name
         self.requests: int | None = limited(count, common.spec.limit)
@@ -159,7 +176,7 @@ class PromptGroup:
             group=self.name,
             written=self._common.written,
             id=f"{self.name}/{number}",
-            tools=self._tools,
+            tools=self._tools.at(moment.request),
             salt=self._common.salt(values),
             arrival=arrival,
             output_tokens=spec.output_tokens or (1 if self._output is None else None),
@@ -180,7 +197,7 @@ class SessionGroup:
         common: Common,
         content: Content,
         spec: Sessions,
-        tools: list[object] | None,
+        tools: OrderedTools,
         output: Template | None,
         origin: Origin,
     ) -> None:
@@ -224,7 +241,7 @@ class SessionGroup:
                 id=f"{self.name}/{session}.{number}",
                 session=f"{self.name}/{session}",
                 index=number,
-                tools=self._tools,
+                tools=self._tools.at(moment.request),
                 salt=salt,
                 arrival=None if start is None else start + number * (spec.think or 0.0),
                 output_tokens=(spec.output_tokens or DEFAULT_SESSION_OUTPUT) if output is None else None,

@@ -20,17 +20,22 @@ def has_made_up(workload: str) -> bool:
 
 
 def copied_comment(place: str) -> str:
-    """Return the comment above a message that is a copy of a text elsewhere."""
+    """Return the comment above a message, or tools, that are a copy of a text elsewhere."""
     return f"# Copied from {place}. Copy it again after a change there."
 
 
 def copied_from(workload: str, line: int) -> str | None:
-    """Return the place of which a line of a workload file is a copy; None for one that is none."""
-    for above in reversed(workload.splitlines()[: max(line - 1, 0)]):
-        if (found := _COPIED.fullmatch(above)) is not None:
+    """Return the place of which a line of a workload file is a copy, or all that it is a part of; None for one that is none."""
+    lines = workload.splitlines()[:line]
+    inside = _indent(lines[-1]) if lines else 0
+    for number in range(len(lines) - 1, -1, -1):
+        text = lines[number]
+        if number < len(lines) - 1 and (_indent(text) >= inside or not text.strip()):
+            continue
+        inside = _indent(text)
+        comments = takewhile(lambda each: each.lstrip().startswith("#"), reversed(lines[:number]))
+        if (found := next(filter(None, map(_COPIED.fullmatch, comments)), None)) is not None:
             return found[1]
-        if above.lstrip().startswith("- "):
-            return None
     return None
 
 

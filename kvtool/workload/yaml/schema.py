@@ -13,6 +13,7 @@ from kvtool.results import choices
 from kvtool.text.files.yaml_nodes import Scalar
 from kvtool.workload.yaml.fields import (
     FINDING_KEY_PATTERN,
+    MOST_ORDERS,
     Bool,
     Bytes,
     CapacityField,
@@ -245,7 +246,7 @@ class Variable(SpecModel):
     """Function that returns a value of this variable, for any arguments."""
     count: CountField | None = None
     """Number of items of `list`: 3, or from 1 to 5: [1, 5]."""
-    orders: Annotated[Integer, Field(ge=1, le=10**6)] | None = None
+    orders: Annotated[Integer, Field(ge=1, le=MOST_ORDERS)] | None = None
     """Random orders of `items`; requests take one after the other."""
     start: Str | None = None
     """First time of `datetime`."""
@@ -395,7 +396,7 @@ class GroupSpec(TextSource):
     import_: Annotated[Import | None, Field(alias="import")] = None
     """Logs to read."""
     tools: ToolsField | None = None
-    """Function schemas before the messages, or {file: tools.json}."""
+    """Function schemas before the messages, or {file: tools.json}; {items: […], orders: 4} sends them in that many orders."""
     sessions: Sessions | None = None
     """Conversations of several turns."""
     output_tokens: OutputTokens | None = None

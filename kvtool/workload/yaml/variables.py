@@ -154,10 +154,14 @@ def _in_order(each: list[Draw], orders: int | None, key: tuple[Key, ...]) -> Dra
         return lambda number: [draw(number) for draw in each]
 
     def values(number: int) -> list[object]:
-        places = sorted(range(len(each)), key=lambda at: bits(8, *key, "order", number % orders, at))
-        return [each[at](number) for at in places]
+        return [each[at](number) for at in places_in_order(len(each), number % orders, *key)]
 
     return values
+
+
+def places_in_order(count: int, order: int, *key: Key) -> list[int]:
+    """Return the places of a list's items in one of its random orders."""
+    return sorted(range(count), key=lambda at: bits(8, *key, "order", order, at))
 
 
 def _most_values(variable: Variable) -> int:

@@ -25,6 +25,7 @@ from kvtool.workload.yaml.groups import (
     GenerateGroup,
     GroupSource,
     ImportGroup,
+    OrderedTools,
     PromptGroup,
     SessionGroup,
 )
@@ -79,7 +80,7 @@ class GroupLoader:
             origin = Origin(place.path, place.line or 1, place.column or 1)
             return SessionGroup(common, content, spec.sessions, tools, output, origin)
         count = spec.requests or (len(content.texts()[0].choices) if spec.glob is not None and content.texts() else 1)
-        return PromptGroup(common, content, count, tools if content.messages is not None else None, output)
+        return PromptGroup(common, content, count, tools if content.messages is not None else OrderedTools(), output)
 
     def _content(self, spec: GroupSpec, at: Path) -> Content:
         loading = self._loading
@@ -123,13 +124,15 @@ class GroupLoader:
             return frozenset(known)
         return frozenset[str]().union(*(template.variables for template in templates))
 
-    def _load_tools(self, tools: Tools | None, at: Path) -> list[object] | None:
-        if tools is None or tools.file is None:
-            return None if tools is None else tools.schemas
-        with self._loading.guard():
-            shown, text = self._loading.read(tools.file, (*at, "file"))
-            return _tools_of(text, shown)
-        return None
+    def _load_tools(self, tools: Tools | None, at: Path) -> OrderedTools:
+        if tools is None:
+            return OrderedTools()
+        schemas: list[object] | None = tools.schemas
+        if tools.file is not None:
+            with self._loading.guard():
+                shown, text = self._loading.read(tools.file, (*at, "file"))
+                schemas = _tools_of(text, shown)
+        return OrderedTools(schemas, tools.orders, self._loading.seed)
 
     def _logs(self, spec: Import, at: Path, group: str) -> LogSource:
         kind, pattern = next(

@@ -22,6 +22,16 @@ _LLAMA_TIMINGS = {"cache_n": 81, "prompt_n": 1, "prompt_ms": 0.3, "predicted_n":
             id="chat and completions; TensorRT-LLM",
         ),
         pytest.param(
+            {
+                "usage": {
+                    "prompt_tokens": 90,
+                    "prompt_tokens_details": {"cached_tokens": 64, "created_cache_tokens": 16},
+                }
+            },
+            Usage(90, 64, 16),
+            id="vLLM with what it stored",
+        ),
+        pytest.param(
             {"usage": {"input_tokens": 90, "output_tokens": 3, "input_tokens_details": {"cached_tokens": 64}}},
             Usage(90, 64, output=3),
             id="responses",

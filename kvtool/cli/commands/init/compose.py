@@ -6,10 +6,12 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
+from kvtool.cli.commands.init.called_rules import CalledRules
 from kvtool.cli.commands.init.compose_config import quoted
-from kvtool.cli.commands.init.made_up import generator, names_line, variable_lines
+from kvtool.cli.commands.init.made_up import generator, names_line, tools_lines, variable_lines
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import one_line
 from kvtool.lint.prompt_copies import Constant, CopiedPrompt, PassedList, TemplateCalls, ValueKind, copy_text, is_copied
@@ -98,7 +100,7 @@ def read_prompts(
         if plain and error is None and not prompt.uses.variables and style_of(text) not in ("", "jinja"):
             notes.append(f"{name} has placeholders that are not Jinja. They are sent as written.")
     for copy in copies:
-        uses = _uses(folder, [(copy.path, copy.text)])
+        uses = _uses(folder, _texts_of(folder, copy))
         prompt = FoundPrompt(copy.path, uses, copied=copy, calls=TemplateCalls(kinds=copy.kinds))
         if (error := _error(folder, prompt, prompt.uses)) is None:
             kept.append(prompt)
@@ -107,15 +109,17 @@ def read_prompts(
     parts = {os.path.realpath(path) for prompt in kept for path in prompt.uses.included}
     kept = [prompt for prompt in kept if prompt.copied or os.path.realpath(folder / prompt.path) not in parts]
     for name, said in (calls or {}).items():
-        called = [at for at, prompt in enumerate(kept) if not prompt.copied and f"/{prompt.path}".endswith(f"/{name}")]
-        if len(called) == 1:
-            kept[called[0]] = replace(kept[called[0]], calls=said)
+        named = {at: file for at, one in enumerate(kept) for file in _files_of(one) if f"/{file}".endswith(f"/{name}")}
+        if len(set(named.values())) == 1:
+            for at in named:
+                kept[at] = replace(kept[at], calls=said.with_kinds(kept[at].calls.kinds))
     templates = [prompt for prompt in kept if not prompt.raw]
     if len(templates) == 1:
         return FoundTemplates(kept, templates[0].uses)
 
     def read(prompts: Sequence[FoundPrompt]) -> VariableUses:
-        return _uses(folder, [(one.path, one.copied.text if one.copied else texts[one.path]) for one in prompts])
+        each = (_texts_of(folder, one.copied) if one.copied else [(one.path, texts[one.path])] for one in prompts)
+        return _uses(folder, list(chain.from_iterable(each)))
 
     shared = read(templates)
     differ = _differing(templates)
@@ -170,6 +174,21 @@ def _uses(folder: Path, templates: Sequence[tuple[str, str]]) -> VariableUses:
     return uses
 
 
+def _files_of(prompt: FoundPrompt) -> list[str]:
+    """Return the template files that are all of a message of a prompt."""
+    return [prompt.path] if prompt.copied is None else [file for file in prompt.copied.files if file]
+
+
+def _texts_of(folder: Path, copy: CopiedPrompt) -> list[tuple[str, str]]:
+    """Return the texts of a copy, each with its path: a message that is all of a file is read as that."""
+    if not any(copy.files):
+        return [(copy.path, copy.text)]
+    return [
+        (file, read_text(folder / file, shown=file)) if file else (copy.path, text)
+        for file, (_, text) in zip(copy.files, copy.messages, strict=True)
+    ]
+
+
 def _finder(folder: Path, name: str) -> Find:
     root = RootFolder.of(str(folder / WORKLOAD))
 
@@ -195,7 +214,42 @@ def _error(folder: Path, prompt: FoundPrompt, uses: VariableUses) -> KvtoolError
     return None
 
 
-def compose_workload(found: FoundTemplates) -> str:
+def compose_workloads(folder: Path, found: FoundTemplates, rules: CalledRules) -> dict[str, str]:
+    """Return a workload for the prompts of each provider, by its name; `rules` are those of the calls in the code."""
+    parts: dict[str, list[FoundPrompt]] = {}
+    for prompt in found.prompts:
+        parts.setdefault(_provider_of(prompt, rules), []).append(prompt)
+    if len(parts) < 2:
+        return {provider: compose_workload(found) for provider in parts}
+    texts: dict[str, str] = {}
+    for provider in sorted(parts):
+        prompts = parts[provider]
+        part = read_prompts(
+            folder,
+            [prompt.path for prompt in prompts if prompt.copied is None],
+            [],
+            [prompt.copied for prompt in prompts if prompt.copied is not None],
+            {prompt.path: prompt.calls for prompt in prompts},
+        )
+        texts[provider] = compose_workload(part, provider)
+    return texts
+
+
+def workload_name(provider: str) -> str:
+    """Return the name of the workload of a provider's prompts; of those of none that is known, the one of all."""
+    return f"{WORKLOAD.removesuffix('.yaml')}-{provider}.yaml" if provider else WORKLOAD
+
+
+def _provider_of(prompt: FoundPrompt, rules: CalledRules) -> str:
+    """Return the provider of the call that sends a prompt; of several possible calls that of all of them."""
+    copied = prompt.copied
+    if copied is not None and (copied.path, copied.line) in rules.providers:
+        return rules.providers[copied.path, copied.line]
+    found = rules.of_files(prompt.calls.files if copied is None else [copied.path])
+    return rules.provider if found is None else found
+
+
+def compose_workload(found: FoundTemplates, provider: str = "") -> str:
     """A workload file with a group for each prompt: as the system message before a question, or what its name says it is."""
     pairs = _paired(found.prompts)
     shapes = dict(found.shared.variables)
@@ -213,6 +267,7 @@ def compose_workload(found: FoundTemplates) -> str:
             "# Or profile real requests: kvtool profile prod.jsonl",
         ]
     lines += ["# Set `requests` to what you send. Schema for editors: kvtool schema workload", "version: 1", *declared]
+    lines += [f"engine: {{provider: {provider}}}"] if provider else []
     lines += ["vars:", *values] if values else []
     lines.append("groups:")
     names: set[str] = set()
@@ -227,6 +282,8 @@ def compose_workload(found: FoundTemplates) -> str:
             passed = _passed(prompt for prompt in (system, user) if prompt is not None and prompt.own)
             for variable in sorted(own_shapes):
                 lines += [f"    {line}" for line in variable_lines(variable, own_shapes[variable], passed)]
+        sent = system.copied.tools if system is not None and system.copied is not None else None
+        lines += tools_lines(sent, system.path) if sent is not None and system is not None else []
         lines.append("    messages:")
         if system is not None:
             lines.append(_message("system", system))
@@ -276,6 +333,8 @@ def _free(prompts: Sequence[FoundPrompt], prompt: FoundPrompt | None, taken: set
     Of several prompts of one file it is what the code calls each of them.
     """
     assert prompt is not None
+    file = next(filter(None, prompt.copied.files), "") if prompt.copied is not None else ""
+    prompt = FoundPrompt(file) if file else prompt
     parts = [*prompt.path.split("/")[:-1], prompt.stem or "prompt"]
     called = prompt.copied.name if prompt.copied is not None else ""
     alike = [one for one in prompts if one.path == prompt.path]

@@ -16,6 +16,7 @@ from kvtool.errors import KvtoolError
 from kvtool.gate.copied_prompts import copies_in, differing_copies
 from kvtool.text.files.yaml_document import YamlDocument, parse_yaml
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
+from kvtool.workload.yaml.made_up_values import copied_from
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 _MARKUP = re.compile(r"\{[{%].*?[}%]\}")
@@ -71,7 +72,13 @@ def copied_again(folder: Path, names: Sequence[str], composed: str) -> CopiedAga
                 f"group `{group}` cannot be copied again: {file} has no prompt for it",
                 hint=f"correct or delete the group in {source.path}",
             )
-        first, *others = after.moved_to(before.column)
+        tools, sent = _block(old, ("groups", at, "tools")), _block(made, ("groups", number, "tools"))
+        lines = after.moved_to(before.column)
+        if tools is None or copied_from(old.source, tools.start + 1) is not None:
+            if tools is not None:
+                edits.append((tools.start - 1, tools.end, []))  # with the comment above
+            lines += [] if sent is None else [made.source.splitlines()[sent.start - 1], *sent.moved_to(before.column)]
+        first, *others = lines
         kept = old.source.splitlines()[before.start][: before.column]
         edits.append((before.start, before.end, [kept + first.lstrip(), *others]))
         used = " ".join(_MARKUP.findall("\n".join(after.lines)))

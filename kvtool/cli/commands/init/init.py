@@ -30,8 +30,15 @@ class InitCommand(InitOptions, Command):
         """
         from pathlib import Path
 
-        from kvtool.cli.commands.init.called_rules import rules_of_calls
-        from kvtool.cli.commands.init.compose import WORKLOAD, compose_workload, copied_places, read_prompts
+        from kvtool.cli.commands.init.called_rules import CalledRules, rules_of_calls
+        from kvtool.cli.commands.init.compose import (
+            WORKLOAD,
+            compose_workload,
+            compose_workloads,
+            copied_places,
+            read_prompts,
+            workload_name,
+        )
         from kvtool.cli.commands.init.compose_config import compose_config
         from kvtool.cli.commands.init.copy_again import copied_again, report_copied_again
         from kvtool.cli.commands.init.detect import detect
@@ -73,15 +80,20 @@ class InitCommand(InitOptions, Command):
                 report_copied_again(self, folder, again)
                 return 0
             prompts = None
-        files = {WORKLOAD: compose_workload(prompts)} if prompts is not None and prompts.prompts else {}
-        if WORKLOAD in files and (folder / WORKLOAD).exists() and not self.force:
-            raise KvtoolError(f"`{folder / WORKLOAD}` already exists", hint="overwrite it with --force")
+        engine = engine_settings(self, folder)
+        called = CalledRules() if "block_size" in engine else rules_of_calls(found.calls)
+        texts = {} if prompts is None else compose_workloads(folder, prompts, called)
+        names = {each: workload_name(each) if len(texts) > 1 else WORKLOAD for each in texts}
+        files = {names[each]: text for each, text in texts.items()}
+        there = next((name for name in files if (folder / name).exists()), None)
+        if there is not None and not self.force:
+            raise KvtoolError(f"`{folder / there}` already exists", hint="overwrite it with --force")
         inputs = [*found.workloads, *files, *found.logs]
         if not inputs:
             raise report_nothing_found(self.folder, found)
         places = copied_places(prompts.prompts) if prompts is not None else {}
-        engine = engine_settings(self, folder)
-        provider, rules = ("", "") if "block_size" in engine else rules_of_calls(found.calls)
+        provider = "" if len(texts) > 1 else next(iter(texts), called.provider)
+        rules = called.sentence_on(names)
         if provider:
             engine["provider"] = provider
         measured = measured_inputs(self, folder, inputs, files, found.notes, places, provider)

@@ -9,9 +9,9 @@ from math import ceil, floor
 
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
-from kvtool.lint.prompt_copies import Constant, PassedList, TemplateCalls, ValueKind, is_settled
+from kvtool.lint.prompt_copies import Constant, PassedList, SentTools, TemplateCalls, ValueKind, is_settled
 from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
-from kvtool.workload.yaml.made_up_values import MADE_UP, MARK
+from kvtool.workload.yaml.made_up_values import MADE_UP, MARK, copied_comment
 
 _VALUES = 5
 _DEEPEST = 8
@@ -51,6 +51,16 @@ _RULES: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 def variable_lines(name: str, shape: ValueShape, passed: TemplateCalls) -> list[str]:
     """Return the lines of a variable under `vars:`. `passed` is what code passes, by the path of the value."""
     return list(_Writer(passed).lines(name, shape, name, 1))
+
+
+def tools_lines(tools: SentTools, path: str) -> list[str]:
+    """Return the lines of the tools of a group, which the code in `path` sends."""
+    orders = _ORDERS[tools.order]
+    partly = f"  {MARK}: what the code does not say is left out" if tools.partly else ""
+    lines = [f"    {copied_comment(f'{path}:{tools.place.line}')}", f"    tools:{partly}"]
+    lines += [f"      orders: {orders}  {MARK}: another order in each {tools.order}", "      items:"] if orders else []
+    pad = "        " if orders else "      "
+    return [*lines, *(f"{pad}- {schema}" for schema in tools.schemas)]
 
 
 class _Writer:

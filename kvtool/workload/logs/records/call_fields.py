@@ -56,7 +56,9 @@ _LONGEST_SCHEMA = 200  # characters that are compared as they are; longer ones b
 _MOST_ID = 1 << 31  # token ids are int32
 NO_SCOPE = CacheScope()
 NO_SETTINGS = CallSettings()
-_HEADERS = ("headers", "request_headers")
+_HEADERS = ("headers", "request_headers", "response_headers")
+_ID_HEADERS = ("request-id", "x-request-id", "x-amzn-requestid")
+_ORGANISATION_HEADERS = ("openai-organization", "anthropic-organization-id")
 ADDRESSES = ("url", "endpoint", "path", "request_path", "api_path")
 _OF_CALL = frozenset(
     (
@@ -104,7 +106,7 @@ def call_of(
         return NO_CALL
     response, at = answer_object(record)
     usage = _usage(record, response, at) if counts else None
-    status = _first(said, _STATUSES)
+    status, headers = _first(said, _STATUSES), _headers(record)
     return Call(
         model=_word(_first(said, _MODELS))
         or _word(response.get("model"))
@@ -112,8 +114,9 @@ def call_of(
         or model_in_address(_first(said, ADDRESSES)),
         provider=_word(_first(said, _PROVIDERS)) or _word(response.get("provider")),
         tenant=private_user(_word(_first(said, TENANTS)) or _tenant_in(record)),
+        request_id=names_of([_first(headers, _ID_HEADERS), response.get("id"), response.get("responseId")]),
         usage=usage,
-        scope=_scope(record, said, response),
+        scope=_scope(said, headers, response),
         settings=_settings(record, response, images),
         end=_time(said, _ENDS),
         first_answer=_time(said, _FIRST_ANSWERS),
@@ -286,20 +289,20 @@ def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) 
     return None
 
 
-def _scope(record: Record, said: dict[str, Any], response: dict[str, Any]) -> CacheScope:
-    organisation, workspace = _word(_first(said, _ORGANISATIONS)), _word(_first(said, _WORKSPACES))
-    region, key = _word(_first(said, _REGIONS)), _word(_first(said, _KEYS)) or _header(record, "x-grok-conv-id")
-    replica = _header(record, "x-data-parallel-rank") or _word(object_of(response.get("meta_info")).get("dp_rank"))
+def _scope(said: dict[str, Any], headers: dict[str, Any], response: dict[str, Any]) -> CacheScope:
+    organisation = _word(_first(said, _ORGANISATIONS)) or _word(_first(headers, _ORGANISATION_HEADERS))
+    workspace = _word(_first(said, _WORKSPACES)) or _word(headers.get("openai-project"))
+    region, key = _word(_first(said, _REGIONS)), _word(_first(said, _KEYS)) or _word(headers.get("x-grok-conv-id"))
+    replica = _word(headers.get("x-data-parallel-rank")) or _word(object_of(response.get("meta_info")).get("dp_rank"))
     if organisation is workspace is region is key is replica is None:
         return NO_SCOPE
     return CacheScope(organisation, workspace, region, key, replica)
 
 
-def _header(record: Record, wanted: str) -> str | None:
-    headers = record.first(*_HEADERS)
-    if not isinstance(headers, dict):
-        return None
-    return next((_word(value) for name, value in headers.items() if name.lower() == wanted), None)
+def _headers(record: Record) -> dict[str, Any]:
+    """Return the headers of a request and of its answer, by their names in small letters."""
+    found = (object_of(record.first(name)) for name in _HEADERS)
+    return {name.lower(): value for headers in found for name, value in headers.items()}
 
 
 def http_status(value: object) -> int | None:

@@ -38,7 +38,7 @@ _WRITTEN = (
 )
 _WRITTEN_IN_DETAILS = (
     *("cache_write_tokens", "cache_creation_tokens", "cache_creation", "cacheWriteTokens"),
-    "cache_creation_input_tokens",
+    *("cache_creation_input_tokens", "created_cache_tokens"),
 )
 _REASONING = ("reasoning_tokens", "reasoningTokens")
 _BESIDE = frozenset(

@@ -77,6 +77,23 @@ def test_other_apis_and_what_only_the_address_says(tmp_path: Path) -> None:
     assert read.rows[2]["call"].scope.organisation == "o-1"
 
 
+def test_headers_of_an_answer_name_the_account_and_the_request(tmp_path: Path) -> None:
+    headers = [{"OpenAI-Organization": "o-2"}, {"OpenAI-Organization": "o-3", "X-Request-ID": "req_9"}]
+    lines = [
+        {
+            "request": said("a", model="m"),
+            "response": {"id": f"chatcmpl-{at}", "usage": USAGE},
+            "response_headers": each,
+        }
+        for at, each in enumerate(headers, 1)
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    calls = [row["call"] for row in Read(path).rows]
+    assert [call.scope.organisation for call in calls] == ["o-2", "o-3"]
+    assert [call.request_id for call in calls] == ["chatcmpl-1", "req_9"]
+
+
 def test_what_is_no_call_is_told(tmp_path: Path) -> None:
     read = Read(
         archive(

@@ -25,7 +25,6 @@ _ENDPOINT = re.compile(
 _MODEL = re.compile(r"/(?:models|model|deployments)/([^/:?]{1,200})")
 _SESSIONS = ("x-session-id", "session-id", "session_id", "helicone-session-id", "x-conversation-id", "conversation_id")
 _TENANTS = ("x-user-id", "helicone-user-id", "x-end-user-id")
-_ORGANISATIONS = ("openai-organization", "anthropic-organization-id")
 
 
 def read(record: Record) -> Reading:
@@ -63,8 +62,6 @@ def _entry(record: Record, entry: Fields, *steps: str | int) -> Reading:
         "response": answer,
         "url": path,
         "timestamp": entry.get("startedDateTime"),
-        "openai_organization": names_of([headers.get(name) for name in _ORGANISATIONS]),
-        "project": headers.get("openai-project"),
         "headers": headers,
     }
     inner = Record(fields, record.where, (*at, "request", "postData", "text"), (told,), in_text=True)
