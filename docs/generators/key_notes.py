@@ -82,6 +82,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
                 "page_size": "64",
                 "max_total_tokens": "41408",
                 "radix_eviction_policy": "slru",
+                "mamba_radix_cache_strategy": "extra_buffer",
                 "protected_threshold": "3",
                 "schedule_policy": "lpm",
                 "chunked_prefill_size": "2048",

@@ -26,6 +26,11 @@ _BATCH_LIMITS = ((160 * _GIB, BatchLimits(16_384, 1_024)), (70 * _GIB, BatchLimi
 _SMALL_BATCHES = BatchLimits(2_048, 256)
 
 
+def batch_limits_with(memory: int) -> BatchLimits:
+    """Return vLLM's defaults on an accelerator of so many bytes; an A100 has others."""
+    return next((limits for least, limits in _BATCH_LIMITS if memory >= least), _SMALL_BATCHES)
+
+
 @dataclass(frozen=True, slots=True)
 class Accelerator:
     """Peak figures: dense bf16 FLOP/s with fp32 accumulation, memory B/s, memory bytes."""
@@ -53,7 +58,7 @@ class Accelerator:
         """Return vLLM's defaults. An A100 has small batches for any memory, because larger ones are slower there."""
         if self.name.startswith("a100"):
             return _SMALL_BATCHES
-        return next((limits for least, limits in _BATCH_LIMITS if self.memory >= least), _SMALL_BATCHES)
+        return batch_limits_with(self.memory)
 
 
 _NVLINK_3, _NVLINK_4, _NVLINK_5 = 300e9, 450e9, 900e9  # half of 600, 900 and 1,800 GB/s, which count both directions

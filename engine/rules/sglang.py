@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from kvtool.engine.rules.rule_set import EngineQueue, OtherSetting, RuleRequest, RuleSet, Rung, Served
+from kvtool.engine.engine_error import EngineError
+from kvtool.engine.rules.rule_set import EngineCache, EngineQueue, OtherSetting, RuleRequest, RuleSet, Rung, Served
+from kvtool.engine.rules.sglang_hybrid import HybridCache
 from kvtool.engine.rules.sglang_memory import RadixMemory
 from kvtool.engine.rules.sglang_options import SglangOptions
 from kvtool.engine.rules.sglang_request import RadixRequest
@@ -69,7 +71,16 @@ class SglangCache:
         return self.memory.tree.num_tokens
 
 
+def _cache(options: SglangOptions) -> EngineCache:
+    return HybridCache(options) if options.is_hybrid else SglangCache(options)
+
+
 def _queue(options: SglangOptions) -> EngineQueue:
+    if options.is_hybrid:
+        raise EngineError(
+            "this model has windows or states; SGLang's rules follow such requests one at a time",
+            hint="remove --concurrency",
+        )
     from kvtool.engine.rules.sglang_queue import SglangQueue
 
     return SglangQueue(options)
@@ -116,13 +127,17 @@ SGLANG: Final = RuleSet(
         "overlap of scheduling and computing",
         "HiCache's host and storage tiers",
         "EAGLE's bigram keys",
-        "sliding windows and Mamba layers",
+        "windows and states in a pool with a limit, of requests that run together, or of one model that has both",
         "the eviction policy tlru",
         "the schedule policies hrrn, lof, random and routing-key",
     ),
     options=SglangOptions(),
-    make=SglangCache,
+    make=_cache,
     unit=lambda options: options.page_size,
+    ladder=(
+        Rung("window", lambda options: replace(options, sliding_window=None)),
+        Rung("no_state", lambda options: replace(options, mamba_radix_cache_strategy=None)),
+    ),
     remedies=_remedies,
     queue=_queue,
     queue_ladder=(Rung("evicted", lambda options: replace(options, max_total_tokens=None)),),

@@ -10,6 +10,7 @@ from kvtool.engine.rules.sglang_tree import PageNode, Rank
 
 EVICTION_POLICIES: Final = ("lru", "lfu", "slru", "priority")
 SCHEDULE_POLICIES: Final = ("fcfs", "lpm", "dfs-weight")
+STATE_STRATEGIES: Final = ("extra_buffer", "no_buffer")
 
 UNLIMITED: Final = 1 << 60
 """Tokens of a pool that never runs short."""
@@ -34,6 +35,14 @@ class SglangOptions:
     """Tokens of a prompt computed at once; None computes whole prompts, and max_prefill_tokens does not limit the first."""
     new_token_ratio: float = 0.7
     """Reserved share of the running requests' possible answers. SGLang lowers it while it decodes; here it is constant."""
+    sliding_window: int | None = None
+    """Tokens of the model's sliding windows beside full attention."""
+    mamba_radix_cache_strategy: str | None = None
+    """How states of linear attention are kept; None for a model without states."""
+    mamba_chunk_size: int = 64
+    """Tokens between the states that the model's kernels can give."""
+    mamba_track_interval: int = 256
+    """Tokens of an answer after which a state is kept."""
 
     def __post_init__(self) -> None:
         if self.page_size < 1:
@@ -63,8 +72,28 @@ class SglangOptions:
                 f"chunked_prefill_size is {self.chunked_prefill_size}",
                 hint=f"use a multiple of the page of {self.page_size}, or remove it",
             )
+        if self.mamba_radix_cache_strategy not in (None, *STATE_STRATEGIES):
+            raise EngineError(
+                f"mamba_radix_cache_strategy is {self.mamba_radix_cache_strategy!r}",
+                hint=f"use one of {', '.join(STATE_STRATEGIES)}",
+            )
+        if self.mamba_radix_cache_strategy == "no_buffer" and self.page_size > 1:
+            raise EngineError(
+                f"page_size is {self.page_size} with mamba_radix_cache_strategy no_buffer",
+                hint="use pages of one token",
+            )
+        if self.is_hybrid and self.max_total_tokens is not None:
+            raise EngineError(
+                "SGLang has a pool for each kind of layer of this model; these rules support only pools without a limit",
+                hint="remove the capacity",
+            )
         if not 0 <= self.new_token_ratio <= 1:
             raise EngineError(f"new_token_ratio is {self.new_token_ratio}", hint="use a number between 0 and 1")
+
+    @property
+    def is_hybrid(self) -> bool:
+        """Return whether the model has windows or states beside full attention."""
+        return self.sliding_window is not None or self.mamba_radix_cache_strategy is not None
 
     @property
     def pool_tokens(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterator
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -49,6 +49,8 @@ Rank: TypeAlias = Callable[[PageNode], int]
 class PageTree:
     """A radix tree of pages of `page_size` tokens; `rank` orders leaves for eviction."""
 
+    node_type: ClassVar[type[PageNode]] = PageNode
+
     def __init__(self, page_size: int = 1, rank: Rank = lambda _: 0) -> None:
         self.page_size = page_size
         self.rank = rank
@@ -58,7 +60,7 @@ class PageTree:
         self._clock = 0
         self._serial = 0
         self._leaves: list[tuple[int, int, int, PageNode]] = []
-        self.root = PageNode(b"", None, None, 0, 0, 0)
+        self.root = self.node_type(b"", None, None, 0, 0, 0)
 
     @property
     def num_evictable(self) -> int:
@@ -112,7 +114,7 @@ class PageTree:
                 continue
             shared = _common_bytes(child.key, key, at)
             shared -= shared % page
-            node = self._split(child, shared)
+            node = self.split(child, shared)
             at += shared
             break
         return node, at // TOKEN_BYTES
@@ -120,9 +122,9 @@ class PageTree:
     def _node(self, key: bytes, parent: PageNode, under: Hashable, priority: int) -> PageNode:
         self._clock += 1
         self._serial += 1
-        return PageNode(key, parent, under, self._serial, self._clock, priority)
+        return self.node_type(key, parent, under, self._serial, self._clock, priority)
 
-    def _split(self, node: PageNode, at: int) -> PageNode:
+    def split(self, node: PageNode, at: int) -> PageNode:
         """Cut a node at `at` bytes and return the front. `node` stays the rest, so its users still have the whole path."""
         assert node.parent is not None
         assert 0 < at < len(node.key)

@@ -78,7 +78,7 @@ def chosen_rules(
     options: RunOptions,
     asked: EngineOptions,
     place: Callable[[str], Place | None],
-    facts: Mapping[str, int],
+    facts: Mapping[str, int | str],
     token_bytes: Callable[[], int],
 ) -> RuleChoice | None:
     """Return the rules of another engine with its options; None where the embedded engine or a list of blocks is followed.
@@ -139,7 +139,7 @@ def _together(options: RunOptions, asked: EngineOptions, rules: AnyRuleSet, said
 
 
 def own_choice(
-    options: RunOptions, asked: EngineOptions, name: str, facts: Mapping[str, int]
+    options: RunOptions, asked: EngineOptions, name: str, facts: Mapping[str, int | str]
 ) -> tuple[RuleChoice, bool]:
     """Return an engine's rules with those of its own options that anybody said, and whether these say how much it keeps."""
     from kvtool.engine.rules.rule_set import RuleChoice
@@ -169,7 +169,7 @@ def _own(options: RunOptions, asked: EngineOptions, rules: AnyRuleSet) -> dict[s
     }
 
 
-def _made(rules: AnyRuleSet, facts: Mapping[str, int], said: Mapping[str, object]) -> Any:
+def _made(rules: AnyRuleSet, facts: Mapping[str, int | str], said: Mapping[str, object]) -> Any:
     """Return the engine's own options with these changed, and with what of the model it has a field for."""
     own = {each.name for each in fields(rules.options)}
     return replace(rules.options, **({key: value for key, value in facts.items() if key in own} | dict(said)))

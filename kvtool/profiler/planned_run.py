@@ -26,7 +26,12 @@ from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.engine.model.configs.find_runnable import is_runnable
 from kvtool.engine.model.configs.geometry import Geometry
 from kvtool.engine.model.configs.presets import model_path
-from kvtool.engine.prediction.accelerators import BATCH_LIMITS_SOURCE, BatchLimits, find_accelerator
+from kvtool.engine.prediction.accelerators import (
+    BATCH_LIMITS_SOURCE,
+    BatchLimits,
+    batch_limits_with,
+    find_accelerator,
+)
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.errors import KvtoolError, Place
@@ -105,9 +110,7 @@ class PlannedRun:
         chunks = options.serving.enable_chunked_prefill
         chunks = asked.enable_chunked_prefill if chunks is None else chunks
         self.limits_source: str | None = None
-        self.assumes_step = False
-        """Whether memory was reserved for steps that nobody gave the size of."""
-        """The accelerator whose limits of a step are used, if one is given and no limits are."""
+        """Whose limits of a step are used, if none are given: those of an accelerator, or of its memory."""
         limits = self._batch_limits(longest)
         engine = EngineConfig(
             block_size=block_size,
@@ -230,13 +233,30 @@ class PlannedRun:
         tokens = serving.max_num_batched_tokens or asked.max_num_batched_tokens
         seqs = serving.max_num_seqs or asked.max_num_seqs
         named = self.options.predicting.accelerator or asked.accelerator
-        if named is None or self.calibration is not None or (tokens and seqs):
+        memory = None if named is not None else self._memory()
+        if (named is None and memory is None) or self.calibration is not None or (tokens and seqs):
             return BatchLimits(tokens or EngineConfig.max_num_batched_tokens, seqs or EngineConfig.max_num_seqs)
-        accelerator = find_accelerator(named)
-        limits = accelerator.batch_limits
-        self.limits_source = f"{BATCH_LIMITS_SOURCE} on {accelerator.name}"
+        if memory is not None:
+            limits = batch_limits_with(memory)
+            self.limits_source = f"{BATCH_LIMITS_SOURCE} with {size(memory)}; an A100 has others"
+        else:
+            accelerator = find_accelerator(named or "")
+            limits = accelerator.batch_limits
+            self.limits_source = f"{BATCH_LIMITS_SOURCE} on {accelerator.name}"
         tokens = tokens or min(limits.max_num_batched_tokens, (seqs or limits.max_num_seqs) * max_model_len)
         return BatchLimits(tokens, seqs or min(limits.max_num_seqs, tokens))
+
+    def _memory(self) -> int | None:
+        """Return the bytes of the accelerator's memory, where they size the cache."""
+        serving, asked = self.options.serving, self.asked
+        try:
+            memory = parse_bytes(serving.gpu_memory) if serving.gpu_memory is not None else None
+        except ValueError as error:
+            raise KvtoolError(f"--gpu-memory: {error}") from error
+        if serving.capacity is not None or serving.num_gpu_blocks is not None:
+            return None
+        above = memory is not None or (asked.capacity is None and asked.num_gpu_blocks is None)
+        return (memory or asked.gpu_memory) if above else None
 
     @staticmethod
     def _calibration(path: str | None) -> Calibration | None:
@@ -280,9 +300,13 @@ class PlannedRun:
         """Say which model's sizes llama.cpp's rules take where none is named."""
         return f"--cache-ram of llama.cpp is counted in blocks of {self.geometry.name} (assumed)"
 
-    def facts_of(self, rules: str) -> Mapping[str, int]:
+    def facts_of(self, rules: str) -> Mapping[str, int | str]:
         """Return facts that these rules read from the model, by the names of their options. EngineError if they do not cover its
         layers."""
+        if rules == "sglang" and self.model is not None:
+            from kvtool.engine.rules.sglang_hybrid import sglang_facts
+
+            return sglang_facts(self.run_model.served())
         if rules != "llamacpp":
             return {}
         if self.model is not None:
@@ -329,13 +353,12 @@ class PlannedRun:
         name = "gpu_memory"
         try:
             capacity = parse_capacity(options.serving.capacity) if options.serving.capacity is not None else None
-            memory = parse_bytes(options.serving.gpu_memory) if options.serving.gpu_memory is not None else None
         except ValueError as error:
-            flag = "--capacity" if options.serving.capacity is not None else "--gpu-memory"
-            raise KvtoolError(f"{flag}: {error}") from error
+            raise KvtoolError(f"--capacity: {error}") from error
+        memory = self._memory()
         blocks = options.serving.num_gpu_blocks
         if capacity is None and memory is None and blocks is None:
-            capacity, memory, blocks = asked.capacity, asked.gpu_memory, asked.num_gpu_blocks
+            capacity, blocks = asked.capacity, asked.num_gpu_blocks
         if memory is None and options.serving.gpu_memory_utilization is not None:
             raise KvtoolError("--gpu-memory-utilization needs --gpu-memory")
         if blocks is not None:
@@ -349,11 +372,6 @@ class PlannedRun:
             except KvtoolError as error:
                 raise self._option_error(name, error) from None
         elif memory is not None:
-            named = self.options.predicting.accelerator or asked.accelerator
-            given = (options.serving.max_num_batched_tokens or asked.max_num_batched_tokens) and (
-                options.serving.max_num_seqs or asked.max_num_seqs
-            )
-            self.assumes_step = named is None and not given
             self.check_known("--gpu-memory" if options.serving.gpu_memory is not None else "`gpu_memory`")
             utilization = options.serving.gpu_memory_utilization or asked.gpu_memory_utilization or DEFAULT_UTILIZATION
             blocks = blocks_that_fit(

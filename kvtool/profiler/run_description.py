@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from kvtool.config.command_line import flag
 from kvtool.config.engine_rules import described_engine, engine_notes
 from kvtool.config.options.cache_options import described_rules, rule_note
 from kvtool.engine.config import UNLIMITED_LEN
@@ -74,11 +73,7 @@ def step_notes(run: PlannedRun) -> list[str]:
     """Say how large a step is, where nobody gave it: memory is reserved for it."""
     engine = run.plan.engine
     step = f"{engine.max_num_batched_tokens:,} tokens and {engine.max_num_seqs:,} requests"
-    if run.limits_source is not None:
-        return [f"Largest step: {step} (defaults of {run.limits_source})."]
-    if not run.assumes_step:
-        return []
-    return [f"Memory is reserved for steps of {step}. Add {flag('accelerator')} NAME to reserve what its server needs."]
+    return [f"Largest step: {step} (defaults of {run.limits_source})."] if run.limits_source is not None else []
 
 
 def _model_notes(run: PlannedRun) -> list[str]:

@@ -13,6 +13,8 @@ RulesAsked = Literal[RulesOf, "all"]
 """The same, where all engines may be compared."""
 RadixEviction = Literal["lru", "lfu", "slru", "priority"]
 """Which leaf of SGLang's tree goes first."""
+StateStrategy = Literal["extra_buffer", "no_buffer"]
+"""Where SGLang keeps states of linear attention: on a grid, or at the end of each chunk and answer."""
 Routing = Literal["round-robin", "random", "sticky", "prefix-aware"]
 """How requests are given to replicas."""
 By = Literal["session", "tenant", "line", "event", "project", "model", "day"]

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kvtool.cli.app import run
 from kvtool.cli.commands.size import SizeCommand
 from kvtool.config.option import made
 from kvtool.engine.engine_error import EngineError
@@ -244,3 +245,12 @@ def test_the_model_by_a_flag(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_groups_fit_the_width(capsys: pytest.CaptureFixture[str], model: str, width: int) -> None:
     lines = shown(capsys, model, width=width)
     assert max(cell_width(line) for line in lines) <= width
+
+
+def test_a_run_with_the_memory_of_a_card_has_its_blocks(capsys: pytest.CaptureFixture[str]) -> None:
+    model, length = "llama-3.1-8b", ["--max-model-len", "8192", "--json"]
+    asked = ["workloads/support-bot.yaml", "--dry-run", "--no-advice", "--gpu-memory", "80GiB", "--model", model]
+    assert run(["profile", *asked, *length]) == 0
+    profiled = json.loads(capsys.readouterr().out)["config"]["capacity_blocks"]
+    assert run(["size", model, "--accelerator", "h100", *length]) == 0
+    assert profiled == json.loads(capsys.readouterr().out)["accelerators"][0]["usable_blocks"]

@@ -230,7 +230,7 @@ def test_more_accelerators_and_smaller_types_by_the_memory_that_is_said(
 ) -> None:
     path = trace_of(tmp_path / "t.jsonl", 1)
     document = told(capsys, path, "--gpu-memory", "20GiB")
-    assert any(note.startswith("Memory is reserved for steps of 8,192 tokens") for note in document["notes"])
+    assert any(note.startswith("Largest step: 2,048 tokens and 256 requests") for note in document["notes"])
     rows = {row["kind"]: row for row in document["rows"]}
     today, two, small = rows["today"], rows["tensor-parallel"], rows["kv-cache-dtype"]
     assert two["capacity"] > 2 * today["capacity"]  # the weights are shared, too

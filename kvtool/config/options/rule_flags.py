@@ -7,7 +7,7 @@ from typing import Annotated
 
 from kvtool.config import bounds
 from kvtool.config.option import Option
-from kvtool.results.choices import MambaDtype, RadixEviction, SchedulePolicy
+from kvtool.results.choices import MambaDtype, RadixEviction, SchedulePolicy, StateStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,6 +92,15 @@ class RuleFlags:
     radix_eviction_policy: Annotated[
         RadixEviction | None,
         Option("Eviction order of the leaves of the radix tree.", table="engine", rules="sglang", default="lru"),
+    ] = None
+    mamba_radix_cache_strategy: Annotated[
+        StateStrategy | None,
+        Option(
+            "States kept for the next requests.",
+            table="engine",
+            rules="sglang",
+            words="extra_buffer, if the model has any",
+        ),
     ] = None
     protected_threshold: Annotated[
         int | None,

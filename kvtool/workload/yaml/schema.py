@@ -68,6 +68,7 @@ RulesOf = Annotated[choices.RulesOf, BeforeValidator(as_str)]
 SchedulePolicy = Annotated[choices.SchedulePolicy, BeforeValidator(as_str)]
 MambaDtype = Annotated[choices.MambaDtype, BeforeValidator(as_str)]
 RadixEviction = Annotated[choices.RadixEviction, BeforeValidator(as_str)]
+StateStrategy = Annotated[choices.StateStrategy, BeforeValidator(as_str)]
 BadLine = Annotated[choices.OnBadLine, BeforeValidator(as_str)]
 GateLevel = Annotated[Literal["off", "warn", "error"], BeforeValidator(as_str)]
 
@@ -135,6 +136,8 @@ class EngineOptions(SpecModel):
     """Size of SGLang's KV pool in tokens; the same as `capacity`."""
     radix_eviction_policy: RadixEviction | None = None
     """Eviction order of the leaves of SGLang's radix tree."""
+    mamba_radix_cache_strategy: StateStrategy | None = None
+    """States that SGLang keeps for the next requests."""
     protected_threshold: Count | None = None
     """Uses of a node that protect it in SGLang, with slru."""
     schedule_policy: SchedulePolicy | None = None

@@ -25,6 +25,9 @@ WINDOWS: dict[str, object] = {
 }
 """Gemma 3 in small: five layers with a window of 128 tokens, and one with full attention."""
 
+ALTERNATING: dict[str, object] = {**WINDOWS, "layer_types": ["sliding_attention", "full_attention"] * 3}
+"""The layers of gpt-oss in small: windows of 128 tokens and full attention in turn, two groups of equal size."""
+
 
 def config_folder(path: Path, **changed: object) -> str:
     """The folder of a model that has only its configuration."""

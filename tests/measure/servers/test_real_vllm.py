@@ -18,7 +18,7 @@ pytest.importorskip("httpx", reason="needs the extra `live`")
 pytest.importorskip("zmq", reason="needs the extra `live`")
 
 from kvtool.cli.app import run
-from tests.measure.servers.made_models import WINDOWS
+from tests.measure.servers.made_models import ALTERNATING, WINDOWS
 from tests.measure.servers.real_vllm import BLOCKS, real_vllm, toy_model
 
 pytestmark = pytest.mark.vllm
@@ -79,15 +79,19 @@ def test_eight_at_once_agree_as_admitted(
     assert document["counters_agree"] is True
 
 
-@pytest.fixture(scope="module")
-def windows(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return toy_model(tmp_path_factory.mktemp("windows") / "gemma", WINDOWS)
-
-
-@pytest.mark.parametrize("more", [(), ("--disable-hybrid-kv-cache-manager",), ("--scheduling-policy", "priority")])
+@pytest.mark.parametrize(
+    ("config", "more"),
+    [
+        (WINDOWS, ()),
+        (WINDOWS, ("--disable-hybrid-kv-cache-manager",)),
+        (WINDOWS, ("--scheduling-policy", "priority")),
+        (ALTERNATING, ()),
+    ],
+)
 def test_a_model_with_windows_agrees_by_its_own_config(
-    windows: Path, more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: dict[str, object], more: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    windows = toy_model(tmp_path / "model", config)
     path = workload(tmp_path / "w.jsonl", 150, 4, (10, 30, 60, 150))
     with real_vllm(windows, *more, length=2048) as url:
         document, code = replayed(capsys, path, "--server", url, "--yes", "--reset", "--max-tokens", "4")
