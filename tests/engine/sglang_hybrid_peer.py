@@ -13,6 +13,7 @@ import logging
 import sys
 from array import array
 from math import lcm
+from multiprocessing import get_context
 from types import SimpleNamespace
 from typing import Any
 
@@ -207,20 +208,27 @@ class Server:
         req.kv.kv_allocated_len = req.kv.kv_committed_len = end
 
 
-def main() -> None:
+def answer(line: str) -> str:
+    """Serve the requests of a case."""
     logging.disable(logging.CRITICAL)
-    for line in sys.stdin:
-        case = json.loads(line)
-        try:
-            server = Server(case)
-            result: dict[str, Any] = {
-                "cached_tokens": [server.serve(number, spec) for number, spec in enumerate(case["requests"])]
-            }
-        except Exception as error:  # whatever SGLang says of a case is its answer
-            if "-v" in sys.argv:
-                raise
-            result = {"error": repr(error)}
-        print(json.dumps(result), flush=True)
+    case = json.loads(line)
+    try:
+        server = Server(case)
+        result: dict[str, Any] = {
+            "cached_tokens": [server.serve(number, spec) for number, spec in enumerate(case["requests"])]
+        }
+    except Exception as error:  # whatever SGLang says of a case is its answer
+        if "-v" in sys.argv:
+            raise
+        result = {"error": repr(error)}
+    return json.dumps(result)
+
+
+def main() -> None:
+    """Give each case a process of its own: SGLang's modules keep the grid of the settings that they first saw."""
+    with get_context("fork").Pool(1, maxtasksperchild=1) as pool:
+        for said in pool.imap(answer, sys.stdin):
+            print(said, flush=True)
 
 
 if __name__ == "__main__":
