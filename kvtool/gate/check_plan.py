@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kvtool.config.asked_run import RunOptions
+from kvtool.config.command_line import CommandLine
 from kvtool.config.file_model import CheckOptions, WorkloadGate
 from kvtool.config.loading import ConfigFile
 from kvtool.config.option import check_values
@@ -116,6 +117,8 @@ class CheckPlan:
     """Agents of the configuration that nobody asked to run."""
     offline: bool = False
     views: bool = False
+    command: CommandLine = field(default_factory=lambda: CommandLine(("check",)))
+    """What was asked for, for the commands that notices give."""
     show_text: ShowText = "none"
     """Text of prompts that the result may quote."""
 

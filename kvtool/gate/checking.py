@@ -25,6 +25,7 @@ from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.linting import lint, without_sources
 from kvtool.lint.traffic_findings import not_ignored
 from kvtool.profiler.document import saved_report
+from kvtool.profiler.left_out import LeftOut
 from kvtool.profiler.patches import patches_of
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.quotes import quoted
@@ -47,7 +48,7 @@ class _Done:
     report: Report
     facts: Facts
     ignored: int
-    left_out: Sequence[str]
+    left_out: Sequence[LeftOut]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +193,9 @@ def _judged(
         notices.append(f"the configuration names {names}; kvtool check --run-agents runs them")
     for one in done:
         facts = replace(one.facts, partial=interrupted)
-        notices += [f"{facts.workload}: no gate covers {text}" for text in one.left_out]
+        alone = plan.command.to("profile", *one.workload.paths)
+        who = f"{facts.workload}: no gate covers" if facts.total.requests else f"{facts.workload}:"
+        notices += [f"{who} {left.said(alone)}" for left in one.left_out]
         demands = held(_demands(one, plan))
         found = evaluate(facts, demands)
         passed_over += ungated_errors(one.report.findings, demands)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvtool.config.command_line import flag, flags
+from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.profiler.run.run_result import NO_MODEL, RunResult, UnservedRequests
 from kvtool.text.templates.built_in import BUILT_IN_TEMPLATES, HOSTED_TEMPLATE
 from kvtool.text.templates.chat import ChatTemplate
@@ -21,7 +22,23 @@ _MOST = 5
 """Items that a sentence names; the rest is counted."""
 
 
-def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """Requests that a pass left out. `alone` are the options with which `kvtool profile` has only them; `otherwise` is said
+    where there are none."""
+
+    what: str
+    alone: tuple[str, ...] = ()
+    otherwise: str = ""
+
+    def said(self, command: CommandLine | None = None) -> str:
+        """Say it with the whole command, or with the options where these are added to the user's own `profile`."""
+        words = self.alone if command is None or not self.alone else ("kvtool", *command.with_flags(self.alone))
+        then = f"Profile them alone: {shlex.join(words)}" if words else self.otherwise
+        return f"{self.what}. {then}" if then else self.what
+
+
+def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[LeftOut]:
     """Describe failed requests by status, and requests of other servers than the run's; the commonest first.
 
     `hosted`: the run has the rules of providers.
@@ -29,19 +46,19 @@ def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[s
     told = []
     if found.failed:
         total = sum(found.failed.values())
-        told.append(f"{plural(total, 'failed request')} left out: {_counted(found.failed, 'status ')}")
+        told.append(LeftOut(f"{plural(total, 'failed request')} left out: {_counted(found.failed, 'status ')}"))
     if found.uncached:
         total = sum(found.uncached.values())
-        told.append(
-            f"{plural(total, 'request')} without a cache: OpenAI caches no prompt of {_counted(found.uncached, '')}"
-        )
+        said = f"{plural(total, 'request')} without a cache: OpenAI caches no prompt of {_counted(found.uncached, '')}"
+        told.append(LeftOut(said))
     if found.unpredicted:
         total = sum(found.unpredicted.values())
         why = "no API with known cache rules has" if hosted else "a provider's cache served"
-        told.append(
-            f"{plural(total, 'request')} not predicted: {why} {_counted(found.unpredicted, '')}. "
-            f"{_alone(found, source, hosted=hosted)}"
+        otherwise = (
+            "If your own server ran these, profile a log with only them" if hosted else "Profile a log with only them"
         )
+        said = f"{plural(total, 'request')} not predicted: {why} {_counted(found.unpredicted, '')}"
+        told.append(LeftOut(said, _alone(found, source), otherwise))
     return told
 
 
@@ -50,21 +67,18 @@ def hosted_left_out(count: int) -> list[str]:
     return [f"{plural(count, 'request')} left out: a provider's cache served them"] if count else []
 
 
-def _alone(found: UnservedRequests, source: Source, *, hosted: bool) -> str:
-    """Say how to profile the requests that are left out: by their groups, where these have no others, or by the models' field."""
+def _alone(found: UnservedRequests, source: Source) -> tuple[str, ...]:
+    """Return the options that select what is left out: its groups, where these have nothing else, or the models' field."""
     names = sorted(found.unpredicted, key=lambda model: (-found.unpredicted[model], model))
-    alone = None
     if found.groups.keys() == found.unpredicted.keys():
-        alone = flags(groups=names)
-    elif isinstance(source, LogSource) and not source.options.groups and NO_MODEL not in found.unpredicted:
+        return flags(groups=names)
+    if isinstance(source, LogSource) and not source.options.groups and NO_MODEL not in found.unpredicted:
         from kvtool.workload.logs.groups.grouping import name_of_value
         from kvtool.workload.logs.groups.model_field import model_field
 
-        field = model_field(source)
-        alone = None if field is None else flags(group_by=field, groups=[name_of_value(name) for name in names])
-    if alone is not None:
-        return f"Profile them alone: {shlex.join(alone)}"
-    return "If your own server ran these, profile a log with only them" if hosted else "Profile a log with only them"
+        if (field := model_field(source)) is not None:
+            return flags(group_by=field, groups=[name_of_value(name) for name in names])
+    return ()
 
 
 def _counted(counts: dict[int, int] | dict[str, int], before: str) -> str:

@@ -293,7 +293,7 @@ class PlannedRun:
     def check_known(self, what: str) -> None:
         """Raise KvtoolError where `what` needs the size of a model and it is unknown."""
         if self._model_from == "unknown":
-            self.run_model.check_known(what)
+            self.run_model.check_known(what, self._source)
 
     @property
     def assumed_note(self) -> str:

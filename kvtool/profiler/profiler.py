@@ -32,7 +32,7 @@ from kvtool.profiler.copied_places import with_copied_places
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
-from kvtool.profiler.left_out import left_out, notes_on_rules, reasoning_left_out
+from kvtool.profiler.left_out import LeftOut, left_out, notes_on_rules, reasoning_left_out
 from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.reported.money_parts import MoneySections
@@ -154,7 +154,7 @@ class Profiler:
         self.path = path
         self.count_skipped = count_skipped
         self.told: list[str] = []
-        self.left_out: list[str] = []
+        self.left_out: list[LeftOut] = []
         """What no figure of the report includes."""
         """The last run's left-out requests, and the rules by which it predicted reads of hosted models."""
         self.interrupted: str | None = None
@@ -255,7 +255,7 @@ class Profiler:
         self.left_out = left_out(result.left_out, self.source, hosted=plan.hosted)
         self.told = [
             *sizes.notes,
-            *self.left_out,
+            *(one.said() for one in self.left_out),
             *notes_on_rules(result),
             *note_sessionless_requests(result, plan, self.path),
         ]

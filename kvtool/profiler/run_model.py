@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from kvtool.accounting.logged_models import LoggedModels
 from kvtool.accounting.plan import ModelSource, Plan
+from kvtool.config.command_line import flags
 from kvtool.engine.config import DEFAULT_MODEL
 from kvtool.engine.model.configs.find_geometry import find_geometry
 from kvtool.engine.model.configs.geometry import Geometry
@@ -15,7 +17,11 @@ from kvtool.engine.model.configs.served_model import ServedModel
 from kvtool.errors import KvtoolError
 from kvtool.profiler.run.run_books import ModelSums
 from kvtool.text.terminal.numbers import plural, size
+from kvtool.workload.logs.groups.grouping import name_of_value
+from kvtool.workload.logs.groups.model_field import model_field
+from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Turn
+from kvtool.workload.yaml.yaml_source import YamlSource
 
 _MOST_SHOWN = 60
 """Characters of a name that messages show."""
@@ -116,10 +122,14 @@ class RunModel:
             return None
         return f"model {self.models.key(name)}"
 
-    def check_known(self, what: str) -> None:
-        """Raise KvtoolError where `what` needs the size of a model and it is unknown."""
+    def check_known(self, what: str, source: YamlSource | LogSource) -> None:
+        """Raise KvtoolError where `what` needs the size of a model and it is unknown. `source` has the requests."""
         if self.source == "unknown":
+            known = next((name for name in self.names if self.models.find(name) is not None), None)
+            field = model_field(source) if known is not None and isinstance(source, LogSource) else None
             hint = self.hint + (", or profile the requests of one model" if len(self.names) > 1 else "")
+            if known is not None and field is not None:
+                hint = f"add {shlex.join(flags(group_by=field, groups=[name_of_value(known)]))}, or {self.hint}"
             raise KvtoolError(f"{what} needs a model's size; {self.why_unknown}", hint=hint)
 
     def _contradicting(self) -> list[str]:

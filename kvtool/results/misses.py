@@ -171,12 +171,16 @@ CauseSums = Annotated[dict[MissCause, MissSum], AfterValidator(_by_cost)]
 
 
 class TtlCosts(Model):
-    """The price of some requests as paid, and by replay of their gaps with all marks for 5 minutes or for an hour."""
+    """The price of some requests as paid, and by replay of their gaps with all marks for 5 minutes or for an hour.
+
+    `models` are those that they name.
+    """
 
     requests: Count
     paid: Amount
     five_minutes: Amount
     one_hour: Amount
+    models: list[str] = Field(default_factory=list)
 
 
 class MissRow(Model):
@@ -325,6 +329,7 @@ def sum_ttl(parts: Sequence[TtlCosts]) -> TtlCosts | None:
         paid=amount(each.paid for each in parts) or "0",
         five_minutes=amount(each.five_minutes for each in parts) or "0",
         one_hour=amount(each.one_hour for each in parts) or "0",
+        models=sorted({model for each in parts for model in each.models}),
     )
 
 

@@ -299,19 +299,23 @@ class Report(Document):
         return f"all prompts are shorter than {least:,} tokens, the provider's minimum" if least else ""
 
     def reported_share(self, group: str | None = None) -> Fraction | None:
-        """Return the reported hit rate of a group, or of all requests; None where nothing is reported."""
-        if group is None:
-            found = self.misses
-            return (
-                None
-                if found is None or not found.prompt_tokens
-                else min(Fraction(found.read, found.prompt_tokens), Fraction(1))
-            )
-        money = None if self.money is None else self.money.by_group.get(group)
-        if money is not None and money.reported_hit_rate is not None:
-            return Fraction(Decimal(repr(money.reported_hit_rate)))
-        read = next((each.provider for each in self.groups if each.name == group), None)
-        return None if read is None or not read.prompt_tokens else Fraction(read.reported_tokens, read.prompt_tokens)
+        """Return the reported hit rate of the predicted requests of a group, or of all; None where nothing is reported.
+
+        Where no request with a report is predicted, it is the rate of all requests with a report.
+        """
+        if group is not None:
+            read = next((each.provider for each in self.groups if each.name == group), None)
+            if read is not None and read.prompt_tokens:
+                return min(Fraction(read.reported_tokens, read.prompt_tokens), Fraction(1))
+            money = None if self.money is None else self.money.by_group.get(group)
+            known = None if money is None else money.reported_hit_rate
+            return None if known is None else Fraction(Decimal(repr(known)))
+        found, same = self.misses, self.predicted
+        if found is None or not found.prompt_tokens:
+            return None
+        if same is not None and same.reported_tokens is not None and 0 < same.requests < found.requests:
+            return min(Fraction(same.reported_tokens, max(same.prompt_tokens, 1)), Fraction(1))
+        return min(Fraction(found.read, found.prompt_tokens), Fraction(1))
 
     def predicted_rate(self, group: str | None = None) -> float | None:
         """Return the predicted hit rate, in the provider's tokens where these are known; None where nothing can be predicted."""

@@ -125,13 +125,15 @@ def test_a_group_of_which_nothing_fits_fails_its_gates_and_its_baseline(check: C
     assert [each.id for each in result.verdict.checks if each.status == "fail"] == ["b.yaml/support/hit_rate"]
 
 
-def test_a_missed_cost_is_in_the_table_and_requests_that_no_gate_covers_are_named(check: Command) -> None:
+def test_a_gate_judges_the_requests_that_it_covers_and_the_others_are_named(check: Command) -> None:
+    """The own model's request was read from the cache: in the rate of all three, it would hide the others' misses."""
     usage = {"prompt_tokens": 2000, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}
+    read = usage | {"prompt_tokens_details": {"cached_tokens": 2000}}
     messages = [{"role": "user", "content": "word " * 2000}]
     rows = [
         {
             "request": {"model": model, "messages": messages},
-            "response": {"model": model, "choices": [], "usage": usage},
+            "response": {"model": model, "choices": [], "usage": read if at == 1 else usage},
             "timestamp": 1_780_000_000 + at,
         }
         for at, model in enumerate(("gpt-4o", "my-own-model", "gpt-4o"))
@@ -142,4 +144,9 @@ def test_a_missed_cost_is_in_the_table_and_requests_that_no_gate_covers_are_name
     head, row = (line.split() for line in out.splitlines()[2:4])
     assert head[4:7] == ["cost", "of", "1,000"]
     assert row[-2:] == ["(<=$1.00)", "FAIL"]
-    assert "a.jsonl: no gate covers 1 request not predicted: " in " ".join(out.split())
+    said = " ".join(out.split())
+    assert "a.jsonl: no gate covers 1 request not predicted: " in said
+    assert "alone: kvtool profile a.jsonl --no-advice --group-by request.model --group my-own-model FAIL" in said
+    code, out, _ = check("a.jsonl", "--no-advice", "--min-hit-rate", "30%")
+    assert code == 1
+    assert "reported hit rate 0.0%" in " ".join(out.split())

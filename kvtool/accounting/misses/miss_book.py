@@ -212,7 +212,7 @@ class MissBook(Book):
             for totals in (self.total, *([] if row is None else [row])):
                 before = compared.before
                 gap = None if before is None else request.gap_after(before)
-                totals.replay.add(usage, request.answer, rates, before, gap, expired)
+                totals.replay.add(usage, request.answer, rates, before, gap, expired, model=request.call.model)
 
     def _reruns(self, request: ReportedRequest) -> bool:
         """Return whether hypotheses are tested on a request: its prompt is whole, and the log is not too long for them."""

@@ -23,11 +23,20 @@ class TtlReplay:
     """Sums of the requests whose provider sells both times to live. What was reported stays a fact under its own time to live."""
 
     requests: int = 0
+    models: set[str] = field(default_factory=set)
     paid: Decimal = Decimal(0)
     costs: dict[float, Decimal] = field(default_factory=lambda: {MINUTES: Decimal(0), HOUR: Decimal(0)})
 
     def add(
-        self, usage: Usage, answer: int, rates: Rates, before: PromptState | None, gap: float | None, expired: int
+        self,
+        usage: Usage,
+        answer: int,
+        rates: Rates,
+        before: PromptState | None,
+        gap: float | None,
+        expired: int,
+        *,
+        model: str | None = None,
     ) -> None:
         """Add a request, sent so many seconds after the one that stored its prefix; that gap lost `expired` tokens."""
         prompt, read, written = usage.prompt, usage.cached, usage.all_written
@@ -37,6 +46,7 @@ class TtlReplay:
         from kvtool.accounting.prices.money_book import reported_bill
 
         self.requests += 1
+        self.models.update(() if model is None else (model,))
         self.paid += reported_bill(usage, prompt, answer, rates).total
         for ttl in self.costs:
             gained = 0
@@ -54,4 +64,5 @@ class TtlReplay:
         if not self.requests:
             return None
         paid, minutes, hour = map(amount_text, (self.paid, self.costs[MINUTES], self.costs[HOUR]))
-        return TtlCosts(requests=self.requests, paid=paid, five_minutes=minutes, one_hour=hour)
+        models = sorted(self.models)
+        return TtlCosts(requests=self.requests, paid=paid, five_minutes=minutes, one_hour=hour, models=models)

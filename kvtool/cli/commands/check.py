@@ -58,6 +58,7 @@ class CheckCommand(Command):
 
         check_piped("check", self.inputs)
         from kvtool.config.asked_run import RunOptions
+        from kvtool.config.command_line import CommandLine
         from kvtool.gate.check_plan import check_plan
         from kvtool.gate.checking import UnfinishedCheckError, run_check
         from kvtool.gate.tightening import can_tighten, check_tighten, tighten
@@ -89,7 +90,8 @@ class CheckCommand(Command):
             allow_outside=self.reading.allow_outside,
         )
         views = self.showing.json or need_views(outputs)
-        plan = replace(plan, views=views, show_text=self.writing.in_terminal)
+        command = CommandLine(self.showing.command_line or ("check", *plan.inputs))
+        plan = replace(plan, views=views, show_text=self.writing.in_terminal, command=command)
         try:
             with self.showing.progress() as progress:
                 result = run_check(plan, progress)
@@ -126,7 +128,6 @@ class CheckCommand(Command):
         raises: bool,
     ) -> None:
         """Write the files, and print the report unless something else goes to standard output."""
-        from kvtool.config.command_line import CommandLine
         from kvtool.report.outputs import output_root, write_outputs
         from kvtool.report.write_options import WriteOptions
         from kvtool.results.limit_text import limit_text
@@ -134,7 +135,7 @@ class CheckCommand(Command):
 
         show_text = plan.show_text
         in_files = self.writing.in_files
-        command = CommandLine(self.showing.command_line or ("check", *plan.inputs)).without_output()
+        command = plan.command.without_output()
         shared = limit_text(result, in_files)
         options = WriteOptions(
             show_text=in_files,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from kvtool.cli.command import Command
@@ -19,10 +21,15 @@ from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.streams import check_piped
 
 if TYPE_CHECKING:
+    from kvtool.config.command_line import CommandLine
     from kvtool.fixes.fix import Tier
     from kvtool.profiler.opening import Opened
     from kvtool.profiler.optimize.outcome import OptimizeOutcome
     from kvtool.results.documents.optimize import OptimizeDocument
+
+_OTHER = re.compile(r"[^\w.-]+", re.ASCII)
+"""What a group's name may have and the name of a file should not."""
+_LONGEST = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,6 +101,7 @@ class OptimizeCommand(Command):
             print("kvtool: interrupted; no file was changed", file=sys.stderr)
             return 130
         undo = output = None
+        replaces = self.editing.output is not None and Path(self.editing.output).is_file()
         if self.editing.write and outcome.files:
             undo = self.editing.undo or free_undo(self.inputs[0])
             write_edits(outcome.files, undo)
@@ -112,7 +120,7 @@ class OptimizeCommand(Command):
             why = why if edited is None else "the edits need your consent (--allow)"
             print(f"kvtool: {why}, so {self.editing.output} was not written", file=sys.stderr)
         with printing():
-            self._print(outcome.written(undo=undo, output=output))
+            self._print(outcome.written(undo=undo, output=output, replaced=output is not None and replaces))
         opened.check_read()
         return 0
 
@@ -166,20 +174,23 @@ class OptimizeCommand(Command):
         if edited is not None and edited.allowed:
             if document.output is not None:
                 return ["profile", document.output]
-            root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
-            single = len(self.inputs) == 1 and suffix in (".jsonl", ".ndjson", ".json")
-            return [*command.without_output(), "-o", f"{root}.optimized{suffix}"] if single else []
-        if document.request_order is not None and document.output is None and len(self.inputs) == 1:
-            root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
-            return (
-                [*command.without_output(), "-o", f"{root}.ordered{suffix}"] if suffix in (".jsonl", ".ndjson") else []
-            )
+            return self._writing(command, "optimized", (".jsonl", ".ndjson", ".json"))
+        if document.request_order is not None and document.output is None:
+            return self._writing(command, "ordered", (".jsonl", ".ndjson"))
         if document.needs_consent:
             first = min(step.tier for step in document.needs_consent)  # content changes (P3) only where no move wins
             needed = {first} | set(document.tiers) - set(SAFE_TIERS)
             written = [] if self.editing.output is None else ["-o", self.editing.output]
             return [*command.without_output().with_(allow=",".join(sorted(needed))), *written]
         return []
+
+    def _writing(self, command: CommandLine, how: str, suffixes: Sequence[str]) -> Sequence[str]:
+        """Return the command that writes a single log to a file of its own, named after its groups; nothing for other inputs."""
+        root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
+        if len(self.inputs) != 1 or suffix not in suffixes:
+            return []
+        groups = "+".join(_OTHER.sub("-", name).strip("-.") for name in self.reading.groups)[:_LONGEST]
+        return [*command.without_output(), "-o", ".".join(part for part in (root, groups, how) if part) + suffix]
 
 
 def parse_tiers(allow: Sequence[str], *, unsafe: bool) -> tuple[Tier, ...]:

@@ -67,7 +67,18 @@ class WhatIfCommand(Command):
     rule_flags: Annotated[RuleFlags, only("page_size", "radix_eviction_policy", "protected_threshold")]
     reading: Annotated[
         Reading,
-        only("on_bad_line", "log_format", "log_map", "tenant", "requests", "groups", "seed", "allow_outside", "jobs"),
+        only(
+            "on_bad_line",
+            "log_format",
+            "log_map",
+            "tenant",
+            "requests",
+            "group_by",
+            "groups",
+            "seed",
+            "allow_outside",
+            "jobs",
+        ),
     ]
     spreading: Spreading
     outputs: Annotated[

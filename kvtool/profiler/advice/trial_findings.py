@@ -36,6 +36,7 @@ from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run_model import ModelSizes
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, LoggedPlace, Rerun, as_severe
+from kvtool.text.terminal.numbers import plural
 
 
 class Teller:
@@ -230,7 +231,10 @@ class Teller:
         """
         tokens = max(group.prompt_tokens, 1)
         elsewhere = self._behind(cause, group) - finding.tokens_lost
-        counted = f". An earlier change already blocks {elsewhere:,} of the tokens after it" if elsewhere > 0 else ""
+        counted = ""
+        if elsewhere > 0:
+            are = "is" if elsewhere == 1 else "are"
+            counted = f". {plural(elsewhere, 'more token')} after it {are} lost to an earlier change"
         if counted and number:
             others = "the other fix" if number == 1 else "the other fixes"
             counted = f". After {others}, it costs up to {elsewhere:,} tokens more"

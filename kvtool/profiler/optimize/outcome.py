@@ -57,12 +57,15 @@ class OptimizeOutcome:
     log: OptimizedLog | None = None
     sdk: Sdk | None = None
     hosted: bool = False
+    replaced: bool = False
+    """Whether a file was there where the log was written."""
 
-    def written(self, *, undo: str | None, output: str | None) -> OptimizeOutcome:
+    def written(self, *, undo: str | None, output: str | None, replaced: bool = False) -> OptimizeOutcome:
         """Return the outcome with the places of the undo patch and of the log in its new order; None where
         they were not written.
         """
-        return replace(self, document=self.document.model_copy(update={"undo": undo, "output": output}))
+        document = self.document.model_copy(update={"undo": undo, "output": output})
+        return replace(self, document=document, replaced=replaced)
 
 
 def optimized(

@@ -302,7 +302,8 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     put_notes(console, edit_notes(document.input, files, [step for step in document.steps if step.edited]))
     if document.output is not None:
         how = "in the new order" if document.edited_log is None else "with the edits"
-        say(console, f"Written {how}: {shown_path(document.output, plain)}", indent=0)
+        instead = ", in place of an existing file" if outcome.replaced else ""
+        say(console, f"Written {how}{instead}: {shown_path(document.output, plain)}", indent=0)
     if document.undo is not None:
         say(console, f"Wrote {plural(len(files), 'file')}. Undo with:", indent=0)
         put_undo(console, undo_command(files, document.undo))

@@ -8,18 +8,26 @@ from decimal import Decimal
 from kvtool.accounting.misses.advised_change import cheaper_ttl
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.results.misses import Compaction, TtlCosts
+from kvtool.text.terminal.console import sanitize
 from kvtool.text.terminal.numbers import plural
+
+_LONGEST_NAME = 60
 
 
 def ttl_sentence(ttl: TtlCosts | None, currency: str = "USD") -> str:
     """Say what the requests cost with each time to live, and which one is cheaper; empty where no request could choose."""
     if ttl is None:
         return ""
-    paid, minutes, hour = Decimal(ttl.paid), Decimal(ttl.five_minutes), Decimal(ttl.one_hour)
-    text = (
-        f"{plural(ttl.requests, 'request')} with a choice of 5 minutes or 1 hour: {shown_money(paid, currency)} as sent, "
-        f"{shown_money(minutes, currency)} with 5-minute and {shown_money(hour, currency)} with 1-hour caching."
-    )
+    paid, minutes, hour = (shown_money(Decimal(each), currency) for each in (ttl.paid, ttl.five_minutes, ttl.one_hour))
+    models = [sanitize(name, newlines=False)[:_LONGEST_NAME] for name in ttl.models]
+    to = "" if not models else f" to {models[0] if len(models) == 1 else plural(len(models), 'model')}"
+    text = f"{plural(ttl.requests, 'request')}{to} cost {paid} as sent"
+    if ttl.paid == ttl.five_minutes:
+        text += f", with 5-minute caching. 1-hour caching would cost {hour}."
+    elif ttl.paid == ttl.one_hour:
+        text += f", with 1-hour caching. 5-minute caching would cost {minutes}."
+    else:
+        text += f". 5-minute caching would cost {minutes}, 1-hour caching {hour}."
     found = cheaper_ttl(ttl)
     return text if found is None else f"{text} Caching for {found[0]} saves {shown_money(found[1], currency)}."
 
