@@ -69,7 +69,10 @@ def test_an_hour_is_worth_it_by_the_gaps() -> None:
     million, answers = Decimal(1_000_000), 2 * 10 * Decimal(25)
     assert Decimal(ttl.paid) == (2 * 8_000 * Decimal("6.25") + answers) / million
     assert Decimal(ttl.one_hour) == (8_000 * (Decimal(10) + Decimal("0.5")) + answers) / million
-    assert ttl_sentence(ttl).endswith("Caching for 1 hour saves $0.0160.")
+    said = ttl_sentence(ttl)
+    assert said.startswith(f"2 requests to {MODEL} cost $0.10 as sent")
+    assert "sent, with 5-minute caching. 1-hour caching would cost $" in said
+    assert said.endswith("Caching for 1 hour saves $0.0160.")
     assert ttl_sentence(None) == ""
 
 
@@ -164,3 +167,17 @@ def test_each_mark_keeps_its_own_part_for_its_own_time(gaps: list[float], data: 
     assert misses.ttl is not None
     if any(300 < gap <= 3_600 for number, gap in enumerate(gaps, 1) if number != lost):
         assert Decimal(misses.ttl.five_minutes) > Decimal(mixed([20.0 for _ in gaps], lost).ttl.five_minutes)  # type: ignore[union-attr]
+
+
+def test_a_system_prompt_whose_text_changed_is_no_message_that_was_added_later() -> None:
+    misses = session_of([(10.0, 0), (900.0, 0)], hour=False)
+    lost = misses.by_cause["expired"]
+
+    def advised(certainty: str, place: str) -> str:
+        event = misses.events[0].model_copy(update={"cause": "system_changed", "certainty": certainty, "place": place})
+        return advised_change(misses.model_copy(update={"events": [event], "by_cause": {"system_changed": lost}}))
+
+    said = advised("proven", "record 4, messages[0] (system), line 3")
+    assert said.startswith("Send the same text each time")
+    assert said.endswith("line 3")
+    assert advised("consistent", "record 4, messages[5]").startswith("Send system messages that come after the first")

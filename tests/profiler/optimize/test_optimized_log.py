@@ -130,6 +130,16 @@ def test_a_request_is_shown_before_and_after_with_its_places(in_folder: Command)
     assert "-o log.optimized.jsonl" in out
 
 
+def test_a_written_log_is_named_after_its_groups_and_a_replaced_file_is_said(in_folder: Command) -> None:
+    rows = [{**body, "team": "a/b c"} for body in SEVERAL.bodies()]
+    path = written(rows, "log.jsonl")
+    line = ("optimize", path, "--allow", "P2", "--group-by", "team", "--group", "a/b c")
+    assert "-o log.a-b-c.optimized.jsonl" in " ".join(in_folder(*line)[1].split())
+    said = [in_folder(*line, "-o", "better.jsonl")[1] for _ in range(2)]
+    assert "Written with the edits: better.jsonl" in said[0]
+    assert "Written with the edits, in place of an existing file: better.jsonl" in said[1]
+
+
 @pytest.mark.parametrize(("changes", "shown"), [((1, 1, 3, 2), 2), ((1, 1, 1), 1), ((2, 1), 0), ((1,), 0)])
 def test_the_request_with_most_edits_is_shown(changes: tuple[int, ...], shown: int) -> None:
     log = OptimizedLog({}, None, 0, Counter())
