@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kvtool.config.command_line import flag
 from kvtool.errors import EXIT_USAGE, KvtoolError, Place
 from kvtool.report.terminal.marked_line import put_marked_line
-from kvtool.text.terminal.console import ascii_only, cell_width, make_console, put, sanitize, say
+from kvtool.text.terminal.console import ascii_only, cell_width, make_console, put, sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,7 +57,7 @@ def print_error(error: KvtoolError) -> None:
     if error.place is not None and error.place.excerpt is not None and error.place.line is not None:
         _excerpt(console, error.place)
     if error.hint:
-        say(console, f"help: {sanitize(error.hint, ascii_only=plain)}", hang=2)
+        put(console, f"  help: {sanitize(error.hint, ascii_only=plain)}")
 
 
 def _excerpt(console: Console, place: Place) -> None:
