@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvtool.cli.app import run
 from kvtool.engine.config import DEFAULT_MODEL
 from kvtool.engine.model.configs.find_served import find_preset
-from kvtool.engine.prediction.accelerators import find_accelerator
+from kvtool.engine.prediction.accelerators import batch_limits_with, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.results.report import Report
