@@ -210,7 +210,7 @@ class LogFile:
             nth = nth + 1 if raw.line == line else 1
             line = raw.line
             number += 1
-            self._record_end = raw.offset + len(raw.data)
+            self._record_end = raw.offset + len(raw.data) + 1  # the end of its line
             if "mooncake" in self.formats and not self.values:
                 label = str(line) if nth == 1 else f"{line}.{nth}"
                 plain = _plain_trace(raw, path, f"{path}:{label}" if self.of_many else label, group, size)
