@@ -248,7 +248,7 @@ class LogSource:
         if state.left_out.counts:
             there = f"it contains no model request; {state.left_out.notes()[0]}"
             raise KvtoolError(there, hint=state.left_out.hint, place=Place(named))
-        if state.records:
+        if state.records or self.bytes_to_read():
             raise KvtoolError("it contains no model request", place=Place(named))
         raise KvtoolError("the file is empty", place=Place(named))
 
