@@ -59,7 +59,7 @@ def test_all_commands_name_the_same_change_first(tmp_path: Path, bytes_json: str
         assert "Use one cache key and one account for all prompts that share a prefix" in " ".join(out.split()), name
 
 
-def test_a_longer_retention_is_named_where_only_both_changes_save(tmp_path: Path, bytes_json: str) -> None:
+def test_a_longer_retention_is_named_where_one_key_alone_saves_nothing(tmp_path: Path, bytes_json: str) -> None:
     """Two hours apart and five keys: one key alone has expired, and 24 hours alone help each key."""
     lines = []
     for number in range(10):
