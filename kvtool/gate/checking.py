@@ -25,7 +25,7 @@ from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.linting import lint, without_sources
 from kvtool.lint.traffic_findings import not_ignored
 from kvtool.profiler.document import saved_report
-from kvtool.profiler.left_out import LeftOut
+from kvtool.profiler.left_out import LeftOutRequests
 from kvtool.profiler.patches import patches_of
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.quotes import quoted
@@ -48,7 +48,7 @@ class _Done:
     report: Report
     facts: Facts
     ignored: int
-    left_out: Sequence[LeftOut]
+    left_out: Sequence[LeftOutRequests]
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ _MOST = 5
 
 
 @dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOutRequests:
     """Requests that a pass left out. `alone` are the options with which `kvtool profile` has only them; `otherwise` is said
     where there are none."""
 
@@ -38,7 +38,7 @@ class LeftOut:
         return f"{self.what}. {then}" if then else self.what
 
 
-def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[LeftOut]:
+def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[LeftOutRequests]:
     """Describe failed requests by status, and requests of other servers than the run's; the commonest first.
 
     `hosted`: the run has the rules of providers.
@@ -46,11 +46,11 @@ def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[L
     told = []
     if found.failed:
         total = sum(found.failed.values())
-        told.append(LeftOut(f"{plural(total, 'failed request')} left out: {_counted(found.failed, 'status ')}"))
+        told.append(LeftOutRequests(f"{plural(total, 'failed request')} left out: {_counted(found.failed, 'status ')}"))
     if found.uncached:
         total = sum(found.uncached.values())
         said = f"{plural(total, 'request')} without a cache: OpenAI caches no prompt of {_counted(found.uncached, '')}"
-        told.append(LeftOut(said))
+        told.append(LeftOutRequests(said))
     if found.unpredicted:
         total = sum(found.unpredicted.values())
         why = "no API with known cache rules has" if hosted else "a provider's cache served"
@@ -58,7 +58,7 @@ def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[L
             "If your own server ran these, profile a log with only them" if hosted else "Profile a log with only them"
         )
         said = f"{plural(total, 'request')} not predicted: {why} {_counted(found.unpredicted, '')}"
-        told.append(LeftOut(said, _alone(found, source), otherwise))
+        told.append(LeftOutRequests(said, _alone(found, source), otherwise))
     return told
 
 

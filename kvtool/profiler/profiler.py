@@ -32,7 +32,7 @@ from kvtool.profiler.copied_places import with_copied_places
 from kvtool.profiler.document import Measurements, made_report, with_measurements
 from kvtool.profiler.finding_counts import check_counted_once, with_causes
 from kvtool.profiler.fix_gains import group_causes
-from kvtool.profiler.left_out import LeftOut, left_out, notes_on_rules, reasoning_left_out
+from kvtool.profiler.left_out import LeftOutRequests, left_out, notes_on_rules, reasoning_left_out
 from kvtool.profiler.measuring import check_measure, measure
 from kvtool.profiler.pair_command import PairCommand
 from kvtool.profiler.reported.money_parts import MoneySections
@@ -154,7 +154,7 @@ class Profiler:
         self.path = path
         self.count_skipped = count_skipped
         self.told: list[str] = []
-        self.left_out: list[LeftOut] = []
+        self.left_out: list[LeftOutRequests] = []
         """What no figure of the report includes."""
         """The last run's left-out requests, and the rules by which it predicted reads of hosted models."""
         self.interrupted: str | None = None
