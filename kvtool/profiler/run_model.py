@@ -17,8 +17,6 @@ from kvtool.engine.model.configs.served_model import ServedModel
 from kvtool.errors import KvtoolError
 from kvtool.profiler.run.run_books import ModelSums
 from kvtool.text.terminal.numbers import plural, size
-from kvtool.workload.logs.groups.grouping import name_of_value
-from kvtool.workload.logs.groups.model_field import model_field
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.yaml_source import YamlSource
@@ -125,6 +123,9 @@ class RunModel:
     def check_known(self, what: str, source: YamlSource | LogSource) -> None:
         """Raise KvtoolError where `what` needs the size of a model and it is unknown. `source` has the requests."""
         if self.source == "unknown":
+            from kvtool.workload.logs.groups.grouping import name_of_value
+            from kvtool.workload.logs.groups.model_field import model_field
+
             known = next((name for name in self.names if self.models.find(name) is not None), None)
             field = model_field(source) if known is not None and isinstance(source, LogSource) else None
             hint = self.hint + (", or profile the requests of one model" if len(self.names) > 1 else "")
