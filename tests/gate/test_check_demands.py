@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.conftest import Command
 from tests.files import write
 from tests.gate.conftest import CALM, CONFIG, RULES, SUPPORT, last_line, result_of
@@ -143,3 +145,13 @@ def test_a_missed_cost_is_in_the_table_and_requests_that_no_gate_covers_are_name
     assert head[4:7] == ["cost", "of", "1,000"]
     assert row[-2:] == ["(<=$1.00)", "FAIL"]
     assert "a.jsonl: no gate covers 1 request not predicted: " in " ".join(out.split())
+
+
+@pytest.mark.parametrize(("limit", "zero"), [("0%", True), ("0.1%", False)])
+def test_a_limit_that_cannot_fail_is_named_once(limit: str, zero: bool, check: Command) -> None:
+    """One limit of the configuration applies to two workloads, and is one limit."""
+    write("a.yaml", CALM)
+    write("b.yaml", CALM)
+    write("kvtool.toml", f'workloads = ["a.yaml", "b.yaml"]\n\n[gate]\nhit_rate = ">={limit}"\n')
+    said = [each for each in result_of(check, "--no-advice").verdict.notices if "cannot fail" in each]
+    assert [each.partition(". ")[0] for each in said] == ["1 limit is 0 % and cannot fail: kvtool.toml:4:12"] * zero
