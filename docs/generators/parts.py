@@ -75,7 +75,11 @@ def tiers() -> str:
 def formats() -> str:
     """Every output format."""
     rows = [
-        (f"`{each.name}`", each.what, ", ".join(f"`{end}`" for end in each.extensions) or "by name only")
+        (
+            f"`{each.name}`",
+            each.what,
+            ", ".join(f"`{end}`" for end in (*each.files, *each.extensions)) or "by name only",
+        )
         for each in FORMATS.values()
     ]
     return table(("format", "what it is", "extensions"), rows)

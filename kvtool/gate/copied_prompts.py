@@ -24,8 +24,9 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
     known: dict[str, set[str]] = {}
     differing: dict[str, DifferingCopy] = {}
     for group, text, place, at in copies_in(source.document):
-        file, _, line = place.rpartition(":")
-        name = file if line.isdecimal() else place
+        sender = copied_from(source.document.source, at, sender=True) or place
+        file, _, line = sender.rpartition(":")
+        name = file if line.isdecimal() else sender
         if not root.holds(folder / name):
             continue
         if name not in known:

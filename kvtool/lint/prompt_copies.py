@@ -30,7 +30,7 @@ from kvtool.lint.passed_values import (
 from kvtool.lint.python.chats import Chat, ChatMessage
 from kvtool.lint.python.rendered_files import template_paths
 from kvtool.lint.python.text_values import MESSAGE_KEYS
-from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlaces, leaves, style_of
+from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlace, TemplatePlaces, leaves, style_of
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.numbers import plural
@@ -57,6 +57,7 @@ __all__ = [
 
 _MOST = 16
 """Prompts of one file."""
+_WORDS_OF_NAME = 4
 _MARKUP = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\n", re.DOTALL)
 _SYNTAX = ("{{", "{%", "{#")
 _RESERVED = frozenset(("loop", "self", "super", "caller", "range", "dict", "namespace", "true", "false", "none"))
@@ -87,9 +88,15 @@ class CopiedPrompt:
 
 
 def copy_prompts(
-    folder: Path, names: Iterable[str], notes: list[str], rendered: list[RenderedFile] | None = None
+    folder: Path,
+    names: Iterable[str],
+    notes: list[str],
+    rendered: list[RenderedFile] | None = None,
+    copied: set[str] | None = None,
 ) -> list[CopiedPrompt]:
     """Return the prompts in these files; `rendered` gets the template files that they render.
+
+    `copied` gets the files that have a prompt, of their own or one that another file sends.
 
     `notes` get a line for each file that cannot be read, and for each text that is not known.
     """
@@ -101,6 +108,8 @@ def copy_prompts(
         except (KvtoolError, RecursionError) as error:
             message = error.message if isinstance(error, KvtoolError) else "nested too deeply to read"
             notes.append(f"{name} was left out: {message}")
+    if copied is not None:
+        copied.update(copy.path for copy in copies)
     sent = ["".join(_written(_in_one_order(copy))) for copy in copies if copy.messages]
     found: list[CopiedPrompt] = []
     taken: Counter[str] = Counter()
@@ -241,8 +250,11 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
     texts = ["".join(writer.written(each)) for _, each in chat]
     roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
     messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
-    spots = [next((_spot(leaf) for leaf in leaves(each) if _spot(leaf)), 0) for _, each in chat]
-    where = tuple(f"{name}:{line}" if line else name for line in spots)
+    spots = [
+        next((leaf.spot for leaf in leaves(each) if isinstance(leaf, Hole) and leaf.spot.line), None)
+        for _, each in chat
+    ]
+    where = tuple(name if spot is None else f"{_file_of(folder, name, spot)}:{spot.line}" for spot in spots)
     alone = (each[0].file if len(each) == 1 and isinstance(each[0], Hole) else "" for _, each in chat)
     found = [writer.named_file(one) if one else None for one in alone]
     files = tuple(one[0] if one is not None and _as_template(one[1]) == one[1] else "" for one in found)
@@ -250,11 +262,14 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
     kinds: dict[str, ValueKind] = {}
     unknown: list[str] = []
     for variable, order in writer.orders.items():
-        places[variable] = f"{name}:{order.spot.line}:{order.spot.column}"
+        places[variable] = f"{_file_of(folder, name, order.spot)}:{order.spot.line}:{order.spot.column}"
         kinds[variable] = "order"
     for leaf in leaves(nodes):
         if isinstance(leaf, Hole):
-            variable, place = _variable(leaf), f"{name}:{leaf.spot.line}:{leaf.spot.column}"
+            variable, place = (
+                _variable(leaf),
+                f"{_file_of(folder, name, leaf.spot)}:{leaf.spot.line}:{leaf.spot.column}",
+            )
             if leaf.spot.line:
                 places.setdefault(variable, place)
             kind = "constant" if leaf.constant or leaf.file else value_kind(leaf.kind)
@@ -270,8 +285,10 @@ def _is_rendered(nodes: Sequence[Node]) -> bool:
     return all(isinstance(node, Hole) and bool(node.file) == (not number) for number, node in enumerate(nodes))
 
 
-def _spot(leaf: str | Hole) -> int:
-    return leaf.spot.line if isinstance(leaf, Hole) else 0
+def _file_of(folder: Path, name: str, spot: TemplatePlace) -> str:
+    """Return the file of a place as `folder` names it; `name` for a place that is in none."""
+    path = Path(spot.path)
+    return PurePath(os.path.relpath(path, folder)).as_posix() if path.is_file() else name
 
 
 class _Writer:
@@ -280,6 +297,7 @@ class _Writer:
     def __init__(self, named_file: Callable[[str], tuple[str, str] | None]) -> None:
         self.named_file = named_file
         self._number = 0
+        self._taken: Counter[str] = Counter()
         self.orders: dict[str, Hole] = {}
         """Variables that choose an order of a list, and where that is left to chance."""
 
@@ -295,11 +313,12 @@ class _Writer:
                 yield from self._choice(node)
             else:
                 self._number += 1
-                number = self._number
-                yield f"{{% for item_{number} in repeated_{number} %}}"
+                number, body = self._number, "".join(self.written(node.body))
+                holes = [_variable(leaf) for leaf in leaves(node.body) if isinstance(leaf, Hole)]
+                yield f"{{% for item_{number} in {self._free_name('repeated', *holes[:1] or _words(body))} %}}"
                 if node.between:
                     yield f"{{% if not loop.first %}}{_literal(node.between)}{{% endif %}}"
-                yield from self.written(node.body)
+                yield body
                 yield "{% endfor %}"
 
     def _choice(self, node: Choice) -> Iterator[str]:
@@ -307,14 +326,25 @@ class _Writer:
         if len(texts) < 2:
             yield from texts
             return
-        self._number += 1
-        name = f"variant_{self._number}_of_{len(texts)}"
         if node.order is not None:
             name = f"{_variable(node.order)}_{len(texts)}"
             self.orders[name] = node.order
+        else:
+            name = self._free_name("variant", *_words(next(filter(None, texts))))
         for at, text in enumerate(texts):
             yield f'{{% {"elif" if at else "if"} {name} == "{at + 1}" %}}{text}'
         yield "{% endif %}"
+
+    def _free_name(self, *parts: str) -> str:
+        """Return the parts as a name that no other list or choice of this prompt has."""
+        name = "_".join(parts)
+        self._taken[name] += 1
+        return name if self._taken[name] == 1 and len(parts) > 1 else f"{name}_{self._taken[name]}"
+
+
+def _words(text: str) -> list[str]:
+    """Return the first words of the constant text of a template, for a name."""
+    return [word.lower() for word in re.findall(r"[A-Za-z]+", _MARKUP.sub(" ", text))[:_WORDS_OF_NAME]]
 
 
 def _as_template(text: str) -> str:

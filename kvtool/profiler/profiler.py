@@ -261,7 +261,8 @@ class Profiler:
         ]
         reported = result.find(MissBook)
         is_reported = reported is not None and reported.total.requests > 0
-        if not is_reported and not any(group.requests for group in result.ledger.totals()):
+        is_billed = (money := money_of(result)) is not None and money.known
+        if not is_reported and not is_billed and not any(group.requests for group in result.ledger.totals()):
             if result.partial:
                 raise KeyboardInterrupt  # there is nothing to show yet
             reason = (

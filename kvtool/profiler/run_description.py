@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kvtool.config.engine_rules import described_engine, engine_notes
@@ -11,7 +10,7 @@ from kvtool.engine.config import UNLIMITED_LEN
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.kv_dtype import AUTO, find_kv_dtype
 from kvtool.errors import KvtoolError
-from kvtool.profiler.engines.left_out_layers import left_out_of
+from kvtool.profiler.engines.left_out_layers import knows_kinds, left_out_of
 from kvtool.profiler.layer_group_notes import described_groups, group_notes, plain_note, single_group_notes
 from kvtool.text.terminal.numbers import size
 from kvtool.version import __version__
@@ -28,7 +27,7 @@ def run_notes(run: PlannedRun) -> list[str]:
     plan, engine = run.plan, run.plan.engine
     if plan.cache is not None and plan.cache.engine is not None:
         choice = plan.cache.engine
-        kinds_known = "sliding_window" in {each.name for each in fields(choice.options)}
+        kinds_known = knows_kinds(choice.options)
         lack = None if run.model is None else left_out_of(run.run_model.served(), kinds_known=kinds_known)
         notes = [*engine_notes(choice), *run.run_model.notes(with_tokens=True)]
         notes += [run.assumed_note] if run.rules == "llamacpp" and run.model is None else []

@@ -119,6 +119,12 @@ def gains_basis(report: Report) -> str:
 def _rate(report: Report) -> str:
     """Say what the hit rate is, and what it can be."""
     now, reachable, fixed = report.totals.hit_rate, report.totals.reachable_hit_rate, fixed_rate(report)
+    if not report.totals.requests and report.reported is None:
+        return (
+            "unknown: the log reports no cached tokens"
+            if report.totals.unpredicted_requests
+            else "none: no cache serves these models"
+        )
     if report.below_minimum:
         return f"{percent(now)}{too_short(report)}"
     if fixed is not None:

@@ -6,13 +6,13 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import PurePath
 from typing import Any
 
 from kvtool.accounting.misses.advised_change import cheaper_ttl, field_to_compare, first_change, pauses_cost_less
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
+from kvtool.results.check import copy_again
 from kvtool.results.finding import Finding, noted_place
 from kvtool.results.misses import CacheMisses
 from kvtool.results.money import marks_in_words
@@ -212,7 +212,7 @@ _OF_PROMPTS = (
     _Row(
         lambda case: next((each for each in case.proven if noted_place(each.warnings)), None),
         lambda copy: f"Make the fix in {noted_place(copy.warnings)}. Then copy the prompts again",
-        lambda _, copy: ["init", *filter(None, [str(PurePath(copy.path).parent).removeprefix(".")]), "--force"],
+        lambda _, copy: copy_again(copy.path or ""),
     ),
     _Row(
         lambda case: case.proven,

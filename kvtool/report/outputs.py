@@ -45,8 +45,8 @@ class OutputFile:
 def parse_output(text: str, formats: Collection[str] = tuple(FORMATS)) -> OutputFile:
     """`[FORMAT=]PATH`, or a format alone, which is that format on standard output. KvtoolError for anything else.
 
-    A word before `=` names the format (`md` and the other extensions will do); else the path's extension decides, the longest
-    one that fits. `formats` are those that can be had here.
+    A word before `=` names the format (`md` and the other extensions will do); else the name of the file decides (`ticket.md`),
+    else its extension, the longest one that fits. `formats` are those that can be had here.
     """
     names = _names(formats)
     word, equals, path = text.partition("=")
@@ -66,7 +66,7 @@ def parse_output(text: str, formats: Collection[str] = tuple(FORMATS)) -> Output
         raise KvtoolError("--output names no file", hint=_choice(formats))
     if text == STDOUT:
         raise KvtoolError("--output - needs a format", hint=f"-o json, or another: {_choice(formats)}")
-    return OutputFile(_by_extension(text, formats), text)
+    return OutputFile(_by_file_name(text, formats), text)
 
 
 def _names(formats: Collection[str]) -> dict[str, Format]:
@@ -76,8 +76,11 @@ def _names(formats: Collection[str]) -> dict[str, Format]:
     return {word: each for word, each in extensions.items() if "." not in word} | {each.name: each for each in chosen}
 
 
-def _by_extension(path: str, formats: Collection[str]) -> Format:
+def _by_file_name(path: str, formats: Collection[str]) -> Format:
     name = os.path.basename(path).lower()  # noqa: PTH119 - `x/` has no name, and Path would give it one
+    for each in formats:
+        if name in FORMATS[each].files:
+            return FORMATS[each]
     found = [
         (len(extension), each)
         for each in FORMATS.values()
@@ -94,7 +97,8 @@ def _by_extension(path: str, formats: Collection[str]) -> Format:
 
 def _choice(formats: Collection[str]) -> str:
     """List all formats with their extensions."""
-    shown = [f"{name} ({' '.join(FORMATS[name].extensions)})" if FORMATS[name].extensions else name for name in formats]
+    ends = {name: " ".join((*FORMATS[name].files, *FORMATS[name].extensions)) for name in formats}
+    shown = [f"{name} ({ends[name]})" if ends[name] else name for name in formats]
     return f"formats: {', '.join(shown)}; choose another with FORMAT=PATH."
 
 

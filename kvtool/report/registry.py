@@ -14,13 +14,17 @@ Writer = Callable[[CheckResult, WriteOptions], str]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`module` has a function `write`; it is imported when it is needed. With `views` it shows what is drawn, too."""
+    """`module` has a function `write`; it is imported when it is needed. With `views` it shows what is drawn, too.
+
+    A path ends in one of its `extensions`, or its last part is one of its `files`.
+    """
 
     name: str
     what: str
     module: str
     extensions: tuple[str, ...] = ()
     views: bool = False
+    files: tuple[str, ...] = ()
 
     def write(self, result: CheckResult, options: WriteOptions) -> str:
         """Return the whole file as text."""
@@ -38,8 +42,13 @@ FORMATS = {
         Format("sarif", "SARIF 2.1.0, for code scanning", "kvtool.report.formats.sarif", (".sarif", ".sarif.json")),
         Format("gitlab", "GitLab's code quality report", "kvtool.report.formats.gitlab"),
         Format("html", "a report to send around: one file", "kvtool.report.html", (".html", ".htm"), views=True),
-        Format("ticket", "misses that the provider must explain, for its support", "kvtool.report.formats.ticket"),
-        Format("ticket-json", "the same, for a program", "kvtool.report.formats.ticket_json"),
+        Format(
+            "ticket",
+            "misses that the provider must explain, for its support",
+            "kvtool.report.formats.ticket",
+            files=("ticket.md",),
+        ),
+        Format("ticket-json", "the same, for a program", "kvtool.report.formats.ticket_json", files=("ticket.json",)),
         Format("csv", "a row for each group, for spreadsheets", "kvtool.report.formats.csv_table", (".csv",)),
         Format("svg", "the terminal report as a picture", "kvtool.report.formats.svg", (".svg",), views=True),
         Format(

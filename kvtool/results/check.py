@@ -17,6 +17,12 @@ from kvtool.results.verdict import Verdict
 SCHEMA: Literal["kvtool.check/1"] = "kvtool.check/1"
 
 
+def copy_again(workload: str) -> list[str]:
+    """Return the words after `kvtool` that copy the prompts of a workload file again: with its folder, if it is another one."""
+    folder = os.path.dirname(workload)  # noqa: PTH120 - as it is written
+    return ["init", *([folder] if folder else []), "--force"]
+
+
 class DifferingCopy(Model):
     """A prompt that a workload contains otherwise than the `file` of the application that it is from: its places there and here.
 
@@ -36,8 +42,7 @@ class DifferingCopy(Model):
     @property
     def copy_again(self) -> list[str]:
         """Return the words after `kvtool` that copy the prompts again: with the folder of the workload, if it is another one."""
-        folder = os.path.dirname(self.copy_at)  # noqa: PTH120 - as it is written
-        return ["init", *([folder] if folder else []), "--force"]
+        return copy_again(self.copy_at)
 
 
 class CheckResult(Document):

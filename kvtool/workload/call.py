@@ -20,7 +20,7 @@ FEWER = "less text than the reported tokens need"
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Tokens of one call as its server counted them. `written` are all that went into the cache; `written_5m` and `written_1h` are
-    parts of them where the server reports for how long they are kept."""
+    parts of them where the server reports for how long they are kept, and so is `written_12h`, which has no published price."""
 
     prompt: int | None = None
     cached: int | None = None
@@ -30,6 +30,7 @@ class Usage:
     output: int | None = None
     reasoning: int | None = None
     """Tokens of the output that are reasoning, where the server reports them."""
+    written_12h: int | None = None
 
     @property
     def all_written(self) -> int | None:

@@ -130,12 +130,17 @@ def test_a_model_with_windows_has_them_where_the_rules_know_them(capsys: pytest.
     """vLLM by its groups, llama.cpp by its window; what the others leave out is told."""
     found = table(str(CHAT), "--model", "gpt-oss-20b", capsys=capsys)
     rows = {(row.rules, " ".join(row.flags)): row for row in found.rows}
-    vllm, sglang = rows["vllm", ""], rows["sglang", ""]
-    assert vllm.cached_tokens < sglang.cached_tokens
+    vllm, sglang = rows["vllm", ""], rows["sglang", "--sliding-window 128"]
+    assert vllm.cached_tokens < rows["trtllm", ""].cached_tokens
+    assert sglang.cached_tokens <= rows["trtllm", ""].cached_tokens
     assert vllm.cause == "window or state not kept"
     assert rows["llamacpp", "--sliding-window 128"].settings["window_layers"] == 12
     assert ("llamacpp", "--swa-full --sliding-window 128") in rows
-    assert any("gpt-oss-20b has sliding windows: all rows but vLLM and llama.cpp" in note for note in found.notes)
+    told = "gpt-oss-20b has sliding windows: kvtool assumes full attention in every layer for TensorRT-LLM"
+    assert told in found.notes
+    limited = table(str(CHAT), "--model", "gpt-oss-20b", "--capacity", "2000", capsys=capsys)
+    assert not any(row.rules == "sglang" for row in limited.rows)
+    assert any(note.startswith("left out: SGLang has a pool for each kind of layer") for note in limited.notes)
     arguments = ["profile", str(CHAT), "--no-config", "--dry-run", "--no-advice", "--json", "--model", "gpt-oss-20b"]
     assert run(arguments) == 0
     report = json.loads(capsys.readouterr().out)

@@ -128,6 +128,13 @@ CASES = [
         needs="model=qwen3-next-80b",
     ),
     numbers("page_size", 1, needs="rules=sglang"),
+    Case(
+        "mamba_radix_cache_strategy",
+        "mamba_radix_cache_strategy",
+        None,
+        *[(name, name) for name in ("no_buffer", "extra_buffer", "no_buffer", "extra_buffer")],
+        needs="rules=sglang",
+    ),
     numbers("max_total_tokens", None, needs="rules=sglang"),
     Case(
         "radix_eviction_policy",

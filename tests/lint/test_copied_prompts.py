@@ -10,6 +10,7 @@ import jinja2
 import pytest
 
 from kvtool.lint.prompt_copies import CopiedPrompt, copy_prompts
+from kvtool.workload.yaml.made_up_values import copied_comment, copied_from
 from tests.lint.found import made_findings
 
 RULES = (
@@ -149,7 +150,7 @@ def test_a_list_keeps_the_text_between_its_elements(file: tuple[str, str], betwe
     system = next(text for role, text in copy.messages if role == "system")
     assert (
         jinja2.Template(system)
-        .render({"repeated_1": [1, 2, 3], "d_id": "x"})
+        .render({"repeated_d_id": [1, 2, 3], "d_id": "x"})
         .endswith("\n" + between.join(["<x>"] * 3))
     )
 
@@ -162,3 +163,14 @@ def test_prompts_of_one_file_have_the_names_of_the_code(tmp_path: Path) -> None:
         f"const triage = (question) => {_ASK.format(system=f'`{RULES} Three.`')};\n"
     )
     assert sorted(copy.name for copy in _copies(tmp_path, {"a.ts": program})) == sorted(names)
+
+
+def test_a_copy_names_the_file_its_text_is_written_in(tmp_path: Path) -> None:
+    (tmp_path / "b.ts").write_text(f"export const prompt = (name) => `Hello ${{name}}.\n{RULES}`;\n")
+    program = "import { prompt } from './b';\nfunction ask(name, question) { return "
+    (copy,) = _copies(tmp_path, {"a.ts": program + _ASK.format(system="prompt(name)") + "; }\n"})
+    assert (copy.path, copy.message_places[0]) == ("a.ts", "b.ts:1")
+    comment = copied_comment("b.ts:1", "a.ts")
+    workload = f"messages:\n  {comment}\n  - {{role: system, text: x}}\n"
+    assert copied_from(workload, 3) == "b.ts:1"
+    assert copied_from(workload, 3, sender=True) == "a.ts"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jinja2 import Template
 
 from kvtool.lint.findings.line_moves import movable, moved
 from kvtool.results.finding import Finding
@@ -293,6 +295,27 @@ def test_nothing_is_moved_into_a_value_that_a_label_introduces(ending: str) -> N
     after = moved(text, [finding(1)], jinja=True)
     assert after == f"{rules}Now: {{{{ now }}}}{newline}{ending}"
     assert moved(after, [finding(4)], jinja=True) == after
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_moved_is_said_as_often_as_before(seed: int) -> None:
+    """Loops and conditions anywhere: a line that moves is in none of them afterwards."""
+    chance = random.Random(seed)
+    blocks = [
+        "{% for t in tides %}{{ t }} m\n{% endfor %}\n",
+        "{% for t in tides %}\n- {{ t }}\n{% endfor %}\n",
+        "{% if tides %}High: {{ tides[0] }}\n{% endif %}",
+        "{% for t in tides %}{% if t %}{{ t }}{% endif %}\n{% endfor %}",
+        "Tides:\n{% for t in tides %}{{ t }}\n{% endfor %}\n",
+        "List all windows.\n",
+        "The harbor is {{ name }}.\n",
+    ]
+    text = "Briefing of {{ now }} for the watch.\n" + RULES + "".join(chance.choices(blocks, k=chance.randint(1, 4)))
+    after = moved(text, [finding(1)], jinja=True)
+    for tides in ([], [0], [3, 0, 5]):
+        said = {"now": "12:41", "tides": tides, "name": "Oban"}
+        before, then = (Template(each).render(said) for each in (text, after))
+        assert sorted(filter(None, before.split("\n"))) == sorted(filter(None, then.split("\n")))
 
 
 def test_a_text_that_ends_with_a_rule_keeps_its_end() -> None:

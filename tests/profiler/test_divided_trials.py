@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from kvtool.api import profile
-from kvtool.profiler import profiler
+from kvtool.profiler import advising
 from kvtool.profiler.run import cause_sample, run_loop
 from kvtool.workload.ahead import child
 from kvtool.workload.jobs import TokensTurn
@@ -82,7 +82,7 @@ def test_two_processes_tell_what_one_does(
     monkeypatch.setattr(run_loop.RunLoop, "begin", watched)
     monkeypatch.setattr(child, "can_fork", lambda: True)
     monkeypatch.setattr(cause_sample, "_TOGETHER", 4)
-    monkeypatch.setattr(profiler, "one_in", lambda groups: {group.name: 3 for group in groups})
+    monkeypatch.setattr(advising, "one_in", lambda groups: {group.name: 3 for group in groups})
     one = profile(path, jobs=1)
     assert not any(told)
     two = profile(path, jobs=2)

@@ -14,8 +14,8 @@ import pytest
 
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.api import profile
+from kvtool.profiler import advising
 from kvtool.profiler import log_part as part
-from kvtool.profiler import profiler
 from kvtool.profiler.log_part import LogPart
 from kvtool.profiler.run import cause_sample
 from kvtool.profiler.run.workload_runs import WorkloadRuns
@@ -80,7 +80,7 @@ def runs(
         patched.setattr(part, "MOST_IN_PART", 16)
         patched.setattr(WorkloadRuns, "run", counted)
         if not ahead:
-            patched.setattr(profiler, "can_be_parted", lambda _: False)
+            patched.setattr(advising, "can_be_parted", lambda _: False)
         report = profile(path)
     return json.loads(report.model_dump_json()), of_part
 

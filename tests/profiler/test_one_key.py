@@ -57,3 +57,26 @@ def test_all_commands_name_the_same_change_first(tmp_path: Path, bytes_json: str
         code, out, _ = in_folder(name, "log.jsonl")
         assert code == 0
         assert "Use one cache key and one account for all prompts that share a prefix" in " ".join(out.split()), name
+
+
+def test_a_longer_retention_is_named_where_one_key_alone_saves_nothing(tmp_path: Path, bytes_json: str) -> None:
+    """Two hours apart and five keys: one key alone has expired, and 24 hours alone help each key."""
+    lines = []
+    for number in range(10):
+        text = f"question {number}"
+        body = {
+            "model": "gpt-5.1",
+            "prompt_cache_key": f"user-{number % 5}",
+            "instructions": "a" * 2_000,
+            "input": text,
+        }
+        body["prompt_cache_retention"] = "in_memory"
+        usage = {"input_tokens": 2_000 + len(text), "input_tokens_details": {"cached_tokens": 0}}
+        response = {"object": "response", "output": [], "usage": usage}
+        time = f"2026-03-20T{2 * number:02}:00:00Z"
+        lines.append({"timestamp": time, "request": body, "response": response})
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    (found,) = [each for each in kvtool.profile(str(path), tokenizer=bytes_json).findings if each.code == "KV302"]
+    assert 'and set "prompt_cache_retention": "24h": a rerun then has' in found.fix
+    assert found.severity != "info"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kvtool.cli.app import run
 from kvtool.engine.config import DEFAULT_MODEL
 from kvtool.engine.model.configs.find_served import find_preset
-from kvtool.engine.prediction.accelerators import find_accelerator
+from kvtool.engine.prediction.accelerators import batch_limits_with, find_accelerator
 from kvtool.engine.prediction.latency import LatencyModel
 from kvtool.engine.prediction.sizing import block_bytes, blocks_that_fit
 from kvtool.results.report import Report
@@ -115,7 +115,8 @@ def test_blocks_of_a_memory_are_those_of_the_logs_model(tmp_path: Path, command:
         assert served is not None
         memory = 192 << 30
         report = profile(log(tmp_path, [name] * 3), command, "--gpu-memory", f"{memory >> 30}GiB")
-        assert report["config"]["capacity_blocks"] == blocks_that_fit(served.geometry, memory, 16) - 1
+        limits = batch_limits_with(memory)._asdict()
+        assert report["config"]["capacity_blocks"] == blocks_that_fit(served.geometry, memory, 16, **limits) - 1
 
 
 def test_a_log_without_a_model_assumes_one_and_says_so(tmp_path: Path, command: Command) -> None:

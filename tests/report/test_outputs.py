@@ -59,6 +59,9 @@ def result() -> CheckResult:
         ("r.json", "json", "r.json"),
         ("R.JSON", "json", "R.JSON"),
         ("a.md", "markdown", "a.md"),
+        ("b/Ticket.md", "ticket", "b/Ticket.md"),
+        ("ticket.json", "ticket-json", "ticket.json"),
+        ("my-ticket.md", "markdown", "my-ticket.md"),
         ("a.markdown", "markdown", "a.markdown"),
         ("a.xml", "junit", "a.xml"),
         ("a.sarif", "sarif", "a.sarif"),
@@ -106,6 +109,7 @@ def test_what_names_no_output_is_told_with_what_would(text: str, message: str, h
 
 def test_a_command_may_have_fewer_formats() -> None:
     assert parse_output("a.md", ("json", "markdown")).format.name == "markdown"
+    assert parse_output("ticket.md", ("json", "markdown")).format.name == "markdown"
     with pytest.raises(KvtoolError, match="html is not available here"):
         parse_output("a.html", ("json", "markdown"))
     with pytest.raises(KvtoolError, match="no format `html`"):

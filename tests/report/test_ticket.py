@@ -40,7 +40,7 @@ def test_a_ticket_is_made_of_a_saved_result(lost: bool, tmp_path: Path, capsys: 
     transcript(log, lost=lost)
     assert run(["profile", str(log), "--no-advice", "-q", "-o", str(saved)]) == 0
     capsys.readouterr()
-    assert run(["report", str(saved), "-o", f"ticket={ticket}", "-o", "ticket-json", "-q"]) == 0
+    assert run(["report", str(saved), "-o", str(ticket), "-o", "ticket-json", "-q"]) == 0
     found = json.loads(capsys.readouterr().out)
     text = ticket.read_text()
     assert "secret" not in text + json.dumps(found) + saved.read_text()

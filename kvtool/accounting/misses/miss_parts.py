@@ -78,7 +78,7 @@ class ComparedRequest:
         """Return the request's misses by cause."""
         request, before = self.request, self.before
         missed = request.call.missed
-        if self.hosted:
+        if self.hosted and not self.cached:
             from kvtool.accounting.caches.dated_rules import has_no_cache  # a log of an own server loads no rules
 
             if has_no_cache(request.call.model or "", request.call.provider):

@@ -132,8 +132,8 @@ class MoneyBook:
                 side.difference.update(dict(parts))
         if rates is None or prompt is None:
             return
-        longer = prediction is not None and prediction.written_1h and rates.cache_write_1h is None
-        if longer and rates.writes_cost:
+        longer = prediction is not None and prediction.written_1h and rates.cache_write_1h is None and rates.writes_cost
+        if usage.written_12h or longer:
             self.longer_writes[call.model or ""] += 1
         paid = self._charge(sides, usage, prediction, parts, rates, prompt, output)
         if call.cost is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -147,7 +148,7 @@ class LintCommand(Command):
 
     def _walked(self, inputs: Sequence[str], file: ConfigFile | None) -> tuple[list[str], Project]:
         """Return the inputs with the files of folders in their place, and all that the folders brought together."""
-        from kvtool.lint.folders.folder_files import Project, not_read, project_files, walk_rules
+        from kvtool.lint.folders.folder_files import Project, built_folder, not_read, project_files, walk_rules
 
         found: dict[str, None] = {}
         walked = Project()
@@ -169,6 +170,8 @@ class LintCommand(Command):
             if not project.paths and not project.problems:
                 where = "the working folder" if path == "." else f"`{path}`"
                 hint = "it reads workloads, templates, Python, TypeScript and texts named prompt; name logs one by one"
+                if (built := built_folder(path)) is not None:
+                    hint = f"built code in `{built}` was skipped; to read it: kvtool lint {shlex.quote(built)}"
                 if project.unread:
                     hint = f"it does not read {not_read(project.unread)}; lint the files of their prompts or a log"
                 if project.outside:

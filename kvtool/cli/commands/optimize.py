@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class OptimizeCommand(Command):
     """Edit prompts so that they share longer prefixes, and verify each edit by running the requests again.
 
-    Each fix has a proof tier. P0 changes no tokens, P1 changes only the form, P2 moves text, P3 changes text. P2 and P3 need
+    Each fix has a proof tier. P0 changes no prompt, P1 changes only the form, P2 moves text, P3 changes text. P2 and P3 need
     --allow, and files change with --write only.
     """
 

@@ -70,7 +70,10 @@ def _movable_units(text: str, findings: Sequence[Finding], jinja: bool) -> tuple
     tags = {*shape.solid} - {*shape.expressions}
     known = sorted({*shape.expressions, *placeholders(text), *(value for value in values if value)} - tags)
     units = [_unit_of(text, value, known, shape) for value in values]
-    end = min(_end(text, known), _content_begin(text, known, [unit for unit in units if unit]))
+    alone = [span for span in known if not (shape.splits(span[0]) or shape.splits(span[1]))]
+    end = min(_end(text, alone), _content_begin(text, alone, [unit for unit in units if unit]))
+    if shape.splits(end):
+        return nothing
     stop = len(text[:end].rstrip())
     begin = text.rfind("\n", 0, stop) + 1
     last = text[begin:stop]

@@ -43,6 +43,7 @@ _START = 8192
 _READ = {"data": MOST_DATA_BYTES, "typescript": CODE_BYTES}
 """Bytes that are looked at of files of a kind, where it is more than their beginning."""
 _OTHER_CODE = tuple(OTHER_CODE)
+_BUILT = ("dist", "build")
 _LONGEST_LINE = 2_000
 """Characters of a line on average, above which nobody wrote a file by hand: it was made from others."""
 _OTHER_TEMPLATES = re.compile(
@@ -115,6 +116,11 @@ def project_files(folder: str, rules: WalkRules = WalkRules()) -> Project:
         elif reason:
             project.left_out.append((shown, reason))
     return project
+
+
+def built_folder(folder: str) -> str | None:
+    """Return the folder of built code in a folder, which a walk leaves out; None where there is none."""
+    return next((str(path) for name in _BUILT if (path := Path(folder, name)).is_dir()), None)
 
 
 def not_read(paths: Sequence[str]) -> str:

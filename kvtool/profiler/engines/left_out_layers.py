@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import TYPE_CHECKING
+
 from kvtool.engine.model.configs.served_model import ServedModel
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+def knows_kinds(options: DataclassInstance) -> bool:
+    """Return whether the rules with such options follow windows and states."""
+    return "sliding_window" in {each.name for each in fields(options)}
 
 
 def left_out_of(served: ServedModel, *, kinds_known: bool) -> str | None:

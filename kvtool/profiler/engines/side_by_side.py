@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 
 from kvtool.accounting.caches.cache_rules import traced_error
 from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
 from kvtool.accounting.caches.relaxed_configs import relax_configs
+from kvtool.config.asked_run import RunOptions
 from kvtool.config.command_line import flags
 from kvtool.config.engine_rules import own_choice, rules_of_flags
 from kvtool.config.options.rule_flags import RuleFlags
@@ -19,7 +20,7 @@ from kvtool.engine.rules.rule_set import AnyRuleSet, RuleChoice, Rung
 from kvtool.engine.rules.rule_sets import find_rule_set, rule_set_names
 from kvtool.engine.rules.vllm import VllmOptions
 from kvtool.errors import KvtoolError, MessageRefusedError
-from kvtool.profiler.engines.left_out_layers import left_out_of
+from kvtool.profiler.engines.left_out_layers import knows_kinds, left_out_of
 from kvtool.profiler.left_out import hosted_left_out
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
@@ -178,8 +179,10 @@ class EngineComparison:
             planned.model is not None
             and (lack := left_out_of(planned.run_model.served(), kinds_known=False)) is not None
         ):
-            but = " and llama.cpp" if not self._missing else ""
-            notes.append(f"{lack}: all rows but vLLM{but} assume full attention in every layer")
+            choices = [tally.choice for tally in self.tallies]
+            others = [each for each in choices if each.rules.name != "vllm" and not knows_kinds(each.options)]
+            names = dict.fromkeys(each.rules.engine.partition(",")[0] for each in others)
+            notes += [f"{lack}: kvtool assumes full attention in every layer for {name}" for name in names]
         if planned.model is None and not self._missing:
             notes.append(planned.assumed_note)
         notes += hosted_left_out(self._hosted)
@@ -255,7 +258,6 @@ def choices_of(planned: PlannedRun, flags: RuleFlags) -> tuple[list[RuleChoice],
     """
     options = replace(planned.options, rule_flags=flags)
     engine = planned.plan.engine
-    room = None if engine.num_blocks is None else (engine.num_blocks - 1) * engine.block_size
     found: list[RuleChoice] = []
     missing: list[str] = []
     for name in rule_set_names():
@@ -265,18 +267,28 @@ def choices_of(planned: PlannedRun, flags: RuleFlags) -> tuple[list[RuleChoice],
             continue
         try:
             facts = planned.facts_of(name)
+            base = _own_choice(options, planned, rules, facts)
         except EngineError as error:
+            _own_choice(options, planned, rules, {})  # raises for options that are wrong for any model
             missing.append(f"left out: {error.message}")
             continue
-        base, sized = own_choice(options, planned.asked, name, facts)
-        if room is not None and not sized and rules.limited is not None:
-            base = RuleChoice(rules, rules.limited(base.options, room))
         found.append(base)
         for changes in _USUAL.get(name, ()):
             other = replace(base.options, **changes)
             if other != base.options and (not changes.get("swa_full") or base.options.sliding_window):
                 found.append(RuleChoice(rules, other))
     return found, missing
+
+
+def _own_choice(
+    options: RunOptions, planned: PlannedRun, rules: AnyRuleSet, facts: Mapping[str, int | str]
+) -> RuleChoice:
+    """Return an engine with its own options, with the facts of the model, and with the room of the plan's cache."""
+    base, sized = own_choice(options, planned.asked, rules.name, facts)
+    engine = planned.plan.engine
+    if engine.num_blocks is None or sized or rules.limited is None:
+        return base
+    return RuleChoice(rules, rules.limited(base.options, (engine.num_blocks - 1) * engine.block_size))
 
 
 def _embedded(rules: AnyRuleSet, engine: EngineConfig) -> RuleChoice:

@@ -9,8 +9,10 @@ from xxhash import xxh64_intdigest
 
 from kvtool.accounting.caches.scopes import count_keys
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.fixes.fix import Fix
+from kvtool.profiler.reported.request_settings import setting_fixes
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.finding import Finding
 from kvtool.text.terminal.numbers import percent
@@ -27,10 +29,17 @@ def with_key_gain(findings: Sequence[Finding], result: RunResult, again: Again) 
     if fewer is None:
         return list(findings)
     fix, run = fewer
+    money, what = money_of(result), fix.what
+    for longer in setting_fixes(result):
+        if run.partial or _saves(money, money_of(run)):
+            break
+        both = again([fix, longer])
+        if both.partial or _saves(money, money_of(both)):
+            run, what = both, f"{fix.what}, and {longer.what}"
     if run.partial:
         result.partial = True
         return list(findings)
-    money, again_money = money_of(result), money_of(run)
+    again_money = money_of(run)
     if money is None or again_money is None:
         return list(findings)
     before, after = (each.total[each.told] for each in (money, again_money))
@@ -44,9 +53,17 @@ def with_key_gain(findings: Sequence[Finding], result: RunResult, again: Again) 
     return [
         found
         if found.code != KV302.code
-        else found.model_copy(update={"fix": f"{fix.what}: {gain}", "gain": gain, **update})
+        else found.model_copy(update={"fix": f"{what}: {gain}", "gain": gain, **update})
         for found in findings
     ]
+
+
+def _saves(before: MoneyBook | None, after: MoneyBook | None) -> bool:
+    """Return whether the same requests cost less after a change."""
+    if before is None or after is None:
+        return False
+    costs = [book.total[before.told].costs for book in (before, after)]
+    return costs[0].requests == costs[1].requests and costs[1].predicted.total < costs[0].predicted.total
 
 
 def shared_keys(result: RunResult, again: Again, fixes: Sequence[Fix] = ()) -> tuple[Fix, RunResult] | None:

@@ -34,7 +34,7 @@ _COLUMNS = (
     Column("code", "<"),
     Column("group", "<"),
     Column("before", keep=2),
-    Column("predicted"),
+    Column("expected"),
     Column("after"),
     Column("alone", keep=1),
 )

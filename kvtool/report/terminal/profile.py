@@ -201,6 +201,8 @@ def _print_answer(console: Console, answer: Answer, *, gate: str = "", copy_firs
 def _print_fates(console: Console, report: Report, plain: bool) -> None:
     """Print the token breakdown, the largest loss first; bars are relative to the longest."""
     rows = [row for row in fate_shares(report.fates) if row[1]]
+    if not rows:
+        return
     notes = dict(DECIDED_BY)
     for finding in report.findings:
         if finding.rerun is not None or (finding.fix_key and finding.code < "KV3"):

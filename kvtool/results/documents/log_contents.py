@@ -30,6 +30,7 @@ class LogRow(Model):
     cache_write_5m_tokens: Count | None = None
     """Those of `cache_write_tokens` that are kept for 5 minutes."""
     cache_write_1h_tokens: Count | None = None
+    cache_write_12h_tokens: Count | None = None
     output_tokens: Count | None = None
     reasoning_tokens: Count | None = None
     """Those of `output_tokens` that are reasoning."""

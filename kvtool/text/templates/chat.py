@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,8 +138,7 @@ class ChatTemplate:
     @classmethod
     def hosted(cls, tokenizer: Tokenizer) -> ChatTemplate:
         """The order in which hosted models read a request: tools, then messages. What is written around them is not known."""
-        source = (files("kvtool") / "text" / "templates" / "hosted.jinja").read_text(encoding="utf-8")
-        return cls(HOSTED_TEMPLATE, source, tokenizer.special_tokens)
+        return _hosted_template(tuple(tokenizer.special_tokens.items()))
 
     def render(
         self,
@@ -234,3 +234,10 @@ def _without_marks(tool: Any) -> Any:
     if isinstance(function, dict) and not function.keys().isdisjoint(CACHE_MARKS):
         tool = {**tool, "function": without_marks(function)}
     return tool if tool.keys().isdisjoint(CACHE_MARKS) else without_marks(tool)
+
+
+@lru_cache(maxsize=8)
+def _hosted_template(tokens: tuple[tuple[str, str], ...]) -> ChatTemplate:
+    """Compile the template of hosted models once: it asks for no time, so nothing of a rendering stays in it."""
+    source = (files("kvtool") / "text" / "templates" / "hosted.jinja").read_text(encoding="utf-8")
+    return ChatTemplate(HOSTED_TEMPLATE, source, dict(tokens))

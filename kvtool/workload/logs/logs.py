@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.results.choices import OnBadLine
+from kvtool.text.files.compressed import open_bytes
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.streams import STDIN
 from kvtool.workload.logs import TRACE_BLOCK
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 MEMORY_FORMAT = "values"
 """Of prompts that a program holds."""
 _MOST_GROUPS = 12
+_HEAD = 1 << 16
 """Groups that an error names."""
 _MOST_IDS = 1_000_000
 """Ids of requests that are remembered to see whether another file has them, too."""
@@ -248,9 +250,17 @@ class LogSource:
         if state.left_out.counts:
             there = f"it contains no model request; {state.left_out.notes()[0]}"
             raise KvtoolError(there, hint=state.left_out.hint, place=Place(named))
-        if state.records:
+        if state.records or (self.bytes_to_read() and not self._is_blank()):
             raise KvtoolError("it contains no model request", place=Place(named))
         raise KvtoolError("the file is empty", place=Place(named))
+
+    def _is_blank(self) -> bool:
+        """Return whether its files begin with nothing but white space."""
+        for path in self._paths:
+            with open_bytes(path, path) as reader:
+                if reader.read(_HEAD).strip():
+                    return False
+        return True
 
     def _as_served(self, turns: Iterator[Turn]) -> Iterator[Turn]:
         """Return the engine's requests for calls that do not depend on its answers."""

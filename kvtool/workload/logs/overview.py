@@ -71,6 +71,7 @@ def row_of(turn: Turn, epoch: float, pseudonyms: Pseudonyms | None = None) -> Ro
         "cache_write_tokens": usage and usage.written,
         "cache_write_5m_tokens": usage and usage.written_5m,
         "cache_write_1h_tokens": usage and usage.written_1h,
+        "cache_write_12h_tokens": usage and usage.written_12h,
         "output_tokens": turn.output_tokens if usage is None or usage.output is None else usage.output,
         "reasoning_tokens": usage and usage.reasoning,
         "cost": None if call.cost is None else float(call.cost),

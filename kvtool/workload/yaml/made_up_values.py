@@ -10,7 +10,7 @@ from kvtool.text.files.yaml_document import YamlDocument
 MADE_UP = "made up"
 """Marks a guess, in values and in comments."""
 MARK = f"# {MADE_UP}"
-_COPIED = re.compile(r"\s*# Copied from (.+)\. Copy it again after a change there\.")
+_COPIED = re.compile(r"\s*# Copied from (.+?)(?:, sent by (.+))?\. Copy it again after a change there\.")
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -19,13 +19,16 @@ def has_made_up(workload: str) -> bool:
     return any(MARK in line or f'"{MADE_UP}: ' in line for line in workload.splitlines())
 
 
-def copied_comment(place: str) -> str:
-    """Return the comment above a message, or tools, that are a copy of a text elsewhere."""
-    return f"# Copied from {place}. Copy it again after a change there."
+def copied_comment(place: str, sender: str = "") -> str:
+    """Return the comment above a message, or tools, that are a copy of a text elsewhere; `sender`: another file sends it."""
+    return f"# Copied from {place}{f', sent by {sender}' if sender else ''}. Copy it again after a change there."
 
 
-def copied_from(workload: str, line: int) -> str | None:
-    """Return the place of which a line of a workload file is a copy, or all that it is a part of; None for one that is none."""
+def copied_from(workload: str, line: int, *, sender: bool = False) -> str | None:
+    """Return the place of which a line of a workload file is a copy, or all that it is a part of; None for one that is none.
+
+    `sender`: where another file sends the text, return that file.
+    """
     lines = workload.splitlines()[:line]
     inside = _indent(lines[-1]) if lines else 0
     for number in range(len(lines) - 1, -1, -1):
@@ -35,7 +38,7 @@ def copied_from(workload: str, line: int) -> str | None:
         inside = _indent(text)
         comments = takewhile(lambda each: each.lstrip().startswith("#"), reversed(lines[:number]))
         if (found := next(filter(None, map(_COPIED.fullmatch, comments)), None)) is not None:
-            return found[1]
+            return (found[2] if sender else None) or found[1]
     return None
 
 

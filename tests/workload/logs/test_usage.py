@@ -116,3 +116,12 @@ def test_langchain_counts_writes_by_time_to_live_and_none_beside_them() -> None:
     usage = usage_of({"input_tokens": 24, "output_tokens": 2, "input_token_details": details}, ())
     assert usage is not None
     assert (usage.prompt, usage.cached, usage.written, usage.written_5m, usage.written_1h) == (24, 16, 4, 1, 3)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_writes_for_12_hours_are_writes_beside_the_usual_ones(inside: bool) -> None:
+    details = {"cached_tokens": 60, "cache_write_tokens": 10, "cache_write_12h_tokens": 20}
+    flat = {"input_cached_tokens": 60, "input_cache_write_tokens": 10, "input_cache_write_12h_tokens": 20}
+    usage = usage_of({"input_tokens": 100, **({"input_tokens_details": details} if inside else flat)}, ())
+    assert usage is not None
+    assert (usage.prompt, usage.cached, usage.written, usage.written_12h) == (100, 60, 30, 20)

@@ -359,7 +359,8 @@ def _message(role: str, prompt: FoundPrompt) -> str:
                 continue
             if _VARIABLE.fullmatch(text) is None:  # else nothing of it is written there
                 place = copied.message_places[number] if copied.message_places else prompt.path
-                lines.append(f"      {copied_comment(one_line(place))}")
+                sender = "" if place.partition(":")[0] == prompt.path else one_line(prompt.path)
+                lines.append(f"      {copied_comment(one_line(place), sender)}")
             lines.append(f"      - {{role: {each}, text: {quoted(text)}}}")
         return "\n".join(lines)
     return _file_message(role, prompt.path, raw=prompt.raw)

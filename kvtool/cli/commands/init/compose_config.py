@@ -27,12 +27,14 @@ def compose_config(
     sources: Sequence[str] = (),
     table: str = "",
     rules: str = "",
+    hosted: bool = False,
 ) -> str:
     """Return a configuration: the workloads with their hit rates of today, gates at those, and the `sources` to lint.
 
     `engine` is what they were measured with. `table` is where it is, `tool.kvtool` in pyproject.toml; `groups` are hit rates,
     the lowest where several workloads have a group of that name; `losses` name the line of each workload that loses most;
-    `made_up` are workloads with made-up values; `rules` says which rules of a cache were used, and why.
+    `made_up` are workloads with made-up values; `rules` says which rules of a cache were used, and why;
+    `hosted`: a provider's cache serves a workload, so a model's or a server's settings are no examples.
     """
     head = [f"[{table}]"] if table else []
     prefix = f"{table}." if table else ""
@@ -43,7 +45,7 @@ def compose_config(
         "block_size": EngineConfig.block_size,
         "capacity": '"20GiB"',
     }
-    if "provider" in engine:  # it goes with none of them but the tokenizer
+    if hosted or "provider" in engine:  # it goes with none of them but the tokenizer
         examples = {"tokenizer": examples["tokenizer"]}
     unsaid = [f"# {name} = {value}" for name, value in examples.items() if name not in engine]
     return "\n".join(

@@ -125,7 +125,11 @@ def _variables(document: YamlDocument, group: int) -> list[tuple[str, tuple[str 
 
 def _made_group(made: YamlDocument, name: str, file: str) -> int:
     """Return the number of the group of this name, else of the one group with a prompt of this file."""
-    of_file = {group for group, _, place, _ in copies_in(made) if place.rpartition(":")[0] == file or place == file}
+    of_file = {
+        group
+        for group, _, place, at in copies_in(made)
+        if file in (sender := copied_from(made.source, at, sender=True) or place, sender.rpartition(":")[0])
+    }
     return _group(made, name if name in of_file or len(of_file) != 1 else of_file.pop())
 
 

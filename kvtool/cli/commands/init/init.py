@@ -66,7 +66,8 @@ class InitCommand(InitOptions, Command):
         prompts = None
         rendered: list[RenderedFile] = []
         notes = [] if found.workloads else found.notes  # with a workload file no copy is made that they would be about
-        copies = copy_prompts(folder, [*found.code, *found.data], notes, rendered)
+        copied: set[str] = set()
+        copies = copy_prompts(folder, [*found.code, *found.data], notes, rendered, copied)
         rendering = found.rendering if found.templates else []
         sources = dict.fromkeys([*found.code, *rendering, *(each.path for each in copies)])
         if self.force or not found.workloads:
@@ -113,6 +114,7 @@ class InitCommand(InitOptions, Command):
             sources=list(sources),
             table=_TABLE if self.pyproject else "",
             rules=rules,
+            hosted=measured.hosted,
         )
         files[target.name] = appended(target, text) if self.pyproject else text
         lowered: list[str] = []
@@ -123,6 +125,16 @@ class InitCommand(InitOptions, Command):
             lowered = [] if before is None else lowered_limits(before, after)
         outside = names_outside(folder, engine)
         report_written(
-            self, found, prompts, measured, files, text, made_up=made_up, outside=outside, lowered=lowered, rules=rules
+            self,
+            found,
+            prompts,
+            measured,
+            files,
+            text,
+            made_up=made_up,
+            copied=copied,
+            outside=outside,
+            lowered=lowered,
+            rules=rules,
         )
         return 0

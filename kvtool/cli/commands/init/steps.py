@@ -39,7 +39,7 @@ _MOST_CALLS = 4
 class MeasuredInputs:
     """Hit rates of workloads and of groups, and of each workload the line that loses most; `partial` where it was interrupted.
 
-    `too_short` says of a workload that all of its prompts are below the provider's minimum.
+    `too_short` says of a workload that all of its prompts are below the provider's minimum; `hosted`: a provider's rules ran one.
     """
 
     rates: dict[str, float] = field(default_factory=dict)
@@ -47,6 +47,7 @@ class MeasuredInputs:
     losses: dict[str, str] = field(default_factory=dict)
     too_short: dict[str, str] = field(default_factory=dict)
     partial: bool = False
+    hosted: bool = False
 
 
 def target_file(command: InitOptions, folder: Path) -> Path:
@@ -109,15 +110,21 @@ def report_nothing_found(folder: str, found: FoundPrompts) -> KvtoolError:
     return KvtoolError(f"nothing to profile was found in `{folder}`", hint=hint)
 
 
-def _code(folder: str, found: FoundPrompts) -> str:
-    """Return notes on calls in code that make or send prompts; the command in them works where the user is."""
-    calls = [call for call in found.calls if call.name]
+def _code(folder: str, found: FoundPrompts, copied: Collection[str] = ()) -> str:
+    """Return notes on calls in code that make or send prompts; the command in them works where the user is.
+
+    Files whose prompts were `copied` are left out; empty where no other is left.
+    """
+    files = [name for name in found.code if name not in copied]
+    if not files:
+        return ""
+    calls = [call for call in found.calls if call.name and call.path in files]
     named = [str(call) for call in calls[:_MOST_CALLS]]
-    named += [name for name in found.code if not any(call.path == name for call in calls)][:_MOST_CALLS]
+    named += [name for name in files if not any(call.path == name for call in calls)][:_MOST_CALLS]
     more = len(calls) - _MOST_CALLS
     which = ", ".join(named[:_MOST_CALLS]) + (f" and {plural(more, 'more call')}" if more > 0 else "")
-    first = shlex.quote(os.path.normpath(Path(folder, found.code[0])))
-    probe = "`kvtool probe MODULE:FUNCTION` runs a function. " if any(map(_is_python, found.code)) else ""
+    first = shlex.quote(os.path.normpath(Path(folder, files[0])))
+    probe = "`kvtool probe MODULE:FUNCTION` runs a function. " if any(map(_is_python, files)) else ""
     return (
         f"prompts in code: {which}. `kvtool lint {first}` reads this code. {probe}"
         "A log of your service shows which prompts are really sent."
@@ -165,6 +172,7 @@ def measured_inputs(
                 measured.partial = True
                 break
             measured.rates[name] = profile.totals.hit_rate
+            measured.hosted |= profile.hosted
             if profile.below_minimum:
                 measured.too_short[name] = too_short(profile)
             elif (loss := loss_sentence(profile, places if name in files else {})) is not None:
@@ -221,6 +229,7 @@ def report_written(
     config: str,
     *,
     made_up: Collection[str],
+    copied: Collection[str],
     outside: bool,
     lowered: Sequence[str],
     rules: str,
@@ -244,8 +253,8 @@ def report_written(
         say(console, f'Values marked "{MADE_UP}" are guesses. Replace them.')
     for note in found.notes:
         say(console, f"note: {sanitize(note, ascii_only=plain)}", hang=2, style="yellow")
-    if found.code:
-        say(console, f"note: {sanitize(_code(folder, found), ascii_only=plain)}", hang=2, style="yellow")
+    if code := _code(folder, found, copied if prompts is not None else ()):
+        say(console, f"note: {sanitize(code, ascii_only=plain)}", hang=2, style="yellow")
     put(console)
     for name in files:
         path = sanitize(os.path.normpath(os.path.join(folder, name)), ascii_only=plain)  # noqa: PTH118

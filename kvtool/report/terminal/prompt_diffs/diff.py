@@ -192,7 +192,7 @@ def _volatile(first: Difference) -> str:
             return f"{plural(own, 'token')} in {name} only"
     if first.tokens_a == first.tokens_b:
         return f"{plural(first.tokens_b, 'token')} {'differs' if first.tokens_b == 1 else 'differ'}"
-    return f"{first.tokens_a:,} vs {plural(first.tokens_b, 'token')}"
+    return f"{plural(first.tokens_a, 'token')} in a, {first.tokens_b:,} in b"
 
 
 def _verdict(console: Console, diff: PromptDiff, a: str, b: str, minimum: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.files.compressed import bytes_taken, open_bytes, refuse_binary
+from kvtool.text.files.compressed import bytes_taken, is_plain, open_bytes, refuse_binary
 from kvtool.text.files.json_position import line_and_column, nearest_start
 from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse, read_records
 from kvtool.text.terminal.streams import STDIN
@@ -99,11 +99,16 @@ class LogFile:
     """How many were read so far, whatever became of them."""
     _reader: io.BufferedReader | None = None
     _taken: int = 0
+    _record_end: int = 0
     _states: dict[str, FileState] = field(default_factory=dict)
 
     @property
     def taken(self) -> int:
-        return self._taken if self._reader is None else bytes_taken(self._reader)
+        """Return the bytes up to the record that is in work: what a buffer holds ahead may come long after other files."""
+        if self._reader is None:
+            return self._taken
+        taken = bytes_taken(self._reader)
+        return min(taken, self._record_end) if is_plain(self._reader) else taken
 
     def entries(
         self, told: ReadListener | None = None, order: RecordsInOrder[LogEntry | None] | None = None
@@ -205,6 +210,7 @@ class LogFile:
             nth = nth + 1 if raw.line == line else 1
             line = raw.line
             number += 1
+            self._record_end = raw.offset + len(raw.data) + 1  # the end of its line
             if "mooncake" in self.formats and not self.values:
                 label = str(line) if nth == 1 else f"{line}.{nth}"
                 plain = _plain_trace(raw, path, f"{path}:{label}" if self.of_many else label, group, size)

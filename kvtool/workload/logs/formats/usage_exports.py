@@ -44,6 +44,8 @@ class UsageExport:
     written: str = ""
     written_5m: str = ""
     written_1h: str = ""
+    written_12h: str = ""
+    """Beside `written`, not a part of this column."""
     cost: str = ""
     requests: str | None = None
     window: str = ""
@@ -120,7 +122,10 @@ def _usage(record: Record, export: UsageExport) -> Usage | None:
     written = count(export.written)
     if written is None and (short is not None or long is not None):
         written = (short or 0) + (long or 0)
-    usage = Usage(sum(parts), count(export.cached), written, short, long, output)
+    half_day = count(export.written_12h)
+    if half_day is not None:
+        written = (written or 0) + half_day
+    usage = Usage(sum(parts), count(export.cached), written, short, long, output, written_12h=half_day)
     check_usage(usage, (*record.pointer, export.cached))
     return usage
 

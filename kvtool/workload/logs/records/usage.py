@@ -35,11 +35,14 @@ _READ_IN_DETAILS = ("cached_tokens", "cache_read", "cache_read_tokens", "cachedT
 _WRITTEN = (
     *("cache_creation_input_tokens", "cacheWriteInputTokens", "cacheWriteInputTokenCount", "cache_write_tokens"),
     *("prompt_cache_creation_tokens", "prompt_cache_write_tokens", "input_cache_creation", "cacheCreationInputTokens"),
+    "input_cache_write_tokens",
 )
 _WRITTEN_IN_DETAILS = (
     *("cache_write_tokens", "cache_creation_tokens", "cache_creation", "cacheWriteTokens"),
     *("cache_creation_input_tokens", "created_cache_tokens"),
 )
+_WRITTEN_12H = ("input_cache_write_12h_tokens", "cache_write_12h_tokens")
+"""OpenAI counts these beside its usual writes, and both in the prompt."""
 _REASONING = ("reasoning_tokens", "reasoningTokens")
 _BESIDE = frozenset(
     (
@@ -142,6 +145,11 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
         _, long = _first(details, inner, ("ephemeral_1h_input_tokens",))
     if short is not None or long is not None:
         written = max(written or 0, (short or 0) + (long or 0))  # LangChain writes 0 for all where it has the parts
+    _, half_day = _first(value, pointer, _WRITTEN_12H)
+    if half_day is None:
+        _, half_day = _first(details, inner, _WRITTEN_12H)
+    if half_day is not None:
+        written = (written or 0) + half_day
     if prompt is not None and prompt_name in _REMAINDERS and not details and not _BESIDE.isdisjoint(value):
         prompt += (cached or 0) + (written or 0)
     _, reasoning = _first(_output_details(value), pointer, (*_REASONING, "reasoning"))
@@ -153,7 +161,7 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
         output = (output or 0) + reasoning
     if prompt is cached is written is output is None:
         return None
-    usage = Usage(prompt, cached, written, short, long, output, reasoning)
+    usage = Usage(prompt, cached, written, short, long, output, reasoning, half_day)
     check_usage(usage, (*pointer, cached_name or written_name) if (cached_name or written_name) in value else pointer)
     return usage
 
@@ -201,10 +209,10 @@ def without_reads(usage: dict[str, Any], *, same_prompt: bool = True) -> dict[st
     Of a prompt that is not the same one its tokens are left out, too.
     """
     counted = usage_of(usage, ())
-    left = {name: value for name, value in usage.items() if name not in (*_READ, *_WRITTEN, *_BESIDE)}
+    left = {name: value for name, value in usage.items() if name not in (*_READ, *_WRITTEN, *_WRITTEN_12H, *_BESIDE)}
     for name in _DETAILS:
         if isinstance(left.get(name), dict):
-            dropped = (*_READ_IN_DETAILS, *_WRITTEN_IN_DETAILS, *_BESIDE)
+            dropped = (*_READ_IN_DETAILS, *_WRITTEN_IN_DETAILS, *_WRITTEN_12H, *_BESIDE)
             left[name] = {key: value for key, value in left[name].items() if key not in dropped}
     prompt_name, prompt = _first(usage, (), _PROMPT)
     if not same_prompt:

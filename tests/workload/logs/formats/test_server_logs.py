@@ -233,3 +233,17 @@ def test_koboldcpp_says_what_it_computed_of_each_prompt(tmp_path: Path) -> None:
     )
     usages = [call.usage for call in Read(path).of("call")]
     assert [(each.prompt, each.cached, each.output) for each in usages] == [(1700, 1000, 40), (1730, 1700, 20)]
+
+
+def test_llama_server_that_prints_timings_after_the_end_says_first_what_it_keeps(tmp_path: Path) -> None:
+    path = text(
+        tmp_path / "l.log",
+        "slot update_slots: id  0 | task 0 | new prompt, n_ctx_slot = 4096, n_keep = 0, n_prompt_tokens = 1320",
+        "slot update_slots: id  0 | task 0 | kv cache rm [1024, end)",
+        "slot update_slots: id  0 | task 0 | kv cache rm [1300, end)",
+        "slot      release: id  0 | task 0 | stop processing: n_past = 1340, truncated = 0",
+        "prompt eval time =     120.00 ms /   296 tokens (    0.41 ms per token,  2466.67 tokens per second)",
+    )
+    assert [(each.usage.prompt, each.usage.cached) for each in Read(path).of("call")] == [(1320, 1024)]
+    begun = text(tmp_path / "b.log", "slot update_slots: id  0 | task 0 | new prompt, n_prompt_tokens = 1320")
+    assert refusal(begun).message == "it contains no model request"

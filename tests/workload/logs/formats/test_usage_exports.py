@@ -148,7 +148,7 @@ def test_requests_of_openrouter_and_what_it_charged(in_folder: Command) -> None:
     assert found["reported"]["cached_tokens"] == 33_000
     assert found["money"]["logged"] == "0.0324"
     assert found["money"]["paid"] == "0.0324"
-    assert list(found["money"]["unpriced"].values()) == [1]
+    assert not found["money"]["unpriced"], "free costs nothing, and that is a price"
 
 
 def test_rows_without_usage_are_left_out_and_others_have_their_place(in_folder: Command) -> None:
@@ -221,3 +221,23 @@ def test_no_change_is_tried_without_prompts(in_folder: Command, command: str, ex
     assert (code, out) == (2, "")
     assert "so no change can be tried" in err
     assert "help: " in err
+
+
+def test_writes_for_12_hours_are_priced_as_usual_ones_and_said(in_folder: Command) -> None:
+    Path("usage.csv").write_text(
+        "start_time,num_model_requests,model,input_tokens,input_cached_tokens,input_cache_write_tokens,"
+        "input_cache_write_12h_tokens,output_tokens\n1790812800,10,gpt-5.6-sol,100000,60000,10000,20000,1000\n"
+    )
+    _, out, _ = in_folder("profile", "usage.csv")
+    assert "written $0.15" in out
+    assert "have no published price; they are priced as usual ones: gpt-5.6-sol (1)" in " ".join(out.split())
+
+
+def test_a_log_of_models_without_a_cache_has_its_bill(in_folder: Command) -> None:
+    usage = {"prompt_tokens": 1_520, "completion_tokens": 20}
+    request = {"model": "gpt-4-turbo", "messages": [{"role": "user", "content": "hello " * 1_500}]}
+    Path("log.jsonl").write_text((json.dumps({"request": request, "response": {"usage": usage}}) + "\n") * 6)
+    code, out, _ = in_folder("profile", "log.jsonl")
+    assert code == 0
+    assert "none: no cache serves these models" in out
+    assert "$0.0948" in out

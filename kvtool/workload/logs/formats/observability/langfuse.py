@@ -23,10 +23,11 @@ _READ = (
 )
 _WRITTEN = (
     *("cache_creation_input_tokens", "input_cache_creation", "input_cache_write", "cache_write_tokens"),
-    "prompt_details.cache_write",
+    *("input_cache_write_tokens", "prompt_details.cache_write"),
 )
 _WRITTEN_5M = ("input_cache_creation_5m", "cache_creation_ephemeral_5m_input_tokens")
 _WRITTEN_1H = ("input_cache_creation_1h", "cache_creation_ephemeral_1h_input_tokens")
+_WRITTEN_12H = ("input_cache_write_12h_tokens", "cache_write_12h_tokens")
 _REASONING = ("output_reasoning", "output_reasoning_tokens")
 LANGFUSE_TYPE, LANGFUSE_INPUT = "langfuse.observation.type", "langfuse.observation.input"
 _OF_SPAN = {
@@ -194,6 +195,9 @@ def _usage(record: Record, value: Any) -> Usage | None:
     parts = (written_5m or 0) + (written_1h or 0)
     if parts:  # beside what is written without a time, or parts of all that is written
         written = written if written is not None and written >= parts else (written or 0) + parts
+    half_day = count(*_WRITTEN_12H)
+    if half_day is not None:
+        written = (written or 0) + half_day
     reasoned = count(*_REASONING)
     kept, reasoning = (cached or 0) + (written or 0), reasoned or 0
     sums = {
@@ -208,7 +212,7 @@ def _usage(record: Record, value: Any) -> Usage | None:
             sent += kept
     if output is not None and thought:
         output += reasoning
-    return Usage(sent, cached, written, written_5m, written_1h, output, reasoned)
+    return Usage(sent, cached, written, written_5m, written_1h, output, reasoned, half_day)
 
 
 def _is_observation(fields: Fields) -> bool:

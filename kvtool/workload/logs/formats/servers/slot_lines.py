@@ -18,6 +18,8 @@ _CHECKED = re.compile(r"checking sim = [\d.]{1,9} \((\d{1,9})/\d{1,9}\)")
 _SELECTED = re.compile(r"selected slot by (\w{1,20})(?:.*\bf_keep = (\d(?:\.\d{1,9})?))?")
 _PROMPT = re.compile(r"\bnew prompt\b.*?\b(?:task\.n_tokens|n_prompt_tokens) = (\d{1,9})\b")
 _PAST = re.compile(r"\bn_past = (\d{1,9}), slot\.prompt\.tokens\.size\(\) = (\d{1,9})\b")
+_KEPT = re.compile(r"\b(?:kv cache rm|memory_seq_rm) \[(\d{1,9}), end\)")
+"""Older releases print the timings after the end of a request, so this line says first what is kept."""
 _FORCED = "forcing full prompt re-processing"
 # a line of its own may begin with what a router or a journal puts there
 _COMPUTED = re.compile(r"(?:^|[\]:|])\s*prompt eval time = .{1,40} ms / +(\d{1,9}) tokens")
@@ -137,6 +139,10 @@ class _SlotReader:
         said = line.text[begin:]
         if (past := _PAST.search(said)) is not None:
             call.matched, call.held, call.error = int(past[1]), int(past[2]), 0.0
+        elif (kept := _KEPT.search(said)) is not None:
+            if call.prompt is not None and call.computed is None and int(kept[1]) <= call.prompt:
+                call.line, call.front = line, line.text[: begin + kept.start()]
+                call.computed = call.prompt - int(kept[1])
         elif _FORCED in said:
             call.forced = True
         elif (computed := _COMPUTED.search(said)) is not None:
