@@ -33,7 +33,7 @@ from kvtool.results.check import CheckResult, DifferingCopy
 from kvtool.results.finding import Finding
 from kvtool.results.report import Report
 from kvtool.results.verdict import Check
-from kvtool.results.verdict_of import judged, verdict_of
+from kvtool.results.verdict_of import judged, limits_that_cannot_fail, verdict_of
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -220,6 +220,7 @@ def _judged(
     checks += _text_checks(texts, plan, partial=interrupted)
     checks += [check for agent in agents for check in agent.checks]
     passed_over += ungated_errors(texts.findings, _text_demands("", plan))
+    notices += limits_that_cannot_fail(checks)
     if before is not None and plan.runs_all and not interrupted:
         notices += [
             f"the baseline contains {name}, but this run does not check it"

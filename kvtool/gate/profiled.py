@@ -11,7 +11,7 @@ from kvtool.gate.demand import held
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import facts_of
 from kvtool.gate.flag_values import parsed_flag
-from kvtool.results.verdict_of import judged
+from kvtool.results.verdict_of import judged, limits_that_cannot_fail
 from kvtool.text.quantities import parse_limit
 
 if TYPE_CHECKING:
@@ -45,12 +45,12 @@ def judge(report: Report, opened: Opened, limits: Limits, baseline: Baseline | N
     facts = facts_of(report, opened.name, path=path, limit=options.reading.requests, groups=named)
     gates = evaluate(facts, held(asked))
     if baseline is None or limits.baseline is None:
-        return judged(report, gates)
+        return judged(report, gates, limits_that_cannot_fail(gates))
     from kvtool.gate.comparing import compare
     from kvtool.gate.recording import entry_of
 
     path = limits.baseline
     name, now = entry_of(facts, options.inputs, report.config, path, groups=options.reading.groups)
     found = compare(facts, now, baseline.workloads.get(name), path=path, max_drop=max_drop)
-    notices = [*([found.problem] if found.problem else []), *found.notices]
+    notices = [*([found.problem] if found.problem else []), *found.notices, *limits_that_cannot_fail(gates)]
     return judged(report, [*gates, *found.checks], notices)

@@ -9,13 +9,14 @@ from kvtool.diagnose.causes.cause_book import CauseBook
 from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.layout.kv201 import KV201
-from kvtool.diagnose.findings import is_worth_finding
+from kvtool.diagnose.findings import is_paid_once, is_worth_finding
 from kvtool.diagnose.severity import severity_in_run
 from kvtool.results.finding import Finding
 from kvtool.text.terminal.numbers import plural
 
 _DIFFERENT = ("blocked", "cosmetic", "seam")
 """Fates of tokens after a difference."""
+PAID_ONCE = "nothing to fix: the first request of the group starts with other text than other groups"
 _MOST_LOOKED_AT = 64
 """Causes of a group that are described before the costliest with a place is chosen, a bound on time."""
 Describe = Callable[[SlotCause, GroupTotals], Finding]
@@ -45,7 +46,14 @@ def add_rest_findings(
         if not is_worth_finding(rest, group):
             continue
         told = {_place(finding) for finding in findings if finding.group == group.name}
-        others = [cause for cause in causes.of_group(group.name) if cause.blocked]
+        blocking = [cause for cause in causes.of_group(group.name) if cause.blocked]
+        others = [cause for cause in blocking if not is_paid_once(cause)]
+        described = (describe(cause, group) for cause in blocking[:_MOST_LOOKED_AT] if is_paid_once(cause))
+        once = [each for each in described if _place(each) not in told]
+        if once and not is_worth_finding(rest - sum(each.tokens_lost for each in once), group):
+            update = {"tokens_lost": rest, "points": rest / group.prompt_tokens, "fix": PAID_ONCE}
+            found.append(once[0].model_copy(update=update))
+            continue
         described = (describe(cause, group) for cause in others[:_MOST_LOOKED_AT])
         first = next((each for each in described if _place(each) not in told), None)
         found.append(_rest_finding(first, len(others), rest, group, path))

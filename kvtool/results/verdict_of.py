@@ -73,6 +73,22 @@ def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
     return f", {plural(len(ungated), 'error')} allowed: {', '.join(named)}{more}{differ}"
 
 
+def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
+    """Return a notice that names each place with a demanded hit rate of 0 %; none where each limit can fail."""
+    zero = [check for check in checks if check.kind == "hit_rate" and check.limit == 0]
+    places = dict.fromkeys(
+        f"{check.path}:{check.line}:{check.column}" if check.line else subject(check.group, check.workload)
+        for check in zero
+    )
+    if not places:
+        return []
+    named = list(places)[:_MOST_TOLD]
+    more = f" and {len(places) - _MOST_TOLD:,} more" if len(places) > _MOST_TOLD else ""
+    are, them = ("limits are", "them") if len(places) > 1 else ("limit is", "it")
+    todo = f"Fix the prompts, then raise {them}: `kvtool check --tighten` raises limits of kvtool.toml."
+    return [f"{len(places):,} {are} 0 % and cannot fail: {', '.join(named)}{more}. {todo}"]
+
+
 def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), *, partial: bool = False) -> Report:
     """Return the report with these checks and notices; `partial`: the work was interrupted, if not the run itself."""
     partial = partial or report.partial

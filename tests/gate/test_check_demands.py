@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from tests.conftest import Command
 from tests.files import write
 from tests.gate.conftest import CALM, CONFIG, RULES, SUPPORT, last_line, result_of
@@ -152,3 +154,13 @@ def test_a_gate_judges_the_requests_that_it_covers_and_the_others_are_named(chec
     code, out, _ = check("a.jsonl", "--no-advice", "--min-hit-rate", "30%")
     assert code == 1
     assert "reported hit rate 0.0%" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(("limit", "zero"), [("0%", True), ("0.1%", False)])
+def test_a_limit_that_cannot_fail_is_named_once(limit: str, zero: bool, check: Command) -> None:
+    """One limit of the configuration applies to two workloads, and is one limit."""
+    write("a.yaml", CALM)
+    write("b.yaml", CALM)
+    write("kvtool.toml", f'workloads = ["a.yaml", "b.yaml"]\n\n[gate]\nhit_rate = ">={limit}"\n')
+    said = [each for each in result_of(check, "--no-advice").verdict.notices if "cannot fail" in each]
+    assert [each.partition(". ")[0] for each in said] == ["1 limit is 0 % and cannot fail: kvtool.toml:4:12"] * zero

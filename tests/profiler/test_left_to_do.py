@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from kvtool.accounting.caches.providers import PROVIDERS
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes.slot_cause import SlotCause
@@ -14,8 +15,19 @@ from kvtool.diagnose.codes.layout.kv201 import KV201, OTHER
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.advice.kept_fixes import StuckCause
-from kvtool.profiler.advice.left_to_do import left_to_do
+from kvtool.profiler.advice.left_to_do import left_to_do, minimum_above
 from kvtool.text.traced import Origin
+
+
+def test_requests_below_the_known_minimum_need_no_fix() -> None:
+    """A provider's minimum decides by its own number, not by what others usually have; a group with hits is above it."""
+    provider = next(each for each in PROVIDERS if each.name == "openai")
+    plan = cast("Plan", SimpleNamespace(hosted=True, cache=SimpleNamespace(provider=provider)))
+    least = provider.minimum
+    for tokens, hits, short in ((least - 1, 0, True), (least, 0, False), (least - 1, 1, False)):
+        group = GroupTotals(name="g", requests=3, prompt_tokens=3 * tokens, hit_tokens=hits)
+        assert (minimum_above(group, plan) is not None) == short
+
 
 RULE = "Answer in a kind and short way."
 
@@ -31,7 +43,10 @@ def advised(lines: list[str], value: str, *, moved: bool, part: str) -> str:
     cause.within_group = 1
     tried = Fix("move:g", KV201.code, "P2", "g", "move this line", cause) if moved else None
     return left_to_do(
-        StuckCause(cause, tried), GroupTotals(name="g"), cast("Plan", SimpleNamespace(hosted=False)), marked=False
+        StuckCause(cause, tried),
+        GroupTotals(name="g"),
+        cast("Plan", SimpleNamespace(hosted=False, cache=None)),
+        marked=False,
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,13 @@ from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.causes.cause_book import CauseBook
 from kvtool.profiler import finding_counts
 from kvtool.profiler import unexplained_losses as nothing_hidden
-from kvtool.profiler.unexplained_losses import add_rest_findings, check_losses_explained, tokens_after_differences
+from kvtool.profiler.advice.left_to_do import SEND_THE_SAME
+from kvtool.profiler.unexplained_losses import (
+    PAID_ONCE,
+    add_rest_findings,
+    check_losses_explained,
+    tokens_after_differences,
+)
 from kvtool.results.finding import Finding
 from kvtool.results.report import lost_tokens
 from kvtool.workload.render import Renderer
@@ -166,3 +172,18 @@ def test_many_small_differences_are_one_finding(tmp_path: Path, byte_renderer: R
     (group,) = report.groups
     assert group.fates["blocked"] > 0.2 * group.prompt_tokens
     assert told >= group.fates["blocked"] - 0.05 * group.prompt_tokens
+
+
+def test_what_only_the_first_request_of_a_group_pays_needs_no_fix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Groups are different prompts: their first difference is no advice, unless the rest of the loss is large without it."""
+    costs = [SimpleNamespace(blocked=blocked, once=once) for blocked, once in ((60, True), (3, False))]
+    causes = cast("CauseBook", SimpleNamespace(of_group=lambda _: costs))
+    monkeypatch.setattr(nothing_hidden, "is_paid_once", lambda cause: cause.once)
+
+    def describe(cause: Any, _: GroupTotals) -> Finding:
+        return Finding.of("KV201", "info", "g", "p", cause.blocked, 1, "m", cause.blocked, "")
+
+    (rest,) = add_rest_findings([], [group_of(63)], causes, describe, path="log.jsonl")
+    assert (rest.severity, rest.line, rest.tokens_lost, rest.fix) == ("info", 60, 63, PAID_ONCE)
+    (rest,) = add_rest_findings([], [group_of(66)], causes, describe, path="log.jsonl")
+    assert (rest.severity, rest.line, rest.tokens_lost, rest.fix) == ("error", 3, 66, SEND_THE_SAME)

@@ -43,7 +43,9 @@ class OptimizeCommand(Command):
     inputs: Annotated[
         tuple[str, ...],
         Argument(
-            "workload.yaml; or logs, which are never edited; else the workload of kvtool.toml", "INPUT", configured=True
+            "workload.yaml; or logs, which are never edited; else the workload of kvtool.toml, if it names one",
+            "INPUT",
+            configured=True,
         ),
     ] = ()
     editing: Editing

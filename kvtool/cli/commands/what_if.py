@@ -48,7 +48,7 @@ class WhatIfCommand(Command):
     inputs: Annotated[
         tuple[str, ...],
         Argument(
-            "Logs, traces, workload.yaml, folders or - (stdin); else the workload of kvtool.toml",
+            "Logs, traces, workload.yaml, folders or - (stdin); else the workload of kvtool.toml, if it names one",
             "INPUT",
             configured=True,
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes.slot_cause import SlotCause
@@ -15,6 +16,9 @@ _TESTED = " (tested: moving the line to the end gains nothing)"
 _AT_THE_END = "no fix needed: it is already at the end of its {where}"
 _HOSTED_SHORT = (
     f"make requests longer: they have {{tokens:,}} tokens, and hosted models often cache from {{least:,}}{_TESTED}"
+)
+_BELOW_MINIMUM = (
+    "nothing to fix: requests of {tokens:,} tokens are too short for the cache of {provider} (minimum {least:,})"
 )
 _OFTEN_LEAST = 1024
 """Tokens that most providers cache from."""
@@ -34,9 +38,19 @@ def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan, *, marked: boo
         return _SHARED_FIRST
     moved = stuck.tried is not None and stuck.tried.kind.startswith("move")
     tokens = group.prompt_tokens // max(group.requests, 1)
+    if (least := minimum_above(group, plan)) is not None:
+        return _BELOW_MINIMUM.format(tokens=tokens, provider=least.name, least=least.minimum)
     if moved and plan.hosted and tokens < _OFTEN_LEAST:
         return _HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST)
     return _advised(stuck, " with the marks of the log" if marked else "")
+
+
+def minimum_above(group: GroupTotals, plan: Plan) -> Provider | None:
+    """Return the provider, where one is known, that caches nothing as short as this group's requests."""
+    provider = None if plan.cache is None else plan.cache.provider
+    if provider is None or group.hit_tokens or group.prompt_tokens >= provider.minimum * group.requests:
+        return None
+    return provider
 
 
 def _advised(stuck: StuckCause, marks: str) -> str:

@@ -26,7 +26,7 @@ from kvtool.fixes.fix import Fix
 from kvtool.fixes.history_kept import HISTORY_KEPT
 from kvtool.fixes.moves.passages_last import PASSAGES
 from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
-from kvtool.profiler.advice.left_to_do import SEND_THE_SAME, ends_its_message, left_to_do
+from kvtool.profiler.advice.left_to_do import SEND_THE_SAME, ends_its_message, left_to_do, minimum_above
 from kvtool.profiler.advice.made_steps import ALL_MADE, GOES_ALONG, MENDED_TOO, MadeSteps
 from kvtool.profiler.advice.merged_findings import led_by_a_loss, with_the_like, without_repeated_places
 from kvtool.profiler.advice.trials import carried, total_rate
@@ -94,7 +94,10 @@ class Teller:
                 place=place_of(cause, self._locate, self._path),
                 block_size=block_size,
                 severity="info"
-                if stuck.asked or is_paid_once(cause) or ends_its_message(stuck)
+                if stuck.asked
+                or is_paid_once(cause)
+                or ends_its_message(stuck)
+                or minimum_above(group, self._plan) is not None
                 else self._severity(cause, group),
                 fix=left_to_do(stuck, group, self._plan, marked=bool(hosted is not None and hosted.layouts)),
                 tried=stuck.tried is not None,
