@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kvtool.accounting.logged_models import LoggedModels
 from kvtool.accounting.plan import ModelSource, Plan
@@ -17,9 +18,11 @@ from kvtool.engine.model.configs.served_model import ServedModel
 from kvtool.errors import KvtoolError
 from kvtool.profiler.run.run_books import ModelSums
 from kvtool.text.terminal.numbers import plural, size
-from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Turn
-from kvtool.workload.yaml.yaml_source import YamlSource
+
+if TYPE_CHECKING:
+    from kvtool.workload.logs.logs import LogSource
+    from kvtool.workload.yaml.yaml_source import YamlSource
 
 _MOST_SHOWN = 60
 """Characters of a name that messages show."""
@@ -125,6 +128,7 @@ class RunModel:
         if self.source == "unknown":
             from kvtool.workload.logs.groups.grouping import name_of_value
             from kvtool.workload.logs.groups.model_field import model_field
+            from kvtool.workload.logs.logs import LogSource
 
             known = next((name for name in self.names if self.models.find(name) is not None), None)
             field = model_field(source) if known is not None and isinstance(source, LogSource) else None

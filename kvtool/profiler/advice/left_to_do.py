@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kvtool.accounting.caches.providers import Provider
+from typing import TYPE_CHECKING
+
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes.slot_cause import SlotCause
@@ -10,6 +11,9 @@ from kvtool.diagnose.findings import differs_from_groups
 from kvtool.diagnose.values.detectors import PART
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.profiler.advice.kept_fixes import StuckCause
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
 
 _SPLIT_THE_LINE = "split the line, so that the value is separate from the shared text"
 _TESTED = " (tested: moving the line to the end gains nothing)"
