@@ -75,7 +75,7 @@ def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
 
 def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
     """Return a notice that names each place with a demanded hit rate of 0 %; none where each limit can fail."""
-    zero = [check for check in checks if check.kind == "hit_rate" and check.limit == 0]
+    zero = [check for check in checks if (check.kind, check.limit, check.status) == ("hit_rate", 0, "pass")]
     places = dict.fromkeys(
         f"{check.path}:{check.line}:{check.column}" if check.line else subject(check.group, check.workload)
         for check in zero

@@ -25,7 +25,7 @@ class CompareEnginesCommand(Command):
     inputs: Annotated[
         tuple[str, ...],
         Argument(
-            "Logs, workload.yaml, prompts, folders or - (stdin); else the workload of kvtool.toml, if it names one",
+            "Logs, workload.yaml, prompts, folders or - (stdin); else the only workload of kvtool.toml",
             "INPUT",
             configured=True,
         ),

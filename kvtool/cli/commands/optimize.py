@@ -43,7 +43,7 @@ class OptimizeCommand(Command):
     inputs: Annotated[
         tuple[str, ...],
         Argument(
-            "workload.yaml; or logs, which are never edited; else the workload of kvtool.toml, if it names one",
+            "workload.yaml; or logs, which are never edited; else the only workload of kvtool.toml",
             "INPUT",
             configured=True,
         ),

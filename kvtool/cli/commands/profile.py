@@ -42,7 +42,7 @@ class ProfileCommand(Command):
     inputs: Annotated[
         tuple[str, ...],
         Argument(
-            "Logs, workload.yaml, prompts, folders or - (stdin); else the workload of kvtool.toml, if it names one",
+            "Logs, workload.yaml, prompts, folders or - (stdin); else the only workload of kvtool.toml",
             "INPUT",
             configured=True,
         ),

@@ -48,7 +48,7 @@ class WhatIfCommand(Command):
     inputs: Annotated[
         tuple[str, ...],
         Argument(
-            "Logs, traces, workload.yaml, folders or - (stdin); else the workload of kvtool.toml, if it names one",
+            "Logs, traces, workload.yaml, folders or - (stdin); else the only workload of kvtool.toml",
             "INPUT",
             configured=True,
         ),
