@@ -337,7 +337,8 @@ class Report(Document):
     @property
     def request_count(self) -> int:
         """Return the number of its requests, those included that are not predicted."""
-        return self.totals.requests + self.totals.unpredicted_requests
+        counted = self.totals.requests + self.totals.unpredicted_requests
+        return counted if self.misses is None else max(counted, self.misses.requests)
 
     @property
     def workload(self) -> str:

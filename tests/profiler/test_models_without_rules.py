@@ -52,3 +52,5 @@ def test_what_was_reported_is_shown_and_nothing_predicted(
     assert "reported" in shown
     assert "vllm rules" not in shown
     assert "Predicted" not in shown
+    assert "6 requests not predicted" in " ".join(shown.split())
+    assert "without a cache: " not in shown, "what was read outranks a page that says that there is no cache"

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SPLIT_THE_LINE = "split the line, so that the value is separate from the shared text"
 _TESTED = " (tested: moving the line to the end gains nothing)"
+_TESTED_THERE = " (tested: moving it gains nothing)"
 _AT_THE_END = "no fix needed: it is already at the end of its {where}"
 _HOSTED_SHORT = (
     f"make requests longer: they have {{tokens:,}} tokens, and hosted models often cache from {{least:,}}{_TESTED}"
@@ -67,10 +68,10 @@ def _advised(stuck: StuckCause, marks: str) -> str:
         return stuck.advice or SEND_THE_SAME
     if stuck.tried is not None and not stuck.tried.kind.startswith("move"):
         return f"{stuck.tried.what} (tested: no gain{marks})"
-    tested = "" if stuck.tried is None else _TESTED
+    tested, tested_there = ("", "") if stuck.tried is None else (_TESTED, _TESTED_THERE)
     if _is_last_line(cause):
         where = "message" if role_of_part(cause.slot.part) else "prompt"
-        return _AT_THE_END.format(where=where) + tested.replace("the line to the end", "it")
+        return _AT_THE_END.format(where=where) + tested_there
     if not _is_whole_line(cause):
         return _SPLIT_THE_LINE + tested
     return _SEND_THE_SAME_LINE + tested if tested else SEND_THE_SAME

@@ -43,14 +43,16 @@ class UnservedRequests:
         self.first_refusal = self.first_refusal or reason
 
     def leave_out(self, turn: Turn) -> None:
-        """Count a request that is not predicted."""
+        """Count a request that is not predicted. A reported read outranks the page that says that its model has no cache."""
         from kvtool.accounting.caches.dated_rules import has_no_cache  # only logs need it
 
         model = turn.call.model or NO_MODEL
-        if has_no_cache(model, turn.call.provider):
+        usage = turn.call.usage
+        has_read = model in self.unpredicted or (usage is not None and bool(usage.cached))
+        if not has_read and has_no_cache(model, turn.call.provider):
             self.uncached[model] = self.uncached.get(model, 0) + 1
             return
-        self.unpredicted[model] = self.unpredicted.get(model, 0) + 1
+        self.unpredicted[model] = self.unpredicted.get(model, 0) + self.uncached.pop(model, 0) + 1
         self.groups[turn.group] = None
 
 
