@@ -288,7 +288,7 @@ class Profiler:
             and (keys := result.find(MissBook)) is not None
             and keys.cache_keys > 1
         ):
-            from kvtool.profiler.reported.one_key import with_key_gain
+            from kvtool.profiler.reported.cheapest_settings import with_key_gain
 
             findings = with_key_gain(findings, result, partial(self.runs.priced, "trying one cache key"))
         for group in groups[:1]:

@@ -19,10 +19,12 @@ MARK = {"cache_control": {"type": "ephemeral"}}
 SYSTEM = [{"type": "text", "text": "You check pages.\n" + "Look at each part.\n" * 250, **MARK}]
 
 
-def bodies(turns: int, *, pruned: bool, output: int = 6000, later: int | None = None) -> list[dict[str, Any]]:
+def bodies(
+    turns: int, *, pruned: bool, output: int = 6000, later: int | None = None, blocks: bool = False
+) -> list[dict[str, Any]]:
     """A session of Claude with marks at its ends, in which long outputs before the last turn are left out, or none.
 
-    Outputs after the first one have `later` characters, or as many.
+    Outputs after the first one have `later` characters, or as many; they are lists of `blocks`, or texts.
     """
     found = []
     for now in range(turns):
@@ -31,13 +33,14 @@ def bodies(turns: int, *, pruned: bool, output: int = 6000, later: int | None = 
             size = output if n == 0 or later is None else later
             page = f"page {n} " * (size // 7)
             text = page if n >= now - 1 or not pruned or size < 1000 else f"[removed {n}]"
+            said = [{"type": "text", "text": text}] if blocks else text
             messages += [
                 {"role": "user", "content": f"Go on with page {n}. " + "It is long. " * 10},
                 {
                     "role": "assistant",
                     "content": [{"type": "tool_use", "id": f"t{n}", "name": "get", "input": {"n": n}}],
                 },
-                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": text}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": f"t{n}", "content": said}]},
                 {"role": "assistant", "content": f"Page {n} is fine."},
             ]
         messages[-2]["content"][0] |= MARK
@@ -58,7 +61,7 @@ def cost(in_folder: Command, path: str) -> Decimal:
 
 
 def test_keeping_the_history_is_told_with_both_costs(in_folder: Command) -> None:
-    whole, pruned = (cost(in_folder, written(bodies(14, pruned=each))) for each in (False, True))
+    whole, pruned = (cost(in_folder, written(bodies(14, pruned=each, blocks=True))) for each in (False, True))
     assert whole < pruned
     _, out, _ = in_folder("optimize", "log.jsonl", "--allow", "P3", "-o", "whole.jsonl", "--json")
     found = json.loads(out)
@@ -89,6 +92,11 @@ def test_only_what_was_cut_comes_back() -> None:
     assert keep(turn) is turn
     later = [first[0], {"role": "tool", "content": "[removed]"}, {"role": "user", "content": "And?"}]
     assert keep(Turn("g", messages=later, session="s")).messages == [*first, later[-1]]
+    parts = [{"type": "text", "text": page}, {"type": "image"}]
+    keep(Turn("g", messages=[first[0], {"role": "tool", "content": parts}], session="p"))
+    cut = [{"type": "text", "text": "", "cache_control": {"type": "ephemeral"}}, {"type": "image"}]
+    [_, back] = keep(Turn("g", messages=[first[0], {"role": "tool", "content": cut}], session="p")).messages or []
+    assert back["content"] == [{**cut[0], "text": page}, {"type": "image"}], "the mark stays"
     edited = [{"role": "user", "content": "Stop."}, {"role": "tool", "content": "[removed]"}]
     other = Turn("g", messages=edited, session="s")
     assert keep(other) is other, "after an edit it is another conversation"
