@@ -9,7 +9,7 @@ from itertools import combinations
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.fixes.fix import Fix
-from kvtool.profiler.reported.cheapest_marks import saves_enough
+from kvtool.profiler.reported.cheapest_marks import MarkTrial, saves_enough
 from kvtool.profiler.reported.one_key import Again, shared_keys
 from kvtool.profiler.reported.request_settings import setting_fixes
 from kvtool.profiler.run.run_result import RunResult, money_of
@@ -79,9 +79,25 @@ def _cheaper_settings(
     return kept, best
 
 
-def possible_settings(result: RunResult, again: Again) -> list[Fix]:
-    """Return all settings that may lower the cost once other fixes are made. A partial run has none."""
-    keyed = shared_keys(result, again)
+def settled_marks(trial: MarkTrial, again: Again, fixes: Sequence[Fix] = ()) -> MarkTrial:
+    """Return the trial of marks on a run with `fixes`, or that with all request settings where its marks cost less: requests of
+    several keys read nothing of each other wherever a mark is, and one key shares nothing that no mark ends.
+    """
+    hosted, known = trial.result.counts.hosted, {fix.key for fix in trial.settings}
+    if hosted is None or not hosted.layouts:
+        return trial
+    more = [fix for fix in possible_settings(trial.result, again, fixes) if fix.key not in known]
+    other = trial.after(more) if more else None
+    if other is None or other.cheaper is None:
+        return trial
+    other.settings = [*trial.settings, *more]
+    least = trial.cost if trial.cheaper is None else trial.cheaper.cost
+    return other if saves_enough(least, other.cheaper.cost) else trial
+
+
+def possible_settings(result: RunResult, again: Again, fixes: Sequence[Fix] = ()) -> list[Fix]:
+    """Return all settings that may lower the cost of a run with `fixes` once others are made. A partial run has none."""
+    keyed = shared_keys(result, again, fixes)
     return [*([] if keyed is None else [keyed[0]]), *setting_fixes(result)]
 
 
