@@ -34,6 +34,6 @@ def mark_trial(
     trial = MarkTrial(result, book, again, [*fixes, *settings], samples, settings=settings)
     trial = settled_marks(trial, again, [*fixes, *settings])
     _ = trial.cheaper
-    if result.partial or trial.result.partial:
+    if trial.result.partial:
         raise TrialInterruptedError
     return trial

@@ -89,6 +89,7 @@ def settled_marks(trial: MarkTrial, again: Again, fixes: Sequence[Fix] = ()) -> 
     more = [fix for fix in possible_settings(trial.result, again, fixes) if fix.key not in known]
     other = trial.after(more) if more else None
     if other is None or other.cheaper is None:
+        trial.result.partial = trial.result.partial or (other is not None and other.result.partial)
         return trial
     other.settings = [*trial.settings, *more]
     least = trial.cost if trial.cheaper is None else trial.cheaper.cost

@@ -86,7 +86,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
     found, currency = None if misses is None else misses.misses(), next(iter(book.currencies), "USD")
     first, side = rows[0], book.total[book.told]
     differs = misses is not None and not misses.advisable
-    notes = [*unpriced_notice(book), *named_caches_note(today)]
+    notes, explicit = unpriced_notice(book), named_caches_note(today)
     if differs:
         notes.append("Reads differ from the published rules: find the cause with kvtool profile first.")
     return WhatIfDocument(
@@ -105,8 +105,9 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
             *_told(reported_use(today), first),
             *(
                 (not table.edits and found is not None and _named_first(found, rows, currency, differs=differs))
-                or _answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs)
+                or _answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs, other=explicit)
             ),
+            *explicit,
         ],
         rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
         missing=table.missing,
@@ -293,15 +294,18 @@ def _gain(today: SweepRow, best: SweepRow) -> str:
     return f"Predicted: {shown_money(_cost_of(today))} -> {shown_money(_cost_of(best))}, {rates}."
 
 
-def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str]:
+def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool, other: Sequence[str] = ()) -> list[str]:
     """Return what to change first, and for prompts the command `edits` that shows it. `only_prompts`: reports differ from the rules
-    of marks, times and keys in some groups, so that only edits of the others are proposed.
+    of marks, times and keys in some groups, so that only edits of the others are proposed. Nothing is said of no change where
+    there is an `other` one.
     """
     today, *others = (row for row in rows if row.sure == "rules")  # an estimate is compared with what was paid
     others = [row for row in others if row.does in _OF_PROMPTS or not only_prompts]
     before = Decimal(today.cost or 0)
     best = min((row for row in others if row.kind != "model"), key=_cost_of, default=None)
     if best is None or _cost_of(best) > before * (1 - _WORTH):
+        if other:
+            return []
         found = "kvtool proposes no change" if only_prompts else "No change saves 1% of the cost"
         return [f"{found}."] if today.change != _TODAY else [f"{found}. Predicted cost: {shown_money(before)}."]
     first = f"Change first: {best.does}. {_gain(today, best)}"
