@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.fixes.edits.record_edits import edited_record
 from kvtool.fixes.history_kept import HistoryKept
+from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Turn
 from tests.conftest import Command
 
@@ -100,6 +102,31 @@ def test_only_what_was_cut_comes_back() -> None:
     edited = [{"role": "user", "content": "Stop."}, {"role": "tool", "content": "[removed]"}]
     other = Turn("g", messages=edited, session="s")
     assert keep(other) is other, "after an edit it is another conversation"
+
+
+def test_results_that_are_objects_come_back_into_the_record(tmp_path: Path) -> None:
+    """Gemini's results of tools are no texts, and all that were cut look the same."""
+    path, pages = tmp_path / "log.jsonl", [f"page {n} " * 30 for n in range(3)]
+    records = []
+    for now in range(3):
+        said = [[{"functionResponse": {"name": "get", "response": {"output": page}}}] for page in pages[: now + 1]]
+        for parts in said[:-1]:
+            parts[0]["functionResponse"]["response"] = {"output": "[removed]"}
+        asked = [
+            [{"role": "user", "parts": [{"text": f"Page {n}?"}]}, {"role": "user", "parts": parts}]
+            for n, parts in enumerate(said)
+        ]
+        records.append(
+            {"model": "gemini-3.5-flash", "contents": [each for pair in asked for each in pair], "session_id": "s"}
+        )
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    keep = HistoryKept()
+    for conversation in LogSource([str(path)]).conversations():
+        while (turn := conversation.next_turn(None)) is not None:
+            record, after = records.pop(0), keep(turn)
+            edited = edited_record(record, turn, after)
+    outputs = [each["parts"][0]["functionResponse"]["response"]["output"] for each in edited["contents"][1::2]]
+    assert outputs == pages
 
 
 def test_a_longer_prompt_has_no_reported_length(in_folder: Command) -> None:
