@@ -178,6 +178,12 @@ def test_a_model_with_several_kinds_of_layers_keeps_less(config: dict[str, str])
         assert (f"--prefix-cache-retention-interval {config.get('mamba_block_size', '32')}:" in found.change) is ends
 
 
+def test_hits_inside_of_a_block_end_at_the_unit_that_the_server_reports() -> None:
+    for unit in ("prefix_match_unit", "cache_hit_alignment_tokens"):
+        config = {"block_size": "784", "mamba_block_size": "784", unit: "16"}
+        assert server(vllm_metrics(config=config)).hit_unit == 16
+
+
 def test_states_set_the_block_that_a_flag_cannot_shorten() -> None:
     more = sizes({"20": 9, "+Inf": 9}, 270)
     for states, wrong in ((None, True), ("784", False)):
