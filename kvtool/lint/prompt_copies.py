@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
-from kvtool.lint.evidence.placeholders import is_settled
+from kvtool.lint.evidence.placeholders import is_known_to_vary
 from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.formats.text_placeholders import traced_template
@@ -28,7 +29,7 @@ from kvtool.lint.passed_values import (
     value_kind,
 )
 from kvtool.lint.python.chats import Chat, ChatMessage
-from kvtool.lint.python.rendered_files import template_paths
+from kvtool.lint.python.rendered_files import only_file, template_paths
 from kvtool.lint.python.text_values import MESSAGE_KEYS
 from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlace, TemplatePlaces, leaves, style_of
 from kvtool.text.files.root_folder import RootFolder
@@ -49,7 +50,7 @@ __all__ = [
     "copy_prompts",
     "copy_text",
     "is_copied",
-    "is_settled",
+    "is_known_to_vary",
     "may_hold_prompts",
     "rendered_by",
     "speaks_of_models",
@@ -85,6 +86,18 @@ class CopiedPrompt:
     """The tools that are sent with it."""
     line: int = 0
     """The line of the call that sends it, where one does."""
+    marks: tuple[str, ...] = ()
+    """The time to live of the cache breakpoint that each message ends with; empty for one without."""
+
+    automatic: bool = False
+    """Whether the call asks for a breakpoint at the last block."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Return whether a message or a tool has a cache breakpoint."""
+        return any(self.marks) or (
+            self.tools is not None and any("cache_control" in each for each in self.tools.schemas)
+        )
 
 
 def copy_prompts(
@@ -174,7 +187,7 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
         ]
         for chat in each:
             copy = _from_chat(folder, name, chat.messages, chat.sender)
-            copy = replace(copy, tools=chat.tools, line=chat.line)
+            copy = replace(copy, tools=chat.tools, line=chat.line, automatic=chat.automatic)
             key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
             if any(_written(copy.text)) and key not in seen:
                 seen.add(key)
@@ -230,11 +243,12 @@ def _is_sent(texts: Sequence[str], sent: Iterable[str]) -> bool:
 def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
     """Return path and text of a file that code names; None where none is.
 
-    It is looked for in the folder of the code and those above it up to `folder`, then in the folders beside it.
+    It is looked for in the folder of the code and those above it up to `folder`, then in the folders beside it, then everywhere
+    below `folder`.
     """
     above = [os.path.normpath(place / name) for place in PurePosixPath(source).parents]
     beside = [os.path.relpath(each, folder) for each in template_paths(str(folder / source), name)]
-    for path in [*above, *(beside if len(beside) == 1 else [])]:
+    for path in chain(above, beside if len(beside) == 1 else [], only_file(folder, name)):
         if (folder / path).is_file() and RootFolder.of(str(folder / source)).holds(folder / path):
             with suppress(KvtoolError):
                 return PurePath(path).as_posix(), read_text(folder / path, shown=path)
@@ -243,7 +257,9 @@ def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
 
 def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
     """Return the copy of a chat, or of a text without a role."""
-    chat = [one for one in chat if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))] or chat
+    parted = list(_parted(chat))
+    kept = [one for one in parted if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))] or parted
+    chat, marks = [(role, each) for role, each, _ in kept], tuple(mark for _, _, mark in kept)
     chat = [(role, each[:1] if _is_rendered(each) else each) for role, each in chat]
     nodes = [node for _, each in chat for node in each]
     writer = _Writer(lambda file: _named_file(folder, name, file))
@@ -277,7 +293,26 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
                 kinds.setdefault(variable, kind)
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
-    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called)
+    return CopiedPrompt(
+        name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called, marks=marks
+    )
+
+
+def _parted(chat: Iterable[ChatMessage]) -> Iterator[tuple[str, list[Node], str]]:
+    """Yield messages that end where a block does that has a mark, each with the time to live of that mark; a text without a role
+    as it is.
+    """
+    for role, nodes in chat:
+        part: list[Node] = []
+        for node in nodes:
+            marks = [leaf.what for leaf in leaves([node]) if isinstance(leaf, Hole) and leaf.unseen == MARKED_BLOCK]
+            if not (marks and isinstance(node, Hole)):
+                part.append(node)
+            if marks and part and role:
+                yield role, part, marks[-1]
+                part = []
+        if part or not nodes:
+            yield role, part, ""
 
 
 def _is_rendered(nodes: Sequence[Node]) -> bool:

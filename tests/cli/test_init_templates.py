@@ -142,12 +142,22 @@ def test_values_are_made_up_by_what_code_passes(init: Command) -> None:
     ]
 
 
-def test_a_value_of_which_nothing_is_known_never_repeats(init: Command) -> None:
-    write("prompts/a.j2", f"{{{{ wish }}}} {RULES}")
+def test_a_value_changes_only_where_its_name_says_so(init: Command, in_folder: Command) -> None:
+    """`lint` names the same values: what it says nothing of is never blamed for its made-up values."""
+    write("prompts/a.j2", f"{{{{ question }}}} {RULES}")
+    write(
+        "prompts/b.j2",
+        f"{{{{ wish }}}}, {{{{ photos|length }}}} of {{{{ teams|join(', ') }}}}, {{{{ size + 1 }}}} {RULES}",
+    )
     assert init()[0] == 0
     source = load_yaml_workload("kvtool-workload.yaml")
-    prompts = [conversation.next_turn(None) for conversation in source.conversations()]
-    assert len({str(each) for each in prompts}) == len(prompts) == 40
+    texts: dict[str, set[str]] = {"a": set(), "b": set()}
+    for conversation in source.conversations():
+        turn = conversation.next_turn(None)
+        assert turn is not None
+        texts[turn.group].add(str((turn.messages or [])[0]["content"]))
+    assert {name: len(each) for name, each in texts.items()} == {"a": 40, "b": 1}
+    assert "b.j2" not in in_folder("lint", "prompts")[1]
 
 
 CHAT = f"""
@@ -265,6 +275,25 @@ def test_a_list_that_code_passes_is_rendered_with_its_elements_in_its_orders(ini
     assert len(texts["a"]) > 20, "of 120 orders, in 40 requests"
     assert all(sorted(one.split("\n")[1:-1]) == [f"{each['q']}: {each['a']}" for each in few] for one in texts["a"])
     assert texts["b"] == {"\nOslo, Rome, "}
+
+
+def test_a_template_that_code_elsewhere_renders_is_one_prompt_with_what_it_gets(
+    init: Command, in_folder: Command
+) -> None:
+    write("prompts/pilot/dispatch.j2", f"{RULES}\n{{% for one in examples %}}{{{{ one }}}}\n{{% endfor %}}{RULES * 4}")
+    write(
+        "src/app/ask.py",
+        "import json, random\nEXAMPLES = json.loads(open('e.json').read())\ndef render(name, **values):\n"
+        "    return env.get_template(name).render(**values)\ndef ask(question):\n    random.shuffle(EXAMPLES)\n"
+        "    return client.chat.completions.create(model='m', messages=[{'role': 'system', 'content':\n"
+        "        render('pilot/dispatch.j2', examples=EXAMPLES[:6])}, {'role': 'user', 'content': question}])\n",
+    )
+    assert init()[0] == 0
+    workload = yaml.safe_load(Path("kvtool-workload.yaml").read_text(encoding="utf-8"))
+    (group,) = workload["groups"]
+    assert group["messages"][0] == {"role": "system", "file": "prompts/pilot/dispatch.j2"}
+    assert workload["vars"]["examples"]["orders"] == 1000
+    assert "src/app/ask.py:8:46: KV114" in in_folder("lint", "src")[1]
 
 
 def test_a_copy_and_its_source_are_one_prompt_and_one_finding(init: Command, in_folder: Command) -> None:

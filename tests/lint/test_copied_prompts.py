@@ -155,6 +155,34 @@ def test_a_list_keeps_the_text_between_its_elements(file: tuple[str, str], betwe
     )
 
 
+@pytest.mark.parametrize("language", ["py", "ts"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_copy_ends_messages_where_a_block_has_a_mark(language: str, seed: int, tmp_path: Path) -> None:
+    chance = Random(seed)
+
+    def blocks(name: str) -> tuple[list[str], list[tuple[str, str]]]:
+        """Return blocks as code, and the text up to each mark with its time to live."""
+        code, parted = list[str](), [("", "")]
+        for at in range(chance.randint(1, 3)):
+            ttl = chance.choice(["", "5m", "1h"])
+            text = f"{name} {at}. {RULES}"
+            more = ", 'ttl': '1h'" if ttl == "1h" else ""
+            mark = f", 'cache_control': {{'type': 'ephemeral'{more}}}"
+            code.append(f"{{'type': 'text', 'text': '{text}'{mark if ttl else ''}}}")
+            parted[-1] = parted[-1][0] + text, ttl
+            parted += [("", "")] if ttl else []
+        return code, [each for each in parted if each[0]]
+
+    (system, first), (user, second) = blocks("system"), blocks("user")
+    given = (f"[{', '.join(system)}]", f"[{{'role': 'user', 'content': [{', '.join(user)}]}}]")
+    call = "def ask():\n    return client.messages.create(system={}, messages={})\n"
+    if language == "ts":
+        call = "function ask() {{ return client.messages.create({{ system: {}, messages: {} }}); }}\n"
+    (copy,) = _copies(tmp_path, {f"a.{language}": call.format(*given)})
+    assert list(zip((text for _, text in copy.messages), copy.marks, strict=True)) == first + second
+    assert [role for role, _ in copy.messages] == ["system"] * len(first) + ["user"] * len(second)
+
+
 def test_prompts_of_one_file_have_the_names_of_the_code(tmp_path: Path) -> None:
     names = ["salesAgent", "Desk-run", "triage"]
     program = (

@@ -16,12 +16,16 @@ ChatMessage = tuple[str, list[Node]]
 
 
 class Chat(NamedTuple):
-    """The messages of a call, the function or the class that sends them, the line of the call, and the tools that it sends."""
+    """The messages of a call, the function or the class that sends them, the line of the call, and the tools that it sends.
+
+    A message contains the marks of its blocks (`MARKED_BLOCK`). `automatic`: the call asks for a mark at the last block.
+    """
 
     sender: str
     messages: list[ChatMessage]
     line: int = 0
     tools: SentTools | None = None
+    automatic: bool = False
 
 
 LEAST_TEXT = 40
@@ -41,14 +45,20 @@ class Chats:
         self._found: list[Chat] = []
 
     def add(
-        self, messages: Iterable[tuple[str, Value]], sender: str, *, line: int = 0, tools: SentTools | None = None
+        self,
+        messages: Iterable[tuple[str, Value]],
+        sender: str,
+        *,
+        line: int = 0,
+        tools: SentTools | None = None,
+        automatic: bool = False,
     ) -> None:
         """Add the messages of a call; those with hardly any constant text are no prompt."""
         chat = [(role, self._nodes(role, content)) for role, content in messages][:_MOST_MESSAGES]
         in_file = any(isinstance(leaf, Hole) and leaf.file for _, nodes in chat for leaf in leaves(nodes))
         written = sum(len(_text(nodes)) for _, nodes in chat)
         if len(self._found) < _MOST_CHATS and (in_file or written >= LEAST_TEXT):
-            self._found.append(Chat(sender, chat, line, tools))
+            self._found.append(Chat(sender, chat, line, tools, automatic))
 
     def all(self) -> list[Chat]:
         """Return the chats in the order in which they were found."""
@@ -60,10 +70,9 @@ class Chats:
 
     def _nodes(self, role: str, content: Value) -> list[Node]:
         nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES], copied=True)
-        nodes = [node for node in nodes if not (isinstance(node, Hole) and node.unseen == MARKED_BLOCK)]
-        if any(True for _ in leaves(nodes)):
-            return nodes
-        return [self._hole(_NAMES.get(role, "user_message"))]
+        if all(isinstance(leaf, Hole) and leaf.unseen == MARKED_BLOCK for leaf in leaves(nodes)):
+            return [self._hole(_NAMES.get(role, "user_message")), *nodes]
+        return nodes
 
     def _with_hole(self, piece: Piece) -> Piece:
         return self._hole(piece.name) if isinstance(piece, Param) and piece.hole is None else piece
