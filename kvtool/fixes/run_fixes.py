@@ -117,10 +117,10 @@ def _rules(rules: CacheRules, lost: set[str], *, keyed: bool) -> Iterator[Fix]:
             warnings = ("a longer time to live may cost more per written token",) if rules.provider else ()
             yield _fix("longer-ttl", KV305.code, what, _changed(rules, ttl=longer), *warnings)
     if "unmarked" in lost and rules.provider is not None and rules.provider.keeps == "breakpoints":
-        yield from _breakpoints(rules, rules.provider)
+        yield from breakpoint_fixes(rules, rules.provider)
 
 
-def _breakpoints(rules: CacheRules, provider: Provider) -> Iterator[Fix]:
+def breakpoint_fixes(rules: CacheRules, provider: Provider) -> Iterator[Fix]:
     """Yield cache breakpoints in place of those of the requests."""
     mark = "cache_control" if provider.needs_mark else "a cache breakpoint"
     lead, last = PlacedMark(MarkPlace("lead")), PlacedMark(MarkPlace("message"))

@@ -277,25 +277,6 @@ def test_a_list_that_code_passes_is_rendered_with_its_elements_in_its_orders(ini
     assert texts["b"] == {"\nOslo, Rome, "}
 
 
-def test_a_template_that_code_elsewhere_renders_is_one_prompt_with_what_it_gets(
-    init: Command, in_folder: Command
-) -> None:
-    write("prompts/pilot/dispatch.j2", f"{RULES}\n{{% for one in examples %}}{{{{ one }}}}\n{{% endfor %}}{RULES * 4}")
-    write(
-        "src/app/ask.py",
-        "import json, random\nEXAMPLES = json.loads(open('e.json').read())\ndef render(name, **values):\n"
-        "    return env.get_template(name).render(**values)\ndef ask(question):\n    random.shuffle(EXAMPLES)\n"
-        "    return client.chat.completions.create(model='m', messages=[{'role': 'system', 'content':\n"
-        "        render('pilot/dispatch.j2', examples=EXAMPLES[:6])}, {'role': 'user', 'content': question}])\n",
-    )
-    assert init()[0] == 0
-    workload = yaml.safe_load(Path("kvtool-workload.yaml").read_text(encoding="utf-8"))
-    (group,) = workload["groups"]
-    assert group["messages"][0] == {"role": "system", "file": "prompts/pilot/dispatch.j2"}
-    assert workload["vars"]["examples"]["orders"] == 1000
-    assert "src/app/ask.py:8:46: KV114" in in_folder("lint", "src")[1]
-
-
 def test_a_copy_and_its_source_are_one_prompt_and_one_finding(init: Command, in_folder: Command) -> None:
     write(
         "plan.py",
@@ -344,6 +325,23 @@ def test_tools_in_random_order_are_a_loss_that_a_change_of_the_code_wins_back(
     assert f"Hit rate {promised[1]}" in " ".join(in_folder("profile", "--dry-run")[1].split())
 
 
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_change_of_an_unmarked_prompt_wins_with_a_mark(marked: bool, in_folder: Command) -> None:
+    """The same line gets the advice with a mark and without, each proven by a run."""
+    mark, group = (", cache_control: 5m", "") if marked else ("", "cache_control: none, ")
+    write(
+        "w.yaml",
+        "version: 1\nengine: {provider: anthropic}\nvars: {now: {datetime: 1m}, question: {counter: 1}}\n"
+        f"groups:\n- {{name: g, requests: 4, {group}messages: [{{role: system, file: s.j2{mark}}}, "
+        '{role: user, text: "{{ question }}"}]}\n',
+    )
+    write("s.j2", f"It is {{{{ now }}}}.\n{RULES * 11}")
+    out = " ".join(in_folder("profile", "w.yaml", "--dry-run")[1].split())
+    found = re.search(r"KV101 error .* help: move this line to ([^:]*): 0\.0% -> [67]\d\.\d%", out)
+    assert found is not None
+    assert ("then set cache_control on the last system block" in found[1]) is not marked
+
+
 def test_each_prompt_is_rated_by_the_rules_of_the_model_that_gets_it(init: Command) -> None:
     write("app/prompts/sort.j2", f"{RULES}\nSort: {{{{ letter }}}}")
     write("app/prompts/reply.j2", f"{RULES}\nReply to {{{{ customer }}}} at {{{{ now }}}}.")
@@ -364,6 +362,8 @@ def test_each_prompt_is_rated_by_the_rules_of_the_model_that_gets_it(init: Comma
     )
     assert init()[0] == 0
     workloads = {path.name: load_yaml_workload(path.name) for path in Path().glob("kvtool-workload*.yaml")}
+    assert [one.cache_control for one in workloads["kvtool-workload-anthropic.yaml"].spec.groups] == ["none"]
+    assert [one.cache_control for one in workloads["kvtool-workload-openai.yaml"].spec.groups] == [None]
     assert {
         name: (one.engine.provider, [group.name for group in one.spec.groups]) for name, one in workloads.items()
     } == {

@@ -9,7 +9,7 @@ from random import Random
 import jinja2
 import pytest
 
-from kvtool.lint.prompt_copies import CopiedPrompt, copy_prompts
+from kvtool.lint.prompt_copies import CopiedPrompt, RenderedFile, calls_of, copy_prompts
 from kvtool.workload.yaml.made_up_values import copied_comment, copied_from
 from tests.lint.found import made_findings
 
@@ -181,6 +181,24 @@ def test_a_copy_ends_messages_where_a_block_has_a_mark(language: str, seed: int,
     (copy,) = _copies(tmp_path, {f"a.{language}": call.format(*given)})
     assert list(zip((text for _, text in copy.messages), copy.marks, strict=True)) == first + second
     assert [role for role, _ in copy.messages] == ["system"] * len(first) + ["user"] * len(second)
+
+
+def test_a_template_that_code_elsewhere_renders_is_its_message_with_what_it_gets(tmp_path: Path) -> None:
+    program = (
+        "import json, random\nEXAMPLES = json.loads(open('e.json').read())\ndef render(name, **values):\n"
+        "    return env.get_template(name).render(**values)\ndef ask(question):\n    random.shuffle(EXAMPLES)\n"
+        "    return client.chat.completions.create(messages=[{'role': 'system', 'content':\n"
+        "        render('pilot/dispatch.j2', examples=EXAMPLES[:6])}, {'role': 'user', 'content': question}])\n"
+    )
+    files = {"prompts/pilot/dispatch.j2": f"{RULES}{{% for one in examples %}}{{{{ one }}}}{{% endfor %}}"}
+    _copies(tmp_path, files)
+    rendered: list[RenderedFile] = []
+    (tmp_path / "src/app").mkdir(parents=True)
+    (tmp_path / "src/app/ask.py").write_text(program)
+    (copy,) = copy_prompts(tmp_path, ["src/app/ask.py"], [], rendered)
+    assert copy.files == ("prompts/pilot/dispatch.j2", "")
+    assert calls_of(rendered)["pilot/dispatch.j2"].lists["examples"].order == "request"
+    assert "KV114" in {one.code for one in made_findings(program, "ask.py")}
 
 
 def test_prompts_of_one_file_have_the_names_of_the_code(tmp_path: Path) -> None:

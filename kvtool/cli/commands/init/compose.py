@@ -227,10 +227,9 @@ def compose_workloads(
     parts: dict[str, list[FoundPrompt]] = {}
     for prompt in found.prompts:
         parts.setdefault(_provider_of(prompt, rules), []).append(prompt)
+    marked = {provider: _is_marked(provider, sets_marks=sets_marks) for provider in parts}
     if len(parts) < 2:
-        return {
-            provider: compose_workload(found, marked=_is_marked(provider, sets_marks=sets_marks)) for provider in parts
-        }
+        return {provider: compose_workload(found, marked=marked[provider]) for provider in parts}
     texts: dict[str, str] = {}
     for provider in sorted(parts):
         prompts = parts[provider]
@@ -241,8 +240,14 @@ def compose_workloads(
             [prompt.copied for prompt in prompts if prompt.copied is not None],
             {prompt.path: prompt.calls for prompt in prompts},
         )
-        texts[provider] = compose_workload(part, provider, marked=_is_marked(provider, sets_marks=sets_marks))
+        texts[provider] = compose_workload(part, provider, marked=marked[provider])
     return texts
+
+
+def unmarked_sentence(providers: Iterable[str], *, sets_marks: bool) -> str:
+    """Return a sentence on providers that cache nothing, as the code sets no breakpoints; empty where none needs them."""
+    unmarked = [each for each in providers if _is_marked(each, sets_marks=sets_marks) is False]
+    return f" The code sets no cache_control, so {' and '.join(unmarked)} caches nothing." if unmarked else ""
 
 
 def _is_marked(provider: str, *, sets_marks: bool) -> bool | None:

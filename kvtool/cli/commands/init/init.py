@@ -37,6 +37,7 @@ class InitCommand(InitOptions, Command):
             compose_workloads,
             copied_places,
             read_prompts,
+            unmarked_sentence,
             workload_name,
         )
         from kvtool.cli.commands.init.compose_config import compose_config
@@ -94,7 +95,7 @@ class InitCommand(InitOptions, Command):
             raise report_nothing_found(self.folder, found)
         places = copied_places(prompts.prompts) if prompts is not None else {}
         provider = "" if len(texts) > 1 else next(iter(texts), called.provider)
-        rules = called.sentence_on(names)
+        rules = called.sentence_on(names) + unmarked_sentence(texts, sets_marks=found.sets_marks)
         if provider:
             engine["provider"] = provider
         measured = measured_inputs(self, folder, inputs, files, found.notes, places, provider)
