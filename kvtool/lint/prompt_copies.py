@@ -246,10 +246,11 @@ def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
     It is looked for in the folder of the code and those above it up to `folder`, then in the folders beside it, then everywhere
     below `folder`.
     """
+    root = RootFolder.of(str(folder / PurePath(source).name))
     above = [os.path.normpath(place / name) for place in PurePosixPath(source).parents]
     beside = [os.path.relpath(each, folder) for each in template_paths(str(folder / source), name)]
     for path in chain(above, beside if len(beside) == 1 else [], only_file(folder, name)):
-        if (folder / path).is_file() and RootFolder.of(str(folder / source)).holds(folder / path):
+        if (folder / path).is_file() and root.holds(folder / path):
             with suppress(KvtoolError):
                 return PurePath(path).as_posix(), read_text(folder / path, shown=path)
     return None
