@@ -28,7 +28,7 @@ from kvtool.lint.passed_values import (
     ValueKind,
     value_kind,
 )
-from kvtool.lint.python.chats import Chat, ChatMessage
+from kvtool.lint.python.chats import Chat, ChatMessage, parted
 from kvtool.lint.python.rendered_files import only_file, template_paths
 from kvtool.lint.python.text_values import MESSAGE_KEYS
 from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlace, TemplatePlaces, leaves, style_of
@@ -186,7 +186,7 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
             *(Chat(called, [("", nodes)]) for nodes, called in zip(code.prompts, code.names, strict=True)),
         ]
         for chat in each:
-            copy = _from_chat(folder, name, chat.messages, chat.sender)
+            copy = _from_chat(folder, name, chat.messages, chat.sender, chat.places)
             copy = replace(copy, tools=chat.tools, line=chat.line, automatic=chat.automatic)
             key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
             if any(_written(copy.text)) and key not in seen:
@@ -256,11 +256,19 @@ def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
     return None
 
 
-def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
-    """Return the copy of a chat, or of a text without a role."""
-    parted = list(_parted(chat))
-    kept = [one for one in parted if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))] or parted
-    chat, marks = [(role, each) for role, each, _ in kept], tuple(mark for _, _, mark in kept)
+def _from_chat(
+    folder: Path,
+    name: str,
+    chat: Sequence[ChatMessage],
+    called: str = "",
+    written: Sequence[TemplatePlace | None] = (),
+) -> CopiedPrompt:
+    """Return the copy of a chat, or of a text without a role; `written`: where the first text of each message is."""
+    each_part = list(parted(chat, written))
+    kept = [
+        one for one in each_part if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))
+    ] or each_part
+    chat, marks = [(role, each) for role, each, _, _ in kept], tuple(mark for _, _, mark, _ in kept)
     chat = [(role, each[:1] if _is_rendered(each) else each) for role, each in chat]
     nodes = [node for _, each in chat for node in each]
     writer = _Writer(lambda file: _named_file(folder, name, file))
@@ -268,8 +276,8 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
     roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
     messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
     spots = [
-        next((leaf.spot for leaf in leaves(each) if isinstance(leaf, Hole) and leaf.spot.line), None)
-        for _, each in chat
+        next((leaf.spot for leaf in leaves(each) if isinstance(leaf, Hole) and leaf.spot.line), place)
+        for _, each, _, place in kept
     ]
     where = tuple(name if spot is None else f"{_file_of(folder, name, spot)}:{spot.line}" for spot in spots)
     alone = (each[0].file if len(each) == 1 and isinstance(each[0], Hole) else "" for _, each in chat)
@@ -297,23 +305,6 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
     return CopiedPrompt(
         name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called, marks=marks
     )
-
-
-def _parted(chat: Iterable[ChatMessage]) -> Iterator[tuple[str, list[Node], str]]:
-    """Yield messages that end where a block does that has a mark, each with the time to live of that mark; a text without a role
-    as it is.
-    """
-    for role, nodes in chat:
-        part: list[Node] = []
-        for node in nodes:
-            marks = [leaf.what for leaf in leaves([node]) if isinstance(leaf, Hole) and leaf.unseen == MARKED_BLOCK]
-            if not (marks and isinstance(node, Hole)):
-                part.append(node)
-            if marks and part and role:
-                yield role, part, marks[-1]
-                part = []
-        if part or not nodes:
-            yield role, part, ""
 
 
 def _is_rendered(nodes: Sequence[Node]) -> bool:

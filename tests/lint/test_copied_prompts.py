@@ -216,6 +216,11 @@ def test_a_copy_names_the_file_its_text_is_written_in(tmp_path: Path) -> None:
     program = "import { prompt } from './b';\nfunction ask(name, question) { return "
     (copy,) = _copies(tmp_path, {"a.ts": program + _ASK.format(system="prompt(name)") + "; }\n"})
     assert (copy.path, copy.message_places[0]) == ("a.ts", "b.ts:1")
+    rules = f"const OTHER = 1;\nconst RULES = `{RULES}`;\n"
+    (copy,) = _copies(
+        tmp_path, {"c.ts": f"{rules}function ask(question) {{ return {_ASK.format(system='RULES')}; }}\n"}
+    )
+    assert copy.message_places[0] == "c.ts:2"
     comment = copied_comment("b.ts:1", "a.ts")
     workload = f"messages:\n  {comment}\n  - {{role: system, text: x}}\n"
     assert copied_from(workload, 3) == "b.ts:1"
