@@ -17,6 +17,7 @@ from kvtool.profiler.reported.cheapest_settings import cheaper_settings, cost_of
 from kvtool.profiler.reported.one_key import Again
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
+from kvtool.results.finding import TRIED_WITH_MARK
 from kvtool.workload.turn import Turn
 
 
@@ -117,6 +118,15 @@ class OtherMarks(OtherSettings):
         """Return the first advice, or that with breakpoints where it wins nothing."""
         other = first if first.kept else advise(self._trials)
         return first if other is first or not other.kept else self._proven(first, other, self._settings)
+
+    def _with_settings(
+        self, name: str, steps: Sequence[KeptFix], settings: Sequence[Fix], proof: RunResult
+    ) -> list[KeptFix]:
+        """Return the steps, which say that no edit makes them."""
+        told = super()._with_settings(name, steps, settings, proof)
+        return [
+            replace(one, fix=replace(one.fix, warnings=(*one.fix.warnings, TRIED_WITH_MARK), at_end=())) for one in told
+        ]
 
 
 def _changes(fix: Fix, turns: Iterable[Turn]) -> bool:

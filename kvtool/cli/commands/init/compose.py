@@ -31,7 +31,9 @@ _REQUESTS = 240
 _FEWEST, _MOST = 12, 40
 _MESSAGE = "user_message"
 _NO_MARKS = ["    # The code sets no cache_control, so the provider caches nothing.", "    cache_control: none"]
-_UNKNOWN_MARKS = f"    # {MADE_UP}: a cache breakpoint at the last block, as no cache_control of this prompt was found"
+_UNKNOWN_MARKS = [
+    f"    # {MADE_UP}: a cache breakpoint at the last block, as no cache_control of this prompt was found"
+]
 _VARIABLE = re.compile(r"\{\{ \w+ \}\}")
 _JINJA = (".j2", ".jinja", ".jinja2")
 
@@ -231,8 +233,7 @@ def compose_workloads(
     if len(parts) < 2:
         return {provider: compose_workload(found, marked=marked[provider]) for provider in parts}
     texts: dict[str, str] = {}
-    for provider in sorted(parts):
-        prompts = parts[provider]
+    for provider, prompts in sorted(parts.items()):
         part = read_prompts(
             folder,
             [prompt.path for prompt in prompts if prompt.copied is None],
@@ -313,7 +314,7 @@ def compose_workload(found: FoundTemplates, provider: str = "", *, marked: bool 
         elif copied is not None and copied.automatic:
             lines.append("    cache_control: automatic")
         elif marked and not (copied is not None and copied.is_marked):
-            lines.append(_UNKNOWN_MARKS)
+            lines += _UNKNOWN_MARKS
         lines.append("    messages:")
         if system is not None:
             lines.append(_message("system", system))
