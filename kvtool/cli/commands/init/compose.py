@@ -229,7 +229,7 @@ def compose_workloads(
     parts: dict[str, list[FoundPrompt]] = {}
     for prompt in found.prompts:
         parts.setdefault(_provider_of(prompt, rules), []).append(prompt)
-    marked = {provider: _is_marked(provider, sets_marks=sets_marks) for provider in parts}
+    marked = {each: sets_marks if each and find_provider(each).needs_mark else None for each in parts}
     if len(parts) < 2:
         return {provider: compose_workload(found, marked=marked[provider]) for provider in parts}
     texts: dict[str, str] = {}
@@ -247,13 +247,8 @@ def compose_workloads(
 
 def unmarked_sentence(providers: Iterable[str], *, sets_marks: bool) -> str:
     """Return a sentence on providers that cache nothing, as the code sets no breakpoints; empty where none needs them."""
-    unmarked = [each for each in providers if _is_marked(each, sets_marks=sets_marks) is False]
+    unmarked = [each for each in providers if each and find_provider(each).needs_mark and not sets_marks]
     return f" The code sets no cache_control, so {' and '.join(unmarked)} caches nothing." if unmarked else ""
-
-
-def _is_marked(provider: str, *, sets_marks: bool) -> bool | None:
-    """Return whether code sets the breakpoints that a provider needs; None where it needs none."""
-    return sets_marks if provider and find_provider(provider).needs_mark else None
 
 
 def workload_name(provider: str) -> str:
