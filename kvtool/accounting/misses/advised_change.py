@@ -10,6 +10,8 @@ from kvtool.text.terminal.numbers import plural
 
 WORTH = Decimal("0.01")
 """Part of what was paid that a change must save to be named."""
+UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept"))
+"""Causes that neither requests nor settings avoid."""
 _LONGEST_TTL = 3600.0
 """Seconds: the longest time to live that a mark can ask for (Anthropic, Bedrock)."""
 _CHANGES: dict[MissCause, str] = {
@@ -39,6 +41,11 @@ _NOTICEABLE = 0.0005
 def is_noticeable(misses: CacheMisses) -> bool:
     """Return whether the misses show in the reported rate."""
     return misses.promised - misses.read >= _NOTICEABLE * misses.prompt_tokens
+
+
+def keeps_no_answers(misses: CacheMisses) -> bool:
+    """Return whether a cache that does not keep answers explains all misses that have a cause."""
+    return "answer_not_kept" in misses.by_cause and UNMENDABLE.issuperset(misses.by_cause)
 
 
 def first_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool = True) -> str:
