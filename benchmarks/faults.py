@@ -155,6 +155,26 @@ def _(case: Case) -> list[str]:
     return [case.url(server), case.log(rows_of(texts, served(server, texts)))]
 
 
+@fault("shared prefix shorter than a block of states, model unknown", "short prompts", "L")
+def _(case: Case) -> list[str]:
+    size = case.rng.choice([528, 784, 1056])
+    server = case.server(plan=_state_plan(size), blocks=4000)
+    system = case.words(60, 90)
+    texts = [f"{system} {case.words(20, 120)}" for _ in range(40)]
+    rows = rows_of(texts, served(server, texts))
+    return [case.url(server, mamba_block_size=str(size), prefix_cache_retention_interval="0"), case.log(rows)]
+
+
+@fault("states kept only at the ends of prompts, model unknown", "model groups", "L")
+def _(case: Case) -> list[str]:
+    size = 528
+    server = case.server(plan=_state_plan(size), blocks=9000)
+    systems = [case.words(500, 600) for _ in range(8)]
+    texts = [f"{system} {case.words(300, 400)}" for system in systems for _ in range(2)]
+    rows = rows_of(texts, served(server, texts))
+    return [case.url(server, mamba_block_size=str(size), prefix_cache_retention_interval="0"), case.log(rows)]
+
+
 def _window_plan(rng: Rng) -> CachePlan:
     size, window = 16, rng.choice([64, 128])
     groups = (
@@ -166,8 +186,7 @@ def _window_plan(rng: Rng) -> CachePlan:
     )
 
 
-def _state_plan() -> CachePlan:
-    size = 64
+def _state_plan(size: int = 64) -> CachePlan:
     groups = (KVGroup(kind="mamba", block_size=size, spec_id=0), KVGroup(kind="full", block_size=size, spec_id=1))
     return CachePlan(
         groups=groups, bytes_per_block=1, scheduler_block_size=size, hash_block_size=size, hit_alignment=size

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,9 @@ from kvtool.__main__ import collect_seldom
 from kvtool.cli.app import run
 from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal import streams
+from kvtool.text.tokens import tokenizer
+from kvtool.text.tokens.backend import Backend
+from kvtool.text.tokens.backends import open_backend
 from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles
 from kvtool.workload.render import Renderer
@@ -46,6 +49,13 @@ os.environ["TRITON_INTERPRET"] = "1"
 
 NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
 """Whether tests may take hours: 400 fresh examples, state machines of up to 20,000 steps, all kernels, many mutated inputs."""
+
+
+def some(values: Sequence[Any], count: int) -> Sequence[Any]:
+    """Return the first so many of a test's seeds or rows; nightly runs all."""
+    return values if NIGHTLY else values[:count]
+
+
 _slow_machines = [HealthCheck.too_slow]
 settings.register_profile(
     "ci",
@@ -125,6 +135,24 @@ def byte_renderer(byte_tokenizer: Tokenizer) -> Renderer:
     """Messages are written one after the other, each with its role before it: `user:hello\\n`."""
     source = "{% for message in messages %}{{ message.role }}:{{ message.content }}\n{% endfor %}"
     return Renderer(lambda: byte_tokenizer, lambda tokenizer: ChatTemplate("plain", source, tokenizer.special_tokens))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tokenizers_opened_once() -> Iterator[None]:
+    """What follows from a tokenizer's file is made once in a process, also by tests with a cache folder of their own."""
+    opened: dict[tuple[str, str], tuple[Backend, Mapping[str, object]]] = {}
+
+    def once(files: TokenizerFiles) -> tuple[Backend, Mapping[str, object]]:
+        key = files.name, files.digest
+        if key not in opened:
+            if len(opened) == 8:  # tests make some, too
+                opened.clear()
+            opened[key] = open_backend(files)
+        return opened[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokenizer, "open_backend", once)
+        yield
 
 
 @pytest.fixture(autouse=True)

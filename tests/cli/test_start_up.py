@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -64,57 +66,57 @@ groups:
 _CHAT = '{"messages": [{"role": "user", "content": "What is on the menu today, and until when is it served?"}]}\n'
 
 
-def _loaded(tmp_path: Path, *arguments: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *arguments, "--dry-run", "--no-config"],
-        env=clean_environment(),
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
+_FILES = {
+    "w.yaml": _WORKLOAD,
+    "log.jsonl": _CHAT * 3,
+    "trace.jsonl": '{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}\n',
+}
+
+
+@cache
+def _loaded(name: str, advice: str) -> set[str]:
+    """The modules that a profile of a file loads."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / name).write_text(_FILES[name])
+        done = subprocess.run(
+            [sys.executable, "-c", _PROGRAM, "profile", name, advice, "--dry-run", "--no-config"],
+            env=clean_environment(),
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
     code, *modules = done.stderr.splitlines()[-1].split()
     assert code == "0", done.stderr
     return set(modules)
 
 
+def _begin(loaded: set[str], names: str | tuple[str, ...]) -> set[str]:
+    return {name for name in loaded if name.startswith(names)}
+
+
 @pytest.mark.parametrize("advice", ["--advice", "--no-advice"])
-def test_a_workload_without_logs_and_prices_loads_neither(tmp_path: Path, advice: str) -> None:
-    (tmp_path / "w.yaml").write_text(_WORKLOAD)
-    loaded = _loaded(tmp_path, "profile", "w.yaml", advice)
+def test_a_workload_without_logs_and_prices_loads_neither(advice: str) -> None:
+    loaded = _loaded("w.yaml", advice)
     assert "kvtool.profiler.profiler" in loaded
-    assert not {name for name in loaded if name.startswith(_OF_MONEY)}
+    assert not _begin(loaded, _OF_MONEY)
     assert not loaded & _OF_LOGS
-    assert not {name for name in loaded if name.startswith("kvtool.workload.logs.formats.")}
+    assert not _begin(loaded, "kvtool.workload.logs.formats.")
 
 
 @pytest.mark.parametrize("name", ["w.yaml", "log.jsonl"])
-def test_a_run_without_advice_loads_no_fixes(tmp_path: Path, name: str) -> None:
-    (tmp_path / "w.yaml").write_text(_WORKLOAD)
-    (tmp_path / "log.jsonl").write_text(_CHAT * 3)
-    loaded = _loaded(tmp_path, "profile", name, "--no-advice")
-    assert {each for each in loaded if each.startswith(_OF_ADVICE)} == _WITHOUT_ADVICE
-
-
-def test_a_log_that_names_no_hosted_model_loads_no_prices(tmp_path: Path) -> None:
-    (tmp_path / "log.jsonl").write_text(_CHAT * 3)
-    loaded = _loaded(tmp_path, "profile", "log.jsonl")
-    assert loaded >= _OF_LOGS
-    assert not {name for name in loaded if name.startswith(("kvtool.accounting.prices", "kvtool.report.views.money"))}
+def test_a_run_without_advice_loads_no_fixes(name: str) -> None:
+    assert _begin(_loaded(name, "--no-advice"), _OF_ADVICE) == _WITHOUT_ADVICE
 
 
 @pytest.mark.parametrize("advice", ["--advice", "--no-advice"])
-def test_a_log_loads_nothing_of_workload_files(tmp_path: Path, advice: str) -> None:
-    (tmp_path / "log.jsonl").write_text(_CHAT * 3)
-    loaded = _loaded(tmp_path, "profile", "log.jsonl", advice)
-    assert not {name for name in loaded if name.startswith(_OF_WORKLOADS)}
+def test_a_log_that_names_no_hosted_model_loads_no_prices_and_nothing_of_workload_files(advice: str) -> None:
+    loaded = _loaded("log.jsonl", advice)
+    assert loaded >= _OF_LOGS
+    assert not _begin(loaded, ("kvtool.accounting.prices", "kvtool.report.views.money", *_OF_WORKLOADS))
 
 
-def test_a_trace_loads_no_templates(tmp_path: Path) -> None:
+def test_a_trace_loads_no_templates() -> None:
     """There is no text in it to render."""
-    (tmp_path / "trace.jsonl").write_text(
-        '{"timestamp": 0, "input_length": 600, "output_length": 5, "hash_ids": [0, 1]}\n'
-    )
-    loaded = _loaded(tmp_path, "profile", "trace.jsonl", "--no-advice")
-    assert not {name for name in loaded if name.startswith((*_OF_WORKLOADS, "kvtool.text.templates.template"))}
+    assert not _begin(_loaded("trace.jsonl", "--no-advice"), (*_OF_WORKLOADS, "kvtool.text.templates.template"))

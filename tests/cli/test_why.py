@@ -15,6 +15,7 @@ from kvtool.accounting.served_cache import ServedCache
 from kvtool.cli.app import run
 from kvtool.engine.groups.model_plan import ServeOptions
 from kvtool.engine.model.configs.find_served import find_served
+from tests.measure.servers.engine_server import tokens_of
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
 from tests.measure.servers.metrics_server import Page, always, ok, pages, serving
 from tests.profiler.made_sessions import SECRET, made_session
@@ -252,6 +253,41 @@ def test_the_model_gives_the_block_that_a_hit_needs(tmp_path: Path, capsys: pyte
         assert f"a block of {size:,}" in causes[0]["why"]
         assert run([command, str(tmp_path / "m.prom"), "--model", "nobody-has-this", "--json"]) == 2
         assert "nobody-has-this" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shared", "expected"), [(60, ("short prompts", "counted")), (900, ("model groups", "at most"))]
+)
+def test_an_unknown_model_hits_no_more_than_full_attention(
+    shared: int, expected: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is predicted for it. What full attention loses, too, is lost to the blocks, and at most the rest to the layers."""
+    texts = [f"{'word ' * shared}{at} {'other ' * 20}" for at in range(6)]
+    prompts = [len(ids) for ids in tokens_of(texts)]
+    lines = [
+        {
+            "request": {"prompt": text},
+            "response": {"usage": {"prompt_tokens": count, "prompt_tokens_details": {"cached_tokens": 0}}},
+        }
+        for text, count in zip(texts, prompts, strict=True)
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    config = {"block_size": "784", "mamba_block_size": "784", "prefix_cache_retention_interval": "0"}
+    text = vllm_metrics(prompt=sum(prompts), cached=0, requests=6, generated=6, config=config)
+    (tmp_path / "m.prom").write_text(text)
+    found = said(capsys, str(tmp_path / "m.prom"), str(tmp_path / "log.jsonl"))
+    assert found["predicted_hit_rate"] is None
+    assert any("The log is not predicted" in note for note in found["notes"])
+    first = max(found["causes"], key=lambda each: (each["source"] == "log", each["tokens"] or 0))
+    assert (first["cause"], first["basis"]) == expected
+
+
+def test_a_small_fact_does_not_hide_a_larger_bound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """2 % of the tokens are never looked up, and evictions can take most: the server is not called healthy."""
+    (tmp_path / "m.prom").write_text(vllm_metrics(prompt=90_000, queries=88_200, cached=100))
+    found = said(capsys, str(tmp_path / "m.prom"))
+    assert [each["cause"] for each in found["causes"]] == ["capacity", "request fields"]
+    assert found["verdict"] == "possible"
 
 
 def test_a_log_without_prompts_has_no_shared_tokens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

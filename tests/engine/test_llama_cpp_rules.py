@@ -23,6 +23,7 @@ from kvtool.engine.rules.llama_cpp_prefix import as_bytes, common_prefix, length
 from kvtool.engine.rules.llama_cpp_saved import SavedPrompt, SavedPrompts
 from kvtool.engine.rules.llama_cpp_set import LLAMA_CPP
 from kvtool.engine.rules.rule_set import RuleRequest, Served
+from kvtool.measure.servers.causes.asking import OF_OLLAMA_RUNNER
 from tests.engine.plain_llama_cpp import PlainServer, same
 
 SHAREGPT = (
@@ -74,6 +75,27 @@ def test_the_slot_that_holds_most_of_the_prompt_is_taken_and_of_equals_the_first
     # exactly half is not more than half: the least recently used slot
     assert cache.serve(asked([1, 2, 6, 6])).cached == 0
     assert cache.memory.slots[1].used == 6
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_runner_of_ollama_before_0_30_is_a_server_without_host_memory(seed: int) -> None:
+    """By its source: the idle slot with the longest common start, the first of equals, and what it has beyond is lost."""
+    chance = random.Random(seed)
+    slots: list[Tokens] = [[] for _ in range(3)]
+    settings: dict[str, Any] = {**OF_OLLAMA_RUNNER, "parallel": len(slots)}
+    cache = LlamaCppCache(LlamaCppOptions(ctx_size=3 * 2048, **settings))
+    conversations = [[1, *text(chance, chance.randrange(1, 9))] for _ in range(5)]  # all prompts begin with BOS
+    for _ in range(40):
+        prompt = chance.choice(conversations)
+        prompt += text(chance, 1)
+        answer = text(chance, chance.randrange(1, 5))
+        starts = [
+            common_prefix(*(as_bytes(np.array(each, dtype=np.int32)) for each in (slot, prompt))) for slot in slots
+        ]
+        at = starts.index(max(starts))
+        assert cache.serve(asked(prompt, answer)).cached == min(starts[at], len(prompt) - 1)
+        slots[at] = [*prompt, *answer[:-1]]
+        prompt += answer
 
 
 def test_with_no_similarity_the_least_recently_used_slot_is_taken() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from kvtool import profile
 from kvtool.results.finding import Finding
+from tests.conftest import NIGHTLY
 
 RULES = "\n\n".join(
     f"How to do matter {n}\nTell the reader what to do about matter {n}, and whom to write to. Never more than {n + 2} lines."
@@ -98,8 +99,14 @@ def test_the_same_passages_in_another_order_are_put_into_one(tmp_path: Path) -> 
     assert not [each for each in told if "passages with their introduction" in each.fix]
 
 
-@pytest.mark.parametrize("language", list(SAID))
-@pytest.mark.parametrize("provider", ["gpt-4o", "claude-sonnet-5"])
+@pytest.mark.parametrize(
+    ("provider", "language"),
+    [
+        (provider, language)
+        for at, language in enumerate(SAID)
+        for provider in (["gpt-4o", "claude-sonnet-5"] if NIGHTLY else [("gpt-4o", "claude-sonnet-5")[at % 2]])
+    ],
+)
 def test_passages_in_a_question_go_before_what_is_asked(tmp_path: Path, language: str, provider: str) -> None:
     """The rules of a message are shared then, at a provider with marks too; in a conversation nothing that was said moves."""
     r = random.Random(language)

@@ -19,6 +19,7 @@ from kvtool.profiler.run import cause_sample, run_loop
 from kvtool.workload.ahead import child
 from kvtool.workload.jobs import TokensTurn
 from kvtool.workload.turn import Turn
+from tests.conftest import some
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one process only")
 
@@ -65,7 +66,7 @@ def sessions(number: int, rng: random.Random) -> dict[str, Any]:
     return record
 
 
-@pytest.mark.parametrize("record", [front, plain, several, sessions])
+@pytest.mark.parametrize("record", some([several, front, sessions, plain], 2))
 def test_two_processes_tell_what_one_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, record: Callable[[int, random.Random], dict[str, Any]]
 ) -> None:

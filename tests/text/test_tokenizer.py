@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from kvtool.errors import KvtoolError, NotAvailableError
-from kvtool.text.tokens import tokenizer_files
+from kvtool.text.tokens import tokenizer, tokenizer_files
+from kvtool.text.tokens.backends import open_backend
 from kvtool.text.tokens.cuts import Cuts, find_cuts
 from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
 from kvtool.text.tokens.tokenizer_files import TokenizerFiles
@@ -409,6 +410,7 @@ class TestConversionCache:
             return (folder / "gpt2.json").read_bytes()
 
         monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        monkeypatch.setattr(tokenizer, "open_backend", open_backend)  # each load opens it again
         monkeypatch.setattr(tokenizer_files, "cache_folder", lambda: tmp_path / "cache" / "tokenizers")
         monkeypatch.setattr(tokenizer_files, "built_in_json", converted)
         return calls

@@ -58,7 +58,8 @@ class WhyCommand(Command):
             report = self._report(evidence, logs)
         except UnknownRulesError as error:
             notes.append(
-                f"The log is not predicted: {error.message}." + (f" Hint: {error.hint}." if error.hint else "")
+                f"The log is not predicted: {error.message.removesuffix('.')}."
+                + (f" Hint: {error.hint}." if error.hint else "")
             )
         document = why_document(
             evidence,

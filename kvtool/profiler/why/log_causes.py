@@ -69,6 +69,8 @@ _OF_MISS: Mapping[MissCause, CauseName] = {
     "provider": "the provider",
 }
 """The cause of each miss that the reports of a provider show; of the unknown ones none."""
+_OF_ANY_MODEL: Sequence[CauseName] = ("short prompts", "prompts", "salts", "request fields", "caching off")
+"""What takes the same tokens, or more, from each model whose hits end at the same units."""
 FIRST_USES = ("first_use", "unique")
 _WHY: Mapping[CauseName, str] = {
     "caching off": "{} could hit with the prefix cache on.",
@@ -114,18 +116,23 @@ def log_causes(
     caching: bool | None,
     missed: int = 0,
     enough: tuple[int, float] | None = None,
+    known: bool = True,
 ) -> Iterator[ServerCause]:
     """Yield the causes of a log. `found` is what the servers themselves showed; `kind` is their kind.
 
     `caching`: whether they say that their cache is on; None if they do not say it. `missed`: tokens that their counters hit less
     than predicted, where the log has no usage. `enough`: blocks of a cache that keeps what this one evicts, with its hit rate.
+    `known`: the model is; else only what no model can hit counts.
     """
     for name, count in _tokens(report).items():
-        if count:
+        if count and (known or name in _OF_ANY_MODEL):
             yield _detailed(report, name, count, kind, enough)
     if report.hosted:
         return
     difference = _difference(report, missed)
+    if not known:
+        yield from _of_layers(difference.total(), found, kind)
+        return
     if caching and difference["caching_off"]:  # nothing was read, and not for this reason
         difference[_read_nothing(report)] += difference.pop("caching_off")
     for what, name in _OF_DIFFERENCE.items():
@@ -192,6 +199,15 @@ def _open(
     if count == difference.get("evicted_there"):
         why = f"{missed} A smaller cache, or one that others fill too, explains them."
         yield cause("capacity", "counted", count, why, kind, "log")
+
+
+def _of_layers(count: int, found: Sequence[ServerCause], kind: str | None) -> Iterator[ServerCause]:
+    """Yield what a server read less than full attention with an endless cache."""
+    if count:
+        shown = {each.cause for each in found}
+        name: CauseName = next((each for each in _SERVER_CAUSES if each in shown), "model groups")
+        why = f"The server missed {plural(count, 'token')} that full attention in all layers can hit."
+        yield cause(name, "at most", count, why, kind, "log")
 
 
 def unexplained(report: Report, causes: Sequence[ServerCause], missed: int = 0) -> int:

@@ -13,6 +13,7 @@ from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.engine.rules.rule_sets import find_rule_set
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError
 from kvtool.measure.servers.causes.server_evidence import ServerEvidence
+from kvtool.measure.servers.server_facts import Fact, ServerFacts
 from kvtool.measure.servers.session_recording import REQUESTS, recorded_file
 from kvtool.profiler.engines.left_out_layers import left_out_of
 from kvtool.profiler.opening import open_workload
@@ -55,6 +56,8 @@ class LogReport:
     """What the prediction leaves out."""
     assumed: str = ""
     """What the prediction assumes of an unknown model."""
+    unknown: str = ""
+    """Why nothing is predicted: the report is then that of full attention, and no model hits more."""
 
 
 def log_report(
@@ -70,7 +73,7 @@ def log_report(
 
     Several caches count as one of their size: what they hit less is lost to the routing. UnknownRulesError where nobody knows them.
     """
-    options = _options(evidence, logs, given, reading)
+    options, unknown = _options(evidence, logs, given, reading)
     tokenizers = Tokenizers(offline=offline)
     source = open_workload(options, tokenizers, keep_going=True).source
     notes = _leave_out(source, evidence)
@@ -97,7 +100,7 @@ def log_report(
         report = report_with(options, advice=True)
     evicted, blocks = report.fates.get("evicted", 0), options.serving.num_gpu_blocks
     if blocks is None or evicted < THRESHOLDS.error_share * report.totals.prompt_tokens:
-        return LogReport(report, notes=notes, assumed=assumed)
+        return LogReport(report, notes=notes, assumed=assumed, unknown=unknown)
     for _ in range(_MOST_DOUBLINGS):
         blocks *= 2
         larger = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks))
@@ -163,27 +166,37 @@ def _reported(source: Source) -> Reported | None:
 
 def _options(
     evidence: ServerEvidence, logs: Sequence[str], given: Mapping[str, object], reading: Reading
-) -> RunOptions:
-    """Return the options of a run like that of the servers."""
+) -> tuple[RunOptions, str]:
+    """Return the options of a run like that of the servers, and why their hits are not predicted: "" where they are."""
     said: dict[str, object] = {name: value for name, value in given.items() if value is not None}
     if (rules := _RULES.get(evidence.kind or "")) is not None:
         said["rules"] = rules
         said |= evidence.servers[0].settings
     options = replace(made(RunOptions, inputs=tuple(logs), **said), reading=reading)
-    facts = evidence.servers[0].facts if evidence.servers else None
-    if facts is not None and rules is None:
+    server = evidence.servers[0] if evidence.servers else None
+    facts, unknown = None if server is None else server.facts, ""
+    if server is not None and facts is not None and rules is None:
         try:
             options = as_server(options, facts, hashed=False).options
         except KvtoolError as error:
             if given.get("model") is not None:
                 raise
-            hint = f"add {flag('model')} FOLDER (the model's config.json) to predict the log"
-            raise UnknownRulesError(error.message, hint=hint) from None
+            unknown = f"{error.message}. Hint: add {flag('model')} FOLDER (the model's config.json) to predict the log."
+            if facts.refused or server.hit_unit is None:
+                raise UnknownRulesError(unknown) from None
+            options = as_server(options, _of_full_attention(facts, server.hit_unit), hashed=False).options
         blocks = options.serving.num_gpu_blocks
         if blocks is not None and evidence.caches > 1:
             options = replace(options, serving=replace(options.serving, num_gpu_blocks=blocks * evidence.caches))
     options.check()
-    return options
+    return options, unknown
+
+
+def _of_full_attention(facts: ServerFacts, unit: int) -> ServerFacts:
+    """Return a server of full attention whose hits end at the same units, with an endless cache."""
+    unsaid = ("model", "num_gpu_blocks", "kv_cache_size_tokens", "speculative_config", "drafts")
+    known = {name: Fact(name, None, "assumed") if name in unsaid else fact for name, fact in facts.facts.items()}
+    return replace(facts, facts={**known, "block_size": Fact("block_size", unit, "/metrics")}, several=None)
 
 
 def recorded_logs(folders: Sequence[str]) -> list[str]:

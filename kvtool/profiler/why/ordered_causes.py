@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.measure.servers.causes.counter_causes import counter_causes
@@ -20,7 +21,19 @@ def top_causes(evidence: ServerEvidence) -> list[ServerCause]:
 
 def server_causes(evidence: ServerEvidence) -> list[ServerCause]:
     """Return what the counters and the KV events of servers show, in no order."""
-    return [*counter_causes(evidence, costly=THRESHOLDS.error_share), *event_causes(evidence)]
+    found = [*counter_causes(evidence, costly=THRESHOLDS.error_share), *event_causes(evidence)]
+    return list(_of_all(found, len(evidence.servers)))
+
+
+def _of_all(found: Sequence[ServerCause], servers: int) -> Iterable[ServerCause]:
+    """Return one cause of all servers where each of them shows it in the same words and with the same tokens."""
+    shared = [each.model_copy(update={"server": None}) for each in found]
+    times = Counter(each.model_dump_json() for each in shared)
+    kept: dict[str, ServerCause] = {}
+    for each, one in zip(found, shared, strict=True):
+        best = one if times[one.model_dump_json()] == servers else each
+        kept.setdefault(best.model_dump_json(), best)
+    return kept.values()
 
 
 def is_whole(evidence: ServerEvidence) -> bool:
@@ -46,9 +59,10 @@ def ordered(
     def key(each: ServerCause) -> tuple[int, float]:
         return _SURE.index(each.basis), -share(each)
 
-    def order(each: ServerCause) -> tuple[int, float]:
-        costly = each.basis == "counted" and share(each) >= THRESHOLDS.error_share
-        return 0 if costly else 1 + _SURE.index(each.basis), -share(each)
+    def order(each: ServerCause) -> tuple[bool, bool, int, float]:
+        is_contradiction = each.basis == "shown" and each.source == "server"  # sure, and its change costs nothing
+        is_small = each.tokens is not None and share(each) < THRESHOLDS.error_share
+        return not is_contradiction, is_small, _SURE.index(each.basis), -share(each)
 
     by_name: dict[str, dict[str | None, ServerCause]] = {}
     for each in sorted(found, key=key):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
-from kvtool.measure.servers.causes.counter_causes import cause
+from kvtool.measure.servers.causes.counter_causes import cause, own_change
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
 from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.watching import server_counts
@@ -43,7 +43,8 @@ def why_document(
     """
     report = None if profiled is None else profiled.report
     of_log = None if report is None else report.reported
-    with_prompts = None if report is None or _lacks_prompts(report) else report
+    known = profiled is None or not profiled.unknown
+    with_prompts = None if report is None or _lacks_prompts(report) or not known else report
     apart = of_log is not None and _is_apart(evidence, of_log)
     looked_up, hits, rate_source = _rate(evidence, None if apart else of_log)
     found = [*server_causes(evidence), *of_lines]
@@ -56,8 +57,11 @@ def why_document(
         enough = None if profiled is None else profiled.enough
         logged, left = list[ServerCause](), 0
         if not _lacks_prompts(report):  # its fates are those of placeholders
-            logged = list(log_causes(report, facts, evidence.kind, caching=caching, missed=missed, enough=enough))
-            left = unexplained(report, logged, missed)
+            found_in_log = log_causes(
+                report, facts, evidence.kind, caching=caching, missed=missed, enough=enough, known=known
+            )
+            logged = [_with_change(each, evidence) for each in found_in_log]
+            left = unexplained(report, logged, missed) if known else 0
         if left and share_of(left, looked_up) >= THRESHOLDS.warning_share:
             notes.append(
                 f"{plural(left, 'token')} that the server missed are not explained. kvtool replay compares each."
@@ -72,6 +76,8 @@ def why_document(
         notes.append(mismatch)
     causes = ordered(found, counts, proven=proven, of_log=logged_tokens)
     notes += () if profiled is None else profiled.notes
+    if profiled is not None and profiled.unknown:
+        notes.append(f"The log is not predicted: {profiled.unknown}")
     if profiled is not None and profiled.assumed and not _lacks_prompts(profiled.report):
         notes.append(profiled.assumed)
     if apart and of_log is not None:
@@ -81,7 +87,7 @@ def why_document(
         notes += losses.notes
         if not losses.whole:
             notes.append("KV events are missing from before kvtool listened, so the losses are too low.")
-    verdict, summary = _verdict(causes, counts, hits, evidence, with_prompts, logged_tokens)
+    verdict, summary = _verdict(causes, counts, hits, evidence, with_prompts, logged_tokens, has_log=bool(logs))
     if profiled is not None and profiled.assumed and looked_up is None and verdict == "healthy":
         verdict, summary = (
             "unknown",
@@ -106,6 +112,12 @@ def why_document(
         next=[],
         notes=notes,
     )
+
+
+def _with_change(each: ServerCause, evidence: ServerEvidence) -> ServerCause:
+    """Return a cause of a log with what to change, in the numbers of the first server where it reports them."""
+    change = own_change(each.cause, evidence) if evidence.servers else None
+    return each if change is None else each.model_copy(update={"change": change})
 
 
 def _is_apart(evidence: ServerEvidence, of_log: Reported) -> bool:
@@ -191,6 +203,8 @@ def _verdict(
     evidence: ServerEvidence,
     report: Report | None,
     of_log: int | None,
+    *,
+    has_log: bool,
 ) -> tuple[Verdict, str]:
     """Return the verdict and its sentence."""
     if counts and hits is not None and hits > counts:
@@ -209,7 +223,7 @@ def _verdict(
         return "healthy", f"No cause takes more than {THRESHOLDS.error_share:.0%} of the prompt tokens.{rest}"
     if first is not None:
         alone = "The lines of the log" if first.source == "log" else "The counters"
-        more = " A log of the requests would." if report is None else ""
+        more = "" if has_log else " A log of the requests would."
         return "possible", f"Possible cause: {first.cause}. {alone} alone do not prove it.{more}"
     if counts and (report is not None or is_whole(evidence)):
         return "healthy", "Nothing to change: all other tokens are first uses."

@@ -21,6 +21,7 @@ from kvtool.profiler.agents.stub_answers import StubTokens, write_answer
 from kvtool.profiler.agents.stub_script import answer, read_request
 from kvtool.profiler.agents.stub_server import KeptRequest
 from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
+from tests.conftest import some
 from tests.profiler.agents.fake_agent import FACTORS, PLACES, FakeAgent, World
 
 PATHS = {
@@ -103,7 +104,7 @@ def section(place: str) -> str:
     return "system" if "system" in place or "instructions" in place.lower() else "user"
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some(range(10), 5))
 def test_what_reaches_the_requests_is_found_and_none_is_invented(
     seed: int, tmp_path: Path, tokenizer: Tokenizer
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from kvtool.profiler.optimize.optimized_log import OptimizedLog
 from kvtool.profiler.optimize.request_diff import RequestEdit, request_diff
 from kvtool.workload.turn import Turn
-from tests.conftest import Command
+from tests.conftest import Command, some
 from tests.profiler.optimize.block_logs import BlockLog, BlockPlace
 from tests.profiler.optimize.hosted_logs import HostedLog, Place
 
@@ -54,7 +54,7 @@ def test_a_clock_before_a_mark_moves_behind_it(in_folder: Command, log: HostedLo
     assert len(Path("better.jsonl").read_text().splitlines()) == len(log.bodies())
 
 
-@pytest.mark.parametrize("seed", [101, 102, 103, 104, 105, 106])
+@pytest.mark.parametrize("seed", some([103, 102, 104, 101, 105, 106], 3))
 def test_no_other_place_is_much_cheaper(in_folder: Command, seed: int) -> None:
     """Brute force over the places that a person would try; and the figures beside the fix are those of the written log."""
     log = HostedLog.at_random(seed)
@@ -71,7 +71,7 @@ def test_no_other_place_is_much_cheaper(in_folder: Command, seed: int) -> None:
         assert (edited["hit_rate"]["after"], Decimal(edited["cost"]["after"])) == (pytest.approx(rate), cost)
 
 
-@pytest.mark.parametrize("seed", [904, 905, 916, 7013])
+@pytest.mark.parametrize("seed", some([904, 7013, 905, 916], 2))
 def test_no_other_place_of_a_block_in_a_conversation_is_much_cheaper(in_folder: Command, seed: int) -> None:
     """Passages and personas in questions and instructions of several turns: each place that a person would try, with its marks."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
@@ -23,7 +24,7 @@ from kvtool.measure.servers.server_address import is_url, server_address
 from kvtool.measure.servers.server_facts import MOST_JSON, ServerFacts, ask_server, recorded_facts, scraped_facts
 from kvtool.measure.servers.server_limits import VLLM
 from kvtool.measure.servers.server_model import server_model
-from kvtool.measure.servers.server_values import number_at, value_at
+from kvtool.measure.servers.server_values import number_at, text_at, value_at
 from kvtool.measure.servers.session_recording import EVENTS, METRICS_AFTER, METRICS_BEFORE, recorded_file
 
 _METRICS = "/metrics"
@@ -34,10 +35,22 @@ _PATIENCE = 30.0
 _SLICE = 0.2
 """Seconds of listening to one server before the next."""
 _HIDDEN = "/metrics is hidden or belongs to no known server, so nothing is counted"
-_UNCOUNTED = {"Ollama": "Ollama reports no cached tokens. Pass its log (server.log, or journalctl -u ollama)"}
+_UNCOUNTED = {
+    "Ollama": (
+        "Ollama has no /metrics. Pass a log of its answers, which report cached tokens since 0.33.3,"
+        " or its own log (server.log, or journalctl -u ollama)"
+    )
+}
 """Servers that count nothing by design."""
 _OF_OLLAMA = {"parallel": 1, "batch_size": 512, "ubatch_size": 512}
 """What Ollama 0.30 and later start llama-server with, unless OLLAMA_NUM_PARALLEL or the model's options change it."""
+OF_OLLAMA_RUNNER = {"parallel": 1, "cache_ram": 0, "slot_prompt_similarity": 1e-9}
+"""How llama.cpp's rules are those of Ollama's own runner before 0.30: the slot with the longest common start, no host memory.
+
+Read in its source, not run: runner/ollamarunner/cache.go. Without OLLAMA_MULTIUSER_CACHE.
+"""
+_LLAMA_SERVER = (0, 30)
+"""The release of Ollama that replaced its runner by llama-server."""
 _OTHER = "/metrics belongs to another process: it does not count the model that /v1/models lists"
 _SAVED = (".prom", ".txt", ".metrics", ".prom.gz", ".txt.gz")
 
@@ -146,22 +159,32 @@ def _spanning(server: AskedServer, other: AskedServer) -> AskedServer:
     return replace(server, source=f"{server.source} {other.source}", before=scrapes[0], after=scrapes[-1])
 
 
-def _slot_settings(connection: ServerConnection, server: str | None) -> dict[str, int]:
+def _slot_settings(connection: ServerConnection, server: str | None) -> dict[str, float]:
     """Return how many slots a llama.cpp server has, and the context of all together; of Ollama what it starts llama-server with."""
-    page = {"llama.cpp": "/props", "Ollama": "/api/ps"}.get(server or "")
-    try:
-        props = None if page is None else connection.json(page, limit=MOST_JSON)
-    except KvtoolError:
-        return {}
     if server == "Ollama":
-        loaded = props.get("models") if isinstance(props, Mapping) else None
-        lengths = {number_at(each, "context_length") for each in loaded} if isinstance(loaded, list) else set()
-        context = lengths.pop() if len(lengths) == 1 else None
-        return _OF_OLLAMA if context is None else {**_OF_OLLAMA, "ctx_size": context}
+        return _of_ollama(_page(connection, "/api/version"), _page(connection, "/api/ps"))
+    props = _page(connection, "/props") if server == "llama.cpp" else None
     slots = number_at(value_at(props), "total_slots")
     length = number_at(value_at(props, "default_generation_settings"), "n_ctx")
     found = {"parallel": slots, "ctx_size": None if slots is None or length is None else slots * length}
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _of_ollama(version: object, loaded: object) -> dict[str, float]:
+    release = re.match(r"(\d{1,4})\.(\d{1,4})", text_at(value_at(version), "version") or "")
+    is_older = release is not None and (int(release[1]), int(release[2])) < _LLAMA_SERVER
+    settings: dict[str, float] = {**(OF_OLLAMA_RUNNER if is_older else _OF_OLLAMA)}
+    models = value_at(loaded).get("models")
+    lengths = {number_at(each, "context_length") for each in models} if isinstance(models, list) else set()
+    context = lengths.pop() if len(lengths) == 1 else None
+    return settings if context is None else {**settings, "ctx_size": context}
+
+
+def _page(connection: ServerConnection, path: str) -> object:
+    try:
+        return connection.json(path, limit=MOST_JSON)
+    except KvtoolError:
+        return None
 
 
 def _look(connection: ServerConnection) -> Scrape:

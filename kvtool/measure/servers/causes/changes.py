@@ -59,6 +59,7 @@ _OF_SERVER: Mapping[str, Mapping[CauseName, str]] = {
         "context": "Raise --ctx-size.",
     },
     "Ollama": {
+        "capacity": "Set LLAMA_ARG_CACHE_RAM=16384 (MiB) for `ollama serve`.",
         "prompts": "Keep the beginning of the prompt. Set OLLAMA_NUM_PARALLEL to the number of conversations.",
         "slots": "Set OLLAMA_NUM_PARALLEL to the number of conversations.",
         "model groups": (
@@ -74,3 +75,16 @@ _OF_SERVER: Mapping[str, Mapping[CauseName, str]] = {
 def change_of(cause: CauseName, server: str | None) -> str:
     """Return what to change on this kind of server; None is an unknown one."""
     return _OF_SERVER.get(server or "", {}).get(cause) or _ANY[cause]
+
+
+def of_model_groups(*, keeps_ends: bool | None, unit: int | None) -> str | None:
+    """Return what to set where vLLM keeps windows and states of a prompt; None where it does not report how.
+
+    `keeps_ends`: only at the end. `unit` is the least interval.
+    """
+    if keeps_ends is None:
+        return None
+    if not keeps_ends:
+        return _ANY["model groups"]
+    shown = "to a multiple of the block size" if unit is None else str(unit)
+    return f"Set --prefix-cache-retention-interval {shown}: vLLM then keeps a place to go on from at each multiple."

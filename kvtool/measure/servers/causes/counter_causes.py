@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from math import isfinite
 
-from kvtool.measure.servers.causes.changes import change_of
+from kvtool.measure.servers.causes.changes import change_of, of_model_groups
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
 from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.exposition import BucketCounts
@@ -16,16 +16,22 @@ from kvtool.text.terminal.numbers import plural
 
 
 def cause(
-    name: CauseName, basis: Basis, tokens: int | None, why: str, server: str | None, source: str = "/metrics"
+    name: CauseName,
+    basis: Basis,
+    tokens: int | None,
+    why: str,
+    server: str | None,
+    source: str = "/metrics",
+    change: str | None = None,
 ) -> ServerCause:
-    """Return a cause with what to change on this kind of server."""
+    """Return a cause with what to change; None is what this kind of server always needs."""
     return ServerCause.model_validate(
         {
             "cause": name,
             "basis": basis,
             "tokens": tokens,
             "why": why,
-            "change": change_of(name, server),
+            "change": change or change_of(name, server),
             "source": source,
         }
     )
@@ -91,21 +97,37 @@ def _short_prompts(server: AskedServer) -> Iterator[ServerCause]:
         return
     bound, count = bounds[-1]
     below = f"at most {bound:g} tokens, and a hit needs a block of {unit:,}"
+    change = _of_short_prompts(server)
     if count >= sizes.count:
         why = f"All {plural(count, 'prompt')} have {below}."
-        yield cause("short prompts", "counted", int(sizes.total), why, server.kind)
+        yield cause("short prompts", "counted", int(sizes.total), why, server.kind, change=change)
         return
     why = f"{count:,} of {plural(int(sizes.count), 'prompt')} have {below}."
-    yield cause("short prompts", "at most", int(min(count * bound, sizes.total)), why, server.kind)
+    most = int(min(count * bound, sizes.total))
+    yield cause("short prompts", "at most", most, why, server.kind, change=change)
+
+
+def _of_short_prompts(server: AskedServer) -> str | None:
+    """Return what to change where states set the block: --block-size is only a lower bound there. None: blocks of attention."""
+    states = (
+        bool(server.served and server.served.model.states) or number_at(server.labels, "mamba_block_size") is not None
+    )
+    if not states or server.hit_unit is None:
+        return None
+    return (
+        f"Hits end at multiples of {server.hit_unit:,} tokens: share that many or more. The model's states set this block,"
+        " so --block-size cannot lower it. An fp8 KV cache or float32 states make it longer."
+    )
 
 
 def _chunks(server: AskedServer) -> Iterator[ServerCause]:
     """A second tier that is asked and never has anything."""
     asked, found = server.counted.get(names.EXTERNAL_QUERIES), server.counted.get(names.EXTERNAL_HITS)
-    chunk, size = chunk_size(server), number_at(server.labels, "block_size")
+    chunk, size = chunk_size(server), server.attention_block
     if chunk is not None and size is not None and chunk % size:
         why = f"The offloading tier has chunks of {chunk:,} tokens, the server blocks of {size:,}."
-        yield cause("chunk size", "shown", None, why, server.kind, "server")
+        change = f"Set the chunk size of the tier to {size:,} tokens, or to a multiple."
+        yield cause("chunk size", "shown", None, why, server.kind, "server", change)
     elif asked and not found:
         size_text = "" if chunk is None else f" Its chunks have {chunk:,} tokens."
         why = f"The offloading tier was asked for {plural(asked, 'token')}, and had none.{size_text}"
@@ -123,10 +145,11 @@ def _router_size(evidence: ServerEvidence) -> Iterator[ServerCause]:
     if size is None:
         return
     for server in evidence.servers:
-        theirs = number_at(server.labels, "block_size") or (evidence.losses and evidence.losses.block_size)
+        theirs = server.attention_block or (evidence.losses and evidence.losses.block_size)
         if theirs and theirs != size:
-            why = f"The router hashes blocks of {size:,} tokens, {server.source} blocks of {theirs:,}."
-            yield from _each(evidence, server, [cause("chunk size", "shown", None, why, server.kind, "server")])
+            why = f"The router hashes blocks of {size:,} tokens, the server blocks of {theirs:,}."
+            change = f"Set the router's block size to {theirs:,}."
+            yield from _each(evidence, server, [cause("chunk size", "shown", None, why, server.kind, "server", change)])
 
 
 def _possible(evidence: ServerEvidence, costly: float) -> Iterator[ServerCause]:
@@ -140,9 +163,30 @@ def _possible(evidence: ServerEvidence, costly: float) -> Iterator[ServerCause]:
         return
     if caches > 1:
         why = f"{plural(caches, 'cache')} share the requests. The counters do not show which one a prefix is in."
-        yield cause("routing", "possible", computed, why, evidence.kind)
+        yield cause("routing", "possible", computed, why, evidence.kind, change=_of_routing(evidence))
     for server in servers:
         yield from _each(evidence, server, _model_groups(server, computed), _drafts(server))
+
+
+def own_change(name: CauseName, evidence: ServerEvidence) -> str | None:
+    """Return what to change for a cause in the servers' own numbers; None where they report none."""
+    first = evidence.servers[0]
+    if name == "short prompts":
+        return _of_short_prompts(first)
+    if name == "model groups":
+        return of_model_groups(keeps_ends=first.keeps_ends, unit=first.kept_unit)
+    return _of_routing(evidence) if name == "routing" else None
+
+
+def _of_routing(evidence: ServerEvidence) -> str:
+    """Return what to change in the routing, with the header of engines behind one URL, or the block size that a router needs."""
+    change = change_of("routing", evidence.kind)
+    if evidence.kind == "vLLM" and any(server.engines > 1 for server in evidence.servers):
+        return f"{change} The header X-data-parallel-rank selects an engine of one URL."
+    sizes = {server.attention_block for server in evidence.servers}
+    if evidence.router_block_size is None and len(sizes) == 1 and (size := sizes.pop()) is not None:
+        change += f" A router that hashes prompts needs blocks of {size:,} tokens."
+    return change
 
 
 def _model_groups(server: AskedServer, computed: int) -> Iterator[ServerCause]:
@@ -162,8 +206,10 @@ def _model_groups(server: AskedServer, computed: int) -> Iterator[ServerCause]:
         why = f"The cache keeps {tokens:,} tokens in {blocks:,} blocks of {size:,}: the model has several groups of layers."
     else:
         return
-    why += " By default it keeps only the end of each prompt."
-    yield cause("model groups", "possible", computed, why, server.kind)
+    if server.keeps_ends:
+        why += " It keeps only the end of each prompt."
+    change = of_model_groups(keeps_ends=server.keeps_ends, unit=server.kept_unit)
+    yield cause("model groups", "possible", computed, why, server.kind, change=change)
 
 
 def _capacity(server: AskedServer, looked_up: int | None, costly: float) -> Iterator[ServerCause]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from kvtool.measure.servers.causes.counter_causes import cause
+from kvtool.measure.servers.causes.counter_causes import cause, own_change
 from kvtool.measure.servers.causes.event_losses import Loss, LossSums
 from kvtool.measure.servers.causes.server_evidence import ServerEvidence
 from kvtool.measure.servers.server_values import number_at
@@ -39,7 +39,8 @@ def event_causes(evidence: ServerEvidence) -> Iterator[ServerCause]:
         return
     for loss, (name, why) in _CAUSES.items():
         if tokens := losses.tokens[loss]:
-            yield cause(name, "counted", tokens, why.format(plural(tokens, "token")), evidence.kind, _SOURCE)
+            change = own_change(name, evidence)
+            yield cause(name, "counted", tokens, why.format(plural(tokens, "token")), evidence.kind, _SOURCE, change)
     yield from _capacity(evidence, losses)
     yield from _recomputed(evidence, losses)
     yield from _prompts(evidence, losses)

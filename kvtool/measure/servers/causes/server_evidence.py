@@ -11,6 +11,7 @@ from kvtool.measure.servers.metrics import metric_names as names
 from kvtool.measure.servers.metrics.counted_between import Counted, counted_between, since_start
 from kvtool.measure.servers.metrics.counters import Scrape
 from kvtool.measure.servers.server_facts import ServerFacts
+from kvtool.measure.servers.server_layers import retention_at
 from kvtool.measure.servers.server_values import number_at, truth_at
 
 _UNITS = (
@@ -28,7 +29,7 @@ class AskedServer:
     before: Scrape | None = None
     after: Scrape | None = None
     trouble: str = ""
-    settings: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, float] = field(default_factory=dict)
     """Settings of llama.cpp's rules, by the names of kvtool's options."""
     several: bool = False
     """Whether looks within moments showed counters of different processes."""
@@ -82,6 +83,26 @@ class AskedServer:
             return self.served.planned.plan.hit_alignment
         found = [size for key in _UNITS if (size := number_at(self.labels, key)) is not None]
         return max(found) if found else None
+
+    @property
+    def attention_block(self) -> int | None:
+        """Return the tokens of a block of attention, which routers and offloading tiers hash; None where it is not reported."""
+        return number_at(self.labels, "effective_attention_block_size") or number_at(self.labels, "block_size")
+
+    @property
+    def keeps_ends(self) -> bool | None:
+        """Return whether windows and states are kept only at the end of a prompt; None where the configuration is not reported.
+
+        Releases before vLLM 0.29 report no interval, and keep them at each block.
+        """
+        if not self.labels:
+            return None
+        return retention_at(self.labels, "prefix_cache_retention_interval") == "0"
+
+    @property
+    def kept_unit(self) -> int | None:
+        """Return the least interval at which windows and states can be kept."""
+        return self.hit_unit if self.served is None else self.served.planned.plan.scheduler_block_size
 
     @property
     def capacity_tokens(self) -> int | None:

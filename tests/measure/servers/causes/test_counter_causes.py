@@ -132,7 +132,12 @@ def test_a_tier_that_never_has_anything_and_a_router_with_other_blocks() -> None
     router = causes(server(vllm_metrics()), router=256)["chunk size"]
     assert router.basis == "shown"
     assert "256" in router.why
-    assert "32" in router.why
+    assert "32" in router.change
+    smallest = {
+        "block_size": "4",
+        "effective_attention_block_size": "256",
+    }  # that of compressed states, as in DeepSeek V4
+    assert "chunk size" not in causes(server(vllm_metrics(config=smallest)), router=256)
 
 
 def test_a_restart_and_several_servers_are_facts() -> None:
@@ -145,14 +150,29 @@ def test_a_restart_and_several_servers_are_facts() -> None:
 def test_several_caches_may_scatter_prefixes() -> None:
     found = causes(server(vllm_metrics()), server(vllm_metrics()))["routing"]
     assert (found.basis, found.tokens) == ("possible", 1200)
+    assert "blocks of 32 tokens" in found.change
+    engines = vllm_metrics() + vllm_metrics(engine="1")
+    assert "X-data-parallel-rank" in causes(server(engines))["routing"].change
 
 
 @pytest.mark.parametrize(
     "config", [{"sliding_window": "128"}, {"mamba_block_size": "784"}, {"kv_cache_size_tokens": "2105"}]
 )
 def test_a_model_with_several_kinds_of_layers_keeps_less(config: dict[str, str]) -> None:
-    found = causes(server(vllm_metrics(config=config)))["model groups"]
-    assert found.basis == "possible"
+    """A release that reports no interval has no flag for it, and keeps all of a prompt."""
+    for interval, ends in ((None, False), ("None", False), ("64", False), ("0", True)):
+        said = config if interval is None else {**config, "prefix_cache_retention_interval": interval}
+        found = causes(server(vllm_metrics(config=said)))["model groups"]
+        assert found.basis == "possible"
+        assert ("only the end of each prompt" in found.why) is ends
+        assert (f"--prefix-cache-retention-interval {config.get('mamba_block_size', '32')}:" in found.change) is ends
+
+
+def test_states_set_the_block_that_a_flag_cannot_shorten() -> None:
+    more = sizes({"20": 9, "+Inf": 9}, 270)
+    for states, wrong in ((None, True), ("784", False)):
+        text = vllm_metrics(more=more, config={} if states is None else {"mamba_block_size": states})
+        assert ("--block-size 16" in causes(server(text))["short prompts"].change) is wrong
 
 
 def test_hidden_counters_give_no_cause() -> None:
