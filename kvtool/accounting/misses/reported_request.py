@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kvtool.accounting.caches.cache_rules import Prediction
-from kvtool.accounting.hosted_models import is_hosted
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import day_of
 from kvtool.accounting.misses.hypothesis_trials import JUDGED_CAUSES, KeptRead
@@ -266,7 +265,11 @@ class ReportedRequest:
 def _rules_of(job: Job) -> Provider | None:
     """Return the rules of a provider whose requests the run does not predict; None where marks, which nobody followed, decide."""
     call, turn = job.turn.call, job.turn
-    if call.model is None or not is_hosted(call):
+    if call.model is None:
+        return None
+    from kvtool.accounting.hosted_models import is_hosted  # only logs need it
+
+    if not is_hosted(call):
         return None
     from kvtool.accounting.caches.dated_rules import find_rule  # a log of an own server loads no rules
 
