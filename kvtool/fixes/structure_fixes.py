@@ -12,6 +12,7 @@ from kvtool.diagnose.invisible_differences import NORMALIZERS
 from kvtool.fixes.cause_fixes import advise, fix_cause
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.forms.json_form import WRITE_JSON, SingleLayout, put_on_one_line, sort_keys, sort_tools
+from kvtool.fixes.forms.resent_calls import RESEND_CALLS, RESENT_CALLS, ResentCalls, are_rewritten
 from kvtool.fixes.forms.stable_delimiter import (
     FirstDefinitions,
     SingleRole,
@@ -73,8 +74,10 @@ def changed_definition(cause: SlotCause) -> list[Fix]:
 
 def json_keys(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     role = role_of_part(cause.slot.part)
+    if role == "assistant" and are_rewritten(samples):
+        return [fix_cause(cause, RESENT_CALLS, "P1", RESEND_CALLS, ResentCalls, shared="calls", in_order=True)]
     if role == "assistant" and _sent_alike(samples):
-        return [advise(cause, "resend-calls", "P3", _RESEND)]
+        return [advise(cause, RESENT_CALLS, "P1", RESEND_CALLS)]
     roles = INSTRUCTIONS | {role}
     warnings = () if role in INSTRUCTIONS else (f"{OTHER_TEXT_WARNING}: {role} messages",)
     what = "write JSON with sorted keys"
@@ -196,6 +199,3 @@ def changed_roles(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if roles is None:
         return [advise(cause, "role", "P3", what)]
     return [fix_cause(cause, "role", "P3", what, lambda: roles, _ROLE_COUNTS, shared="roles")]
-
-
-_RESEND = "send tool calls back as the model wrote them"

@@ -205,7 +205,7 @@ _OF_PROMPTS = (
     _Row(lambda case: case.report if case.report.editable else None, preview_of, _optimize),
     _Row(_edit, _edit_in_words),
     _Row(
-        lambda case: next((each for each in case.proven if each.example is not None), None),
+        lambda case: next((each for each in case.proven if each.logged or each.example), None),
         lambda shown: f"Fix the code that writes {place_of_finding(shown)}. {SEE_EDITED_REQUEST}",
         _optimize,
     ),

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from kvtool.accounting.misses.advised_change import WORTH, is_noticeable
+from kvtool.accounting.misses.advised_change import UNMENDABLE, WORTH, is_noticeable
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.facts import too_short
 from kvtool.report.views.misses import causes_in_short
-from kvtool.results.misses import CacheMisses, MissCause
+from kvtool.results.misses import CacheMisses
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
-
-_UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept"))
-"""Causes that neither requests nor settings avoid."""
 
 
 def reported_rate(report: Report, misses: CacheMisses) -> str:
@@ -50,13 +47,16 @@ def verdict_of_healthy(report: Report, misses: CacheMisses) -> str:
     Empty where anything is known to cost less, a finding is open, or the log does not show enough for the verdict.
     """
     agreement, money = misses.calibration, report.money
-    known = misses.predictable and agreement.requests and agreement.advises and not misses.unjudged
+    known = misses.predictable and agreement.requests and not misses.unjudged
     mended = [] if money is None else [money.with_fixes, money.with_marks]
     cheaper = money is not None and any(
         each is not None and Decimal(each) < Decimal(money.paid or 0) * (1 - WORTH) for each in mended
     )
     open_findings = any(finding.severity != "info" for finding in report.findings)
     broken = report.steps is not None and report.steps.broken
-    if not known or cheaper or open_findings or broken or not _UNMENDABLE.issuperset(misses.by_cause):
+    if not known or cheaper or open_findings or broken or not UNMENDABLE.issuperset(misses.by_cause):
         return ""
+    if not agreement.advises:
+        kept = "answer_not_kept" not in misses.by_cause
+        return "" if kept else "Nothing to change in the requests: the cache does not keep answers"
     return "Nothing to change: reports and rules agree, and no request loses text that it can reuse"

@@ -10,6 +10,8 @@ from kvtool.text.terminal.numbers import plural
 
 WORTH = Decimal("0.01")
 """Part of what was paid that a change must save to be named."""
+UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept"))
+"""Causes that neither requests nor settings avoid."""
 _LONGEST_TTL = 3600.0
 """Seconds: the longest time to live that a mark can ask for (Anthropic, Bedrock)."""
 _CHANGES: dict[MissCause, str] = {

@@ -90,6 +90,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     answer = answer_of(report, command=shown.command, optimize=shown.optimize)
     _print_answer(console, answer, gate=gate, copy_first=shown.copy_first)
     put(console)
+    _print_notes(console, report, plain)
     for section in sections(COST, report, "terminal"):
         print_section(console, section)
         put(console)
@@ -157,10 +158,16 @@ def _header(console: Console, report: Report, plain: bool) -> None:
     config = report.config
     head = [f"kvtool {config.get('version')}", str(config.get("input"))]
     put_head(console, [*head, *run_facts(report, plural(report.request_count, "request"))])
-    for note in report.notes:
-        say(console, sanitize(note, ascii_only=plain), style="dim")
     for caution in cautions(report):
         say(console, sanitize(caution, ascii_only=plain), style="yellow")
+
+
+def _print_notes(console: Console, report: Report, plain: bool) -> None:
+    """Print how the run was made; it comes after the answer."""
+    for note in report.notes:
+        say(console, sanitize(note, ascii_only=plain), style="dim")
+    if report.notes:
+        put(console)
 
 
 def _held(console: Console, lines: Sequence[str], plain: bool) -> None:

@@ -147,7 +147,7 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
         if cause not in by_cause and cause not in MORE_REPORTED
     }
     told = [(cause, of.tokens, of.cost, of.difference) for cause, of in by_cause.items()]
-    told += [(cause, tokens, "", True) for cause, tokens in rest.items()]
+    told += [(cause, tokens, "", True) for cause, tokens in _without_named(report, rest).items()]
     told = [
         one for one in told if one[0] != "below_minimum" or not report.below_minimum
     ]  # else it is said of every token
@@ -164,6 +164,14 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
     ]
     title = "Not read from the cache" if hosted else "Fewer cached tokens than predicted"
     return _figures(title, (title, "tokens", "share", "cost", "decided by"), rows)
+
+
+def _without_named(report: Report, difference: Mapping[str, int]) -> dict[str, int]:
+    """Return a difference without the tokens that causes of reported misses explain: they have rows of their own."""
+    misses = {} if report.misses is None else report.misses.by_cause
+    named = sum(total.tokens for cause, total in misses.items() if cause not in ("provider", "unknown"))
+    left = {**difference, "not_explained": max(difference.get("not_explained", 0) - named, 0)}
+    return {cause: tokens for cause, tokens in left.items() if tokens}
 
 
 def _more(report: Report) -> Table | None:

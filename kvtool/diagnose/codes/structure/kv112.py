@@ -17,7 +17,7 @@ KV112 = CodeEntry(
     after='json.dumps(schema, sort_keys=True)\n{"name": "search", "type": "object"}',
     remedies=(
         CodeRemedy("write keys in sorted order", "P1"),
-        CodeRemedy("send tool calls back as the model wrote them", "P3"),
+        CodeRemedy("send tool calls back as the model wrote them", "P1"),
     ),
     ignore="One place builds the object, always in one order.",
     wins=("cosmetic", "displaced"),
