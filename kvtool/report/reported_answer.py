@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from kvtool.accounting.misses.advised_change import UNMENDABLE, WORTH, is_noticeable
+from kvtool.accounting.misses.advised_change import UNMENDABLE, WORTH, is_noticeable, keeps_no_answers
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.facts import too_short
 from kvtool.report.views.misses import causes_in_short
@@ -57,6 +57,5 @@ def verdict_of_healthy(report: Report, misses: CacheMisses) -> str:
     if not known or cheaper or open_findings or broken or not UNMENDABLE.issuperset(misses.by_cause):
         return ""
     if not agreement.advises:
-        kept = "answer_not_kept" not in misses.by_cause
-        return "" if kept else "Nothing to change in the requests: the cache does not keep answers"
+        return "Nothing to change in the requests: the cache does not keep answers" if keeps_no_answers(misses) else ""
     return "Nothing to change: reports and rules agree, and no request loses text that it can reuse"

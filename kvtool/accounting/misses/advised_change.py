@@ -43,6 +43,11 @@ def is_noticeable(misses: CacheMisses) -> bool:
     return misses.promised - misses.read >= _NOTICEABLE * misses.prompt_tokens
 
 
+def keeps_no_answers(misses: CacheMisses) -> bool:
+    """Return whether a cache that does not keep answers explains all misses that have a cause."""
+    return "answer_not_kept" in misses.by_cause and UNMENDABLE.issuperset(misses.by_cause)
+
+
 def first_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool = True) -> str:
     """Return what `profile`, `what-if` and `optimize` name first, where no edit of prompts is proven; else an empty text."""
     if field_to_compare(misses):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from kvtool.accounting.log_clock import moment_of
-from kvtool.accounting.misses.advised_change import UNMENDABLE, first_change
+from kvtool.accounting.misses.advised_change import first_change, keeps_no_answers
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.facts import log_name, request_name
 from kvtool.report.views.section import Cell, Figure, Section, Table, TableColumn
@@ -219,7 +219,7 @@ def _advises_change(report: Report, misses: CacheMisses) -> bool:
     """Return whether the causes explain the difference: the answer says what to change, or that no request can."""
     if any(each.rerun is not None for each in report.findings):
         return False
-    return UNMENDABLE.issuperset(misses.by_cause) or bool(first_change(misses, hosted=report.hosted))
+    return keeps_no_answers(misses) or bool(first_change(misses, hosted=report.hosted))
 
 
 def agreement_in_words(found: ReportAgreement, *, advises_change: bool = False) -> str:
