@@ -103,6 +103,7 @@ def made_report(
             unpredicted_requests=sum(left_out.unpredicted.values()),
             uncounted_requests=counters.uncounted,
             uncounted_tokens=counters.uncounted_tokens,
+            short_requests=counters.short,
         ),
         fates=result.ledger.fates(),
         absent_fates=list(result.ledger.absent()),
