@@ -62,9 +62,10 @@ class Advising:
             self._advised.clear()
             self._other = None
             if plan.hosted:
-                from kvtool.profiler.reported.advice_with_settings import OtherSettings
+                from kvtool.profiler.reported.advice_with_settings import OtherMarks, OtherSettings
 
-                self._other = OtherSettings.of(self._tried, partial(self._runs.priced, "pricing request settings"))
+                priced = partial(self._runs.priced, "pricing request settings")
+                self._other = OtherSettings.of(self._tried, priced) or OtherMarks.of_plan(self._tried, plan, priced)
         return self._tried
 
     def _on(self, tried: Tried, asked: _Asked) -> Advice:

@@ -89,9 +89,9 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     """Return the content blocks of a request; one without messages is one block.
 
     A request without marks from the log of a provider that needs marks stores nothing, unless it asks for automatic caching, with a
-    `cache_control` of the whole request: that is a breakpoint at its last block, beside those of blocks. Any other request counts
-    as asking for it. With an implicit breakpoint, there is one at the last question and
-    one after the leading system text. If there are more marks than the provider takes, the latest count.
+    `cache_control` of the whole request: that is a breakpoint at its last block, beside those of blocks. A request of a workload
+    file counts as asking for it, unless its group says otherwise. With an implicit breakpoint, there is one at the last question
+    and one after the leading system text. If there are more marks than the provider takes, the latest count.
     """
     count, settings = len(job.ids), job.turn.call.settings
     if job.prompt is None or job.prompt.text is None or not job.turn.messages:
@@ -129,7 +129,8 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
         marked = {**dict(list(asked.items())[-max(provider.most - len(own), 0) :]), **dict.fromkeys(own)}
         extra = frozenset([*sorted(message_ends)[-_MESSAGE_ENDS - 1 :], lead_end])
     elif not provider.implicit and (
-        settings.cache_ttl or (not asked and (not provider.needs_mark or job.turn.name is None))
+        settings.cache_ttl
+        or (not asked and (not provider.needs_mark or (job.turn.name is None and settings.cache_mode != "marks")))
     ):
         marked.setdefault(ordered[-1], _seconds(settings.cache_ttl))
     if provider.implicit:

@@ -189,8 +189,9 @@ class ProviderCache:
             self.too_many_marks[count] = self.too_many_marks.get(count, 0) + 1
         forks = Forks() if blocks is None else find_forks(call.settings, rules, blocks)
         ids = forks.parted(job.ids)
-        if self.rules.marks is not None and blocks is not None and scope in self.rules.marks.sets:
-            marked = self.rules.marks.marked(scope, ids, blocks, forks, rules.most)
+        marks = self.rules.marks
+        if marks is not None and blocks is not None and marks.sets_of(scope) is not None:
+            marked = marks.marked(scope, ids, blocks, forks, rules.most)
             blocks = replace(blocks, marked=marked, extra=frozenset())
         epoch = self.rules.epoch
         ready = until = None

@@ -153,7 +153,7 @@ class WhyCommand(Command):
         from kvtool.measure.servers.kv_events.event_listener import lists_publishers
 
         verdict = document.verdict
-        if logs and verdict == "cause":
+        if logs and verdict == "cause" and document.predicted_hit_rate is not None:
             return ["profile", *logs, *(["--server", servers[0]] if len(servers) == 1 and "://" in servers[0] else [])]
         is_open = servers and verdict in ("possible", "unknown") and not self.asking.kv_events
         if is_open and all(lists_publishers(each) for each in servers):

@@ -276,7 +276,7 @@ def _steps_in_words(numbers: Sequence[int]) -> str:
 def _row(number: int, step: DoneStep, plain: bool, *, is_made: bool) -> tuple[str, ...]:
     group = sanitize(step.group, ascii_only=plain)
     before, after = percent(step.files_hit_rate.before), percent(step.files_hit_rate.after)
-    rates = (before, percent(step.hit_rate.predicted), after if is_made else "not made", percent(step.hit_rate.alone))
+    rates = (before, percent(step.hit_rate.after), after if is_made else "not made", percent(step.hit_rate.alone))
     return (str(number), step.tier, step.code, group, *rates)
 
 

@@ -92,19 +92,31 @@ def _short_prompts(server: AskedServer) -> Iterator[ServerCause]:
     unit, sizes = server.hit_unit, server.counted.histograms.get(names.PROMPT_SIZES)
     if unit is None or sizes is None or not sizes.count:
         return
-    bounds = [(bound, int(count)) for bound, count in zip(sizes.bounds, sizes.counts, strict=True) if bound <= unit]
-    if not bounds or not bounds[-1][1]:
-        return
-    bound, count = bounds[-1]
-    below = f"at most {bound:g} tokens, and a hit needs a block of {unit:,}"
     change = _of_short_prompts(server)
-    if count >= sizes.count:
-        why = f"All {plural(count, 'prompt')} have {below}."
+    pairs = [(bound, int(count)) for bound, count in zip(sizes.bounds, sizes.counts, strict=True)]
+    bound, below = max((each for each in pairs if each[0] <= unit), default=(0.0, 0))
+    over, reached = next((each for each in pairs if each[0] > unit), (float("inf"), int(sizes.count)))
+    needs = f"and a hit needs a block of {unit:,}"
+    if below >= sizes.count:
+        why = f"All {plural(below, 'prompt')} have at most {bound:g} tokens, {needs}."
         yield cause("short prompts", "counted", int(sizes.total), why, server.kind, change=change)
         return
-    why = f"{count:,} of {plural(int(sizes.count), 'prompt')} have {below}."
-    most = int(min(count * bound, sizes.total))
-    yield cause("short prompts", "at most", most, why, server.kind, change=change)
+    near = (reached - below) * unit  # the bucket does not say which of these prompts are short
+    computed = max(int(sizes.total) - (server.counted.get(names.HITS) or 0), 0)
+    most = int(min(below * bound + near, sizes.total, computed))
+    of = plural(int(sizes.count), "prompt")
+    if below * bound >= near and below:
+        yield cause(
+            "short prompts",
+            "at most",
+            most,
+            f"{below:,} of {of} have at most {bound:g} tokens, {needs}.",
+            server.kind,
+            change=change,
+        )
+    elif near:
+        why = f"{reached:,} of {of} have at most {over:g} tokens, {needs}."
+        yield cause("short prompts", "possible", most, why, server.kind, change=change)
 
 
 def _of_short_prompts(server: AskedServer) -> str | None:

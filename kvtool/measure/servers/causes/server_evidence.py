@@ -14,10 +14,8 @@ from kvtool.measure.servers.server_facts import ServerFacts
 from kvtool.measure.servers.server_layers import retention_at
 from kvtool.measure.servers.server_values import number_at, truth_at
 
-_UNITS = (
-    *("block_size", "hash_block_size", "cache_hit_alignment_tokens", "prefix_match_unit"),
-    *("effective_attention_block_size", "mamba_block_size"),
-)
+_ALIGNMENTS = ("cache_hit_alignment_tokens", "prefix_match_unit", "hash_block_size")
+_BLOCKS = ("block_size", "effective_attention_block_size", "mamba_block_size")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +79,13 @@ class AskedServer:
         """Return the tokens of which every hit is a multiple; None where neither the server nor its model shows it."""
         if self.served is not None:
             return self.served.planned.plan.hit_alignment
-        found = [size for key in _UNITS if (size := number_at(self.labels, key)) is not None]
-        return max(found) if found else None
+        exact = (number_at(self.labels, key) for key in _ALIGNMENTS)
+        return next((size for size in exact if size is not None), self._longest_block)
+
+    @property
+    def _longest_block(self) -> int | None:
+        sizes = (number_at(self.labels, key) for key in _BLOCKS)
+        return max((size for size in sizes if size is not None), default=None)
 
     @property
     def attention_block(self) -> int | None:
@@ -102,7 +105,7 @@ class AskedServer:
     @property
     def kept_unit(self) -> int | None:
         """Return the least interval at which windows and states can be kept."""
-        return self.hit_unit if self.served is None else self.served.planned.plan.scheduler_block_size
+        return self._longest_block if self.served is None else self.served.planned.plan.scheduler_block_size
 
     @property
     def capacity_tokens(self) -> int | None:

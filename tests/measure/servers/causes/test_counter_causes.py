@@ -51,7 +51,7 @@ def sizes(counts: dict[str, int], total: int) -> str:
 
 def test_a_server_without_any_of_them_has_none() -> None:
     config = {"num_gpu_blocks": "400", "kv_cache_size_tokens": "12768"}
-    text = vllm_metrics(config=config, more=sizes({"20": 0, "5000": 9, "+Inf": 9}, 8000))
+    text = vllm_metrics(config=config, more=sizes({"20": 0, "50": 0, "5000": 9, "+Inf": 9}, 8000))
     assert causes(server(text), router=32) == {}
 
 
@@ -63,10 +63,20 @@ def test_caching_that_is_off_takes_all_prompt_tokens() -> None:
     assert "request fields" not in found
 
 
-@pytest.mark.parametrize(("short", "basis", "tokens"), [(9, "counted", 270), (4, "at most", 80)])
-def test_prompts_of_less_than_a_block_cannot_hit(short: int, basis: str, tokens: int) -> None:
-    more = sizes({"20": short, "50": 9, "+Inf": 9}, 270)
-    found = causes(server(vllm_metrics(more=more)))["short prompts"]
+@pytest.mark.parametrize(
+    ("short", "near", "basis", "tokens"),
+    [
+        (9, 9, "counted", 270),
+        (4, 4, "at most", 80),
+        (4, 5, "at most", 112),
+        (4, 9, "possible", 240),
+        (0, 3, "possible", 96),
+    ],
+)
+def test_prompts_of_less_than_a_block_cannot_hit(short: int, near: int, basis: str, tokens: int) -> None:
+    """A bucket with bounds on both sides of the block has prompts that may be short."""
+    more = sizes({"20": short, "50": near, "500": 9, "+Inf": 9}, 270)
+    found = causes(server(vllm_metrics(more=more, cached=30)))["short prompts"]
     assert (found.basis, found.tokens) == (basis, tokens)
     assert "a block of 32" in found.why
 
@@ -166,6 +176,12 @@ def test_a_model_with_several_kinds_of_layers_keeps_less(config: dict[str, str])
         assert found.basis == "possible"
         assert ("only the end of each prompt" in found.why) is ends
         assert (f"--prefix-cache-retention-interval {config.get('mamba_block_size', '32')}:" in found.change) is ends
+
+
+def test_hits_inside_of_a_block_end_at_the_unit_that_the_server_reports() -> None:
+    for unit in ("prefix_match_unit", "cache_hit_alignment_tokens"):
+        config = {"block_size": "784", "mamba_block_size": "784", unit: "16"}
+        assert server(vllm_metrics(config=config)).hit_unit == 16
 
 
 def test_states_set_the_block_that_a_flag_cannot_shorten() -> None:
