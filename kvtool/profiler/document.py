@@ -101,6 +101,7 @@ def made_report(
             first_refusal=left_out.first_refusal or None,
             skipped_lines=skipped_lines,
             unpredicted_requests=sum(left_out.unpredicted.values()),
+            uncached_requests=sum(left_out.uncached.values()),
             uncounted_requests=counters.uncounted,
             uncounted_tokens=counters.uncounted_tokens,
             short_requests=counters.short,

@@ -303,7 +303,7 @@ class Profiler:
             from kvtool.profiler.advice.trial_findings import Teller
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
-            advice = self._advise(result, teller, silent)
+            advice = self._advise(result, teller)
             advice, findings = drop_repeated_findings(advice, findings)
             findings = with_causes(advice, findings, told_groups)
             if not result.partial:  # else causes may be missing
@@ -419,18 +419,18 @@ class Profiler:
         teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
         return teller.unverified(groups, self.advising.tried_on(result).fixes_of, why)
 
-    def advised_with_edits(self, result: RunResult, silent: Collection[str] = ()) -> tuple[Advice, Advice]:
+    def advised_with_edits(self, result: RunResult) -> tuple[Advice, Advice]:
         """Return the advice on a run and the part that is followed first, and keep the `edits` of files that carry that out.
 
         Raises TrialInterruptedError.
         """
         from kvtool.profiler.advice.next_tiers import next_advice
 
-        advice = self.advising.advised(result, silent=silent)
+        advice = self.advising.advised(result)
         if not advice.kept:
             return advice, advice
         if self._plan_edits is None or self.wanted.edits == "none":
-            followed = next_advice(lambda tiers: self.advising.advised(result, tiers, silent=silent))
+            followed = next_advice(lambda tiers: self.advising.advised(result, tiers))
         else:
             self.edits, followed = self._plan_edits(self, result)
         return advice.after(followed), followed
@@ -480,10 +480,10 @@ class Profiler:
             result.partial = True
         return found + shared
 
-    def _advise(self, result: RunResult, teller: Teller, silent: Collection[str]) -> list[Finding]:
+    def _advise(self, result: RunResult, teller: Teller) -> list[Finding]:
         """Return the findings of fixes that were tried; an interruption marks the result."""
         try:
-            advice, followed = self.advised_with_edits(result, silent)
+            advice, followed = self.advised_with_edits(result)
             if self._marks is not None and followed.idle:
                 from kvtool.profiler.reported.fixes_with_marks import with_marked_fixes
 

@@ -60,6 +60,8 @@ class Totals(Model):
     skipped_lines: Count
     unpredicted_requests: Count = 0
     """Requests of other servers than those whose rules the run has; no other sum has them."""
+    uncached_requests: Count = 0
+    """Requests to models that their provider does not cache; no other sum has them."""
     uncounted_requests: Count = 0
     """Requests that look nothing up in the cache (`prompt_logprobs`): the counters of vLLM leave them out."""
     uncounted_tokens: Count = 0
@@ -343,9 +345,8 @@ class Report(Document):
 
     @property
     def request_count(self) -> int:
-        """Return the number of its requests, those included that are not predicted."""
-        counted = self.totals.requests + self.totals.unpredicted_requests
-        return counted if self.misses is None else max(counted, self.misses.requests)
+        """Return the number of its requests, those included that are not predicted or that no cache serves."""
+        return self.totals.requests + self.totals.unpredicted_requests + self.totals.uncached_requests
 
     @property
     def workload(self) -> str:

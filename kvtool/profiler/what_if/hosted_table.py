@@ -182,7 +182,7 @@ class _HostedTable:
             self._lack("prompts", "Reads differ from the published rules, so no gain is verified")
             return
         try:
-            fixes = self._profiler.advising.advised(self._today, silent=silent).fixes
+            fixes = self._profiler.advising.advised(self._today).fixes
         except TrialInterruptedError:
             raise KeyboardInterrupt from None
         if fixes:

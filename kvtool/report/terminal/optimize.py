@@ -327,6 +327,11 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         if document.reported is not None and not document.reported.predictable:
             say(console, "No edit was tried: the log does not contain what predictions need.", indent=0)
             return
+        if document.calibration is not None and not document.calibration.advises:
+            from kvtool.report.views.misses import agreement_in_words
+
+            say(console, agreement_in_words(document.calibration), indent=0)
+            return
         say(
             console,
             "kvtool found no edit that raises the hit rate. kvtool profile shows what is still not reused, and why.",
