@@ -104,6 +104,7 @@ def made_report(
             uncached_requests=sum(left_out.uncached.values()),
             uncounted_requests=counters.uncounted,
             uncounted_tokens=counters.uncounted_tokens,
+            short_requests=counters.short,
         ),
         fates=result.ledger.fates(),
         absent_fates=list(result.ledger.absent()),

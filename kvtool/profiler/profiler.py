@@ -193,15 +193,18 @@ class Profiler:
             run = again(kept) if kept else result
             settings: Sequence[Fix] = []
             if advises and tries and not run.partial:
-                from kvtool.profiler.reported.cheapest_settings import cheaper_settings
+                from kvtool.profiler.reported.cheapest_settings import cheaper_settings, settled_marks
 
                 settings, run = cheaper_settings(run, again, kept)
-            if run.partial:
-                result.partial = True
-            elif run is not result and (fixed_book := money_of(run)) is not None:
-                samples, fixes = result.find(SampleBook), [*kept, *settings]
+            trial, fixes = marks, [*kept, *settings]
+            if run is not result and not run.partial and (fixed_book := money_of(run)) is not None:
+                samples = result.find(SampleBook)
                 trial = MarkTrial(run, fixed_book, again if advises else None, fixes, samples, settings=settings)
-                fixed = FixedRun(run, trial, self._together)
+            if advises and tries and not run.partial:
+                trial = settled_marks(trial, again, fixes)
+            result.partial = result.partial or run.partial or trial.result.partial
+            if trial.result is not result and not result.partial:
+                fixed = FixedRun(trial.result, trial, self._together)
         if self.wanted.advice and not result.partial and (there := result.counts.hosted) is not None and there.nameable:
             from kvtool.profiler.reported.named_caches import named_caches_note
 
@@ -288,7 +291,7 @@ class Profiler:
             and (keys := result.find(MissBook)) is not None
             and keys.cache_keys > 1
         ):
-            from kvtool.profiler.reported.one_key import with_key_gain
+            from kvtool.profiler.reported.cheapest_settings import with_key_gain
 
             findings = with_key_gain(findings, result, partial(self.runs.priced, "trying one cache key"))
         for group in groups[:1]:

@@ -66,6 +66,8 @@ class Totals(Model):
     """Requests that look nothing up in the cache (`prompt_logprobs`): the counters of vLLM leave them out."""
     uncounted_tokens: Count = 0
     """Prompt tokens of these."""
+    short_requests: Count = 0
+    """Requests of which the log has far less text than their reported tokens need: what they could reuse is unknown."""
 
 
 class TurnSums(Model):
@@ -335,6 +337,11 @@ class Report(Document):
         """Return the reported hit rate, or the predicted one where nothing is reported."""
         reported = self.reported_share()
         return self.totals.hit_rate if reported is None else float(reported)
+
+    @property
+    def lacks_prompts(self) -> bool:
+        """Return whether the log has too little text of most prompts for any prediction."""
+        return 2 * self.totals.short_requests > self.totals.requests
 
     @property
     def request_count(self) -> int:

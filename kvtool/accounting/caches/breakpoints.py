@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvtool.accounting.caches.providers import Provider
 from kvtool.errors import KvtoolError
 from kvtool.text.cache_marks import CACHE_MARKS
 from kvtool.text.message import Message, role_of
@@ -19,6 +18,9 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import first_origin
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
 
 _LEADING = ("system", "developer")
 _RESULTS = ("tool", "function")
