@@ -137,6 +137,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "tenant": Note('"{{ customer }}"', more="A template."),
         "arrival": Note("{process: poisson, rate: 8/s}", "one after the other"),
         "messages": Note('[{role: user, text: "{{ question }}"}]'),
+        "cache_control": Note("none", "automatic without breakpoints"),
         "segments": Note("[{id: rules, text: Be brief.}]"),
         "join": Note('"\\n\\n"', "a line end"),
         "generate": Note("{prefixes: 4, per_prefix: 8, prefix_tokens: 512, suffix_tokens: 64}"),
@@ -156,6 +157,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
     "MessagePart": {
         "role": Note("system"),
         "name": Note("mina"),
+        "cache_control": Note("1h"),
         **_PART,
     },
     "SegmentPart": {

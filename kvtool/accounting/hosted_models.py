@@ -43,7 +43,7 @@ _AREA = re.compile(
 )
 """A region that is a part of a path of names."""
 _RELEASE = re.compile(
-    r"(?:-v\d+:\d+|(?<=20\d{6})-v\d+|@\d{8}|@default|-20\d{6}|-20\d\d-\d\d-\d\d|:(?!free$)[a-z-]+|\[\w+\])$"
+    r"(?:-v\d+:\d+|(?<=20\d{6})-v\d+|@\d{8}|@default|-20\d{6}|-20\d\d-\d\d-\d\d|-00\d|:(?!free$)[a-z-]+|\[\w+\])$"
 )
 """Revisions, dates, the variants of OpenRouter, and the context window that Claude Code writes in brackets."""
 _AMAZON_REVISION = re.compile(r"-v\d+$")

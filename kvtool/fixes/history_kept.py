@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Any
 
 from kvtool.diagnose.codes.structure.kv143 import is_cut_short
+from kvtool.fixes.message_proofs import is_same_but_text
+from kvtool.text.cache_marks import without_marks
 from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
 
@@ -44,12 +47,27 @@ def _restored(before: Sequence[Message], now: Sequence[Message]) -> list[Message
     """Return the messages; as long as they are those of the turn before, the shortened ones as they were."""
     found = list(now)
     for at, (was, message) in enumerate(zip(before, now, strict=False)):
-        if was == message:
+        if without_marks(was) == without_marks(message):
             continue
-        old, new = was.get("content"), message.get("content")
-        if role_of(was) != role_of(message) or not isinstance(old, str) or not isinstance(new, str):
+        content = _whole(was.get("content"), message.get("content"))
+        if role_of(was) != role_of(message) or content is None:
             break
-        if len(new) >= len(old) or not is_cut_short(len(old), len(new)):
-            break
-        found[at] = {**message, "content": old}
+        found[at] = {**message, "content": content}
     return found
+
+
+def _whole(old: Any, new: Any) -> Any:
+    """Return content with each text that was cut short as it was, and the marks that it has now; None where more differs."""
+    if isinstance(old, str) and isinstance(new, str):
+        return old if old == new or (len(new) < len(old) and is_cut_short(len(old), len(new))) else None
+    if not isinstance(old, list) or not isinstance(new, list) or len(old) != len(new):
+        return None
+    parts: list[Any] = []
+    for was, now in zip(old, new, strict=True):
+        if without_marks(was) == without_marks(now):
+            parts.append(now)
+        elif is_same_but_text(was, now) and (text := _whole(was["text"], now["text"])) is not None:
+            parts.append({**now, "text": text})
+        else:
+            return None
+    return parts

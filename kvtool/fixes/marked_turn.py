@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvtool.accounting.caches.breakpoints import BlockPlace, block_places, takes_mark
 from kvtool.accounting.caches.mark_plan import MarkSet, placed
-from kvtool.accounting.caches.providers import Provider
 from kvtool.text.cache_marks import without_marks
 from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
 
 _NAMES = {True: "cache_control", False: "prompt_cache_breakpoint"}
 """Keys of marks: of providers that cache nothing without a mark, and of those that set marks of their own."""

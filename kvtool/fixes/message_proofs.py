@@ -6,6 +6,7 @@ from collections import Counter
 
 from kvtool.diagnose.compare.json_forms import canonical
 from kvtool.fixes.turn_texts import INSTRUCTIONS, texts_of
+from kvtool.text.cache_marks import marks_on, without_marks
 from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
 
@@ -60,21 +61,31 @@ def context_added(before: Turn, after: Turn) -> str | None:
 
 
 def messages_restored(before: Turn, after: Turn) -> str | None:
-    """Check that messages only got longer, each by a text of at least twice its own."""
+    """Check that messages only got longer, each by texts that were cut, and that blocks have the marks that they had."""
     old, new = before.messages or [], after.messages or []
     if before.tools != after.tools or len(old) != len(new):
         return "more than the history changed"
     for one, other in zip(old, new, strict=True):
-        if one == other:
-            continue
-        text, longer = one.get("content"), other.get("content")
-        if {**one, "content": ""} != {**other, "content": ""} or not (
-            isinstance(text, str) and isinstance(longer, str)
-        ):
+        contents = [each.get("content") for each in (one, other)]
+        parts = [content if isinstance(content, list) else [{"text": content}] for content in contents]
+        if {**one, "content": ""} != {**other, "content": ""} or len(parts[0]) != len(parts[1]):
             return "more than the history changed"
-        if len(text) >= len(longer):
-            return "a message was shortened"
+        for was, now in zip(*parts, strict=True):
+            if was == now:
+                continue
+            if not is_same_but_text(was, now) or marks_on(was) != marks_on(now):
+                return "more than the history changed"
+            if len(was["text"]) >= len(now["text"]):
+                return "a message was shortened"
     return None
+
+
+def is_same_but_text(one: object, other: object) -> bool:
+    """Return whether two blocks with text differ in nothing but that, and in marks."""
+    if not (isinstance(one, dict) and isinstance(other, dict)):
+        return False
+    are_texts = isinstance(one.get("text"), str) and isinstance(other.get("text"), str)
+    return are_texts and without_marks({**one, "text": ""}) == without_marks({**other, "text": ""})
 
 
 def instructions_last(before: Turn, after: Turn) -> str | None:

@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.caches.cache_rules import CacheRules
+from kvtool.accounting.caches.mark_plan import MarkPlace, MarkPlan, PlacedMark
 from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.codes.layout.kv203 import KV203
 from kvtool.diagnose.codes.run.kv301 import KV301
 from kvtool.diagnose.codes.run.kv303 import KV303
 from kvtool.diagnose.codes.run.kv304 import KV304
@@ -25,6 +27,7 @@ from kvtool.fixes.fix import Fix
 from kvtool.text.terminal.numbers import size
 
 if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
     from kvtool.accounting.plan import Plan
     from kvtool.accounting.served_cache import ServedCache
     from kvtool.engine.rules.rule_set import RuleChoice
@@ -113,6 +116,19 @@ def _rules(rules: CacheRules, lost: set[str], *, keyed: bool) -> Iterator[Fix]:
             what = f"set a time to live of {longer / 60:,.0f} minutes"
             warnings = ("a longer time to live may cost more per written token",) if rules.provider else ()
             yield _fix("longer-ttl", KV305.code, what, _changed(rules, ttl=longer), *warnings)
+    if "unmarked" in lost and rules.provider is not None and rules.provider.keeps == "breakpoints":
+        yield from breakpoint_fixes(rules, rules.provider)
+
+
+def breakpoint_fixes(rules: CacheRules, provider: Provider) -> Iterator[Fix]:
+    """Yield cache breakpoints in place of those of the requests."""
+    mark = "cache_control" if provider.needs_mark else "a cache breakpoint"
+    lead, last = PlacedMark(MarkPlace("lead")), PlacedMark(MarkPlace("message"))
+    for key, marks, where in (
+        ("lead", (lead,), "the last system block"),
+        ("lead-and-last", (lead, last), "the last system block and the last message"),
+    ):
+        yield _fix(f"marks-{key}", KV203.code, f"set {mark} on {where}", _changed(rules, marks=MarkPlan({}, marks)))
 
 
 def _settings(choice: RuleChoice, groups: Sequence[GroupTotals]) -> Iterator[Fix]:

@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from math import floor
+from decimal import Decimal
 
 from kvtool.text.terminal.numbers import percent
 
 MOST_GROUPS = 20
 """Groups with a gate of their own, in a configuration that a person reads."""
 NOTHING_REUSED = "  # nothing is reused today"
-_UNGATED = "# No gate, since they reuse less than 1% today: "
+_UNGATED = "# No gate, since they reuse less than 0.1% today: "
+_UNGATED_LINE = re.compile(r"# No gate, since they reuse less than [0-9.]+% today: .*")
 _RATE = re.compile(r"(# hit rate )[0-9.]+%")
 _LOSS = re.compile(r"# KV[0-9]{3} .* loses most: .*")
 
 
-def whole_percent(rate: float) -> int:
-    """Return percent, rounded down."""
-    return floor(100 * rate)
-
-
-def group_gate(name: str, share: int, prefix: str) -> list[str]:
+def group_gate(name: str, share: Decimal, prefix: str) -> list[str]:
     """Return the table of a group whose hit rate must be at least `share` percent; `prefix` is that of all tables."""
     return [f"[{prefix}gate.groups.{toml_key(name)}]", f'hit_rate = ">={share}%"']
 
@@ -36,7 +32,7 @@ def refreshed(text: str, *, rates: Mapping[int, float], losses: Iterable[str], u
     """Return a configuration whose comments tell what is so today; comments in the words of `kvtool init` alone change.
 
     `rates` are hit rates by the number of the line, from 0, that names the workload. `losses` name the lines that lose most,
-    `ungated` the groups that reuse less than 1 %.
+    `ungated` the groups that reuse less than 0.1 %.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     kept: list[str] = []
@@ -45,7 +41,7 @@ def refreshed(text: str, *, rates: Mapping[int, float], losses: Iterable[str], u
         if _LOSS.fullmatch(line):
             kept += said
             said = []
-        elif line.startswith(_UNGATED):
+        elif _UNGATED_LINE.fullmatch(line):
             if ungated:
                 kept.append(ungated_groups(ungated))
             elif kept and not kept[-1]:

@@ -8,6 +8,7 @@ import shlex
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from kvtool.fixes.edits.apply import write_files
 from kvtool.gate.config_text import MOST_GROUPS, group_gate, refreshed
 from kvtool.gate.evaluate import exact, rate
 from kvtool.results.check import CheckResult
-from kvtool.results.gate_words import percents, subject
+from kvtool.results.gate_words import gate_percent, percents, subject
 from kvtool.results.report import Group, Report, Totals
 from kvtool.results.worst_loss import loss_sentence
 from kvtool.text.files.text_files import read_source
@@ -132,12 +133,12 @@ def plan_tightening(file: ConfigFile, result: CheckResult) -> Tightened:
         lowest = _lowest(result, gate.group)
         if lowest is None:
             continue
-        percent = int(100 * lowest)
-        if Fraction(percent, 100) <= exact(gate.limit):
+        percent = gate_percent(lowest)
+        if Fraction(percent) / 100 <= exact(gate.limit):
             continue
         start, stop = (_in_file(before, file.places.source, at) for at in _span(file, gate))
         after = after[:start] + _written(after[start:stop], percent) + after[stop:]
-        was, now = percents(gate.limit, percent / 100)
+        was, now = percents(gate.limit, float(percent / 100))
         told[_path(gate)] = f"{subject(gate.group)}: {was} -> {now}"
     told = dict(reversed(told.items()))
     told |= {("gate", "groups", name, "hit_rate"): f"{subject(name)}: {share}% (new)" for name, share in added.items()}
@@ -152,7 +153,7 @@ def plan_tightening(file: ConfigFile, result: CheckResult) -> Tightened:
     )
 
 
-def _missing(file: ConfigFile, result: CheckResult) -> dict[str, int]:
+def _missing(file: ConfigFile, result: CheckResult) -> dict[str, Decimal]:
     """Return percent of the groups that have no limit, where others have one; none of groups that reuse nothing."""
     known = file.config.gate.groups
     room = MOST_GROUPS - len(known)
@@ -160,11 +161,11 @@ def _missing(file: ConfigFile, result: CheckResult) -> dict[str, int]:
         return {}
     names = dict.fromkeys(group.name for report in result.reports for group in report.groups if group.name not in known)
     lowest = {name: rate for name in names if (rate := _lowest(result, name)) is not None}
-    shares = {name: share for name, rate in lowest.items() if (share := int(100 * rate))}
+    shares = {name: share for name, rate in lowest.items() if (share := gate_percent(rate))}
     return dict(sorted(shares.items(), key=lambda pair: -pair[1])[:room])
 
 
-def _with_gates(text: str, file: ConfigFile, added: Mapping[str, int]) -> str | None:
+def _with_gates(text: str, file: ConfigFile, added: Mapping[str, Decimal]) -> str | None:
     """Return the text with tables of these groups after all other gates; None where it has no place for tables."""
     if not added:
         return text
@@ -255,13 +256,13 @@ def _in_file(whole: str, read: str, at: int) -> int:
     return at + whole.startswith(_BOM) + sum(line.endswith("\r") for line in lines)
 
 
-def _written(value: str, percent: int) -> str:
+def _written(value: str, percent: Decimal) -> str:
     """Return a value of TOML with another rate, written as it was where that can be."""
     number = str(percent) if "%" in value else str(percent / 100)
     new = _NUMBER.sub(number, value, count=1)
     try:
         read = tomllib.loads(f"value = {new}")["value"]
-        if (parse_threshold(read) if isinstance(read, str) else float(read)) == percent / 100:
+        if (parse_threshold(read) if isinstance(read, str) else float(read)) == float(percent / 100):
             return new
     except ValueError:
         pass

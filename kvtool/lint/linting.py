@@ -29,7 +29,7 @@ from kvtool.lint.judge_files import judge_all
 from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
 from kvtool.lint.template_links import TemplateLinks, with_marks
-from kvtool.lint.traffic_findings import Traffic, run_traffic, traffic_ignores
+from kvtool.lint.traffic_findings import Traffic, not_read_sentence, run_traffic, traffic_ignores
 from kvtool.results.documents.lint import LintInput
 from kvtool.results.finding import Finding, noted_place
 from kvtool.text.files.text_files import read_text
@@ -249,7 +249,7 @@ def _run_traffic(
         workload = paths[0].lower().endswith(WORKLOAD_SUFFIXES)
         plain = [one.path for one in inputs.prompts]
         least = traffic.report.minimum_in_words
-        note = f"no prompt can be cached: {least}" if least else None
+        note = f"no prompt can be cached: {least}" if least else not_read_sentence(traffic.report)
         for path in paths:
             kind: InputKind = "workload" if workload else "prompts" if path in plain else "logs"
             result.inputs.append(LintInput(path=path, kind=kind, note=note))

@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path, PurePath, PurePosixPath
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
-from kvtool.lint.evidence.placeholders import is_settled
+from kvtool.lint.evidence.placeholders import is_known_to_vary
 from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.formats.text_placeholders import traced_template
@@ -27,8 +28,8 @@ from kvtool.lint.passed_values import (
     ValueKind,
     value_kind,
 )
-from kvtool.lint.python.chats import Chat, ChatMessage
-from kvtool.lint.python.rendered_files import template_paths
+from kvtool.lint.python.chats import Chat, ChatMessage, parted
+from kvtool.lint.python.rendered_files import only_file, template_paths
 from kvtool.lint.python.text_values import MESSAGE_KEYS
 from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlace, TemplatePlaces, leaves, style_of
 from kvtool.text.files.root_folder import RootFolder
@@ -49,7 +50,7 @@ __all__ = [
     "copy_prompts",
     "copy_text",
     "is_copied",
-    "is_settled",
+    "is_known_to_vary",
     "may_hold_prompts",
     "rendered_by",
     "speaks_of_models",
@@ -85,6 +86,18 @@ class CopiedPrompt:
     """The tools that are sent with it."""
     line: int = 0
     """The line of the call that sends it, where one does."""
+    marks: tuple[str, ...] = ()
+    """The time to live of the cache breakpoint that each message ends with; empty for one without."""
+
+    automatic: bool = False
+    """Whether the call asks for a breakpoint at the last block."""
+
+    @property
+    def is_marked(self) -> bool:
+        """Return whether a message or a tool has a cache breakpoint."""
+        return any(self.marks) or (
+            self.tools is not None and any("cache_control" in each for each in self.tools.schemas)
+        )
 
 
 def copy_prompts(
@@ -173,8 +186,8 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
             *(Chat(called, [("", nodes)]) for nodes, called in zip(code.prompts, code.names, strict=True)),
         ]
         for chat in each:
-            copy = _from_chat(folder, name, chat.messages, chat.sender)
-            copy = replace(copy, tools=chat.tools, line=chat.line)
+            copy = _from_chat(folder, name, chat.messages, chat.sender, chat.places)
+            copy = replace(copy, tools=chat.tools, line=chat.line, automatic=chat.automatic)
             key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
             if any(_written(copy.text)) and key not in seen:
                 seen.add(key)
@@ -230,20 +243,32 @@ def _is_sent(texts: Sequence[str], sent: Iterable[str]) -> bool:
 def _named_file(folder: Path, source: str, name: str) -> tuple[str, str] | None:
     """Return path and text of a file that code names; None where none is.
 
-    It is looked for in the folder of the code and those above it up to `folder`, then in the folders beside it.
+    It is looked for in the folder of the code and those above it up to `folder`, then in the folders beside it, then everywhere
+    below `folder`.
     """
+    root = RootFolder.of(str(folder / PurePath(source).name))
     above = [os.path.normpath(place / name) for place in PurePosixPath(source).parents]
     beside = [os.path.relpath(each, folder) for each in template_paths(str(folder / source), name)]
-    for path in [*above, *(beside if len(beside) == 1 else [])]:
-        if (folder / path).is_file() and RootFolder.of(str(folder / source)).holds(folder / path):
+    for path in chain(above, beside if len(beside) == 1 else [], only_file(folder, name)):
+        if (folder / path).is_file() and root.holds(folder / path):
             with suppress(KvtoolError):
                 return PurePath(path).as_posix(), read_text(folder / path, shown=path)
     return None
 
 
-def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str = "") -> CopiedPrompt:
-    """Return the copy of a chat, or of a text without a role."""
-    chat = [one for one in chat if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))] or chat
+def _from_chat(
+    folder: Path,
+    name: str,
+    chat: Sequence[ChatMessage],
+    called: str = "",
+    written: Sequence[TemplatePlace | None] = (),
+) -> CopiedPrompt:
+    """Return the copy of a chat, or of a text without a role; `written`: where the first text of each message is."""
+    each_part = list(parted(chat, written))
+    kept = [
+        one for one in each_part if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))
+    ] or each_part
+    chat, marks = [(role, each) for role, each, _, _ in kept], tuple(mark for _, _, mark, _ in kept)
     chat = [(role, each[:1] if _is_rendered(each) else each) for role, each in chat]
     nodes = [node for _, each in chat for node in each]
     writer = _Writer(lambda file: _named_file(folder, name, file))
@@ -251,8 +276,8 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
     roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
     messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
     spots = [
-        next((leaf.spot for leaf in leaves(each) if isinstance(leaf, Hole) and leaf.spot.line), None)
-        for _, each in chat
+        next((leaf.spot for leaf in leaves(each) if isinstance(leaf, Hole) and leaf.spot.line), place)
+        for _, each, _, place in kept
     ]
     where = tuple(name if spot is None else f"{_file_of(folder, name, spot)}:{spot.line}" for spot in spots)
     alone = (each[0].file if len(each) == 1 and isinstance(each[0], Hole) else "" for _, each in chat)
@@ -277,7 +302,9 @@ def _from_chat(folder: Path, name: str, chat: Sequence[ChatMessage], called: str
                 kinds.setdefault(variable, kind)
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
-    return CopiedPrompt(name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called)
+    return CopiedPrompt(
+        name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called, marks=marks
+    )
 
 
 def _is_rendered(nodes: Sequence[Node]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from kvtool.accounting.misses.advised_change import is_noticeable
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
 from kvtool.lint.findings.ignore_comments import MARK, Ignore
@@ -14,8 +15,10 @@ from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.results.finding import Finding
+from kvtool.results.misses import MISS_CAUSES
 from kvtool.results.report import Report
 from kvtool.text.files.text_files import Overlay, read_text
+from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
@@ -51,6 +54,16 @@ def run_traffic(options: RunOptions, progress: Progress, *, load: Tokenizers) ->
     unread = dict(opened.source.outcome.failed) if isinstance(opened.source, LogSource) else {}
     edited = () if profiler.edits is None else profiler.edits.edited
     return Traffic(report, frozenset(each.step.fix.name for each in edited), unread)
+
+
+def not_read_sentence(report: Report) -> str | None:
+    """Return a sentence on cached tokens that were not read, with what cost most of them; None where there are hardly any."""
+    misses = report.misses
+    if misses is None or not is_noticeable(misses):
+        return None
+    most = MISS_CAUSES[next(iter(misses.by_cause))]
+    missed = plural(misses.promised - misses.read, "token")
+    return f"{missed} repeat an earlier prompt but were not read, mostly: {most}"
 
 
 def not_ignored(

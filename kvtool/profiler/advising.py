@@ -6,6 +6,7 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.fixes.fix import ALL_TIERS, Tier
 from kvtool.fixes.propose import propose
@@ -41,12 +42,12 @@ class Advising:
         result: RunResult,
         tiers: Collection[Tier] = ALL_TIERS,
         without: frozenset[str] = frozenset(),
-        silent: Collection[str] = (),
     ) -> Advice:
-        """Return the fixes of these tiers that win, `without` those of some keys, and none of `silent` groups. Raises
-        TrialInterruptedError.
+        """Return the fixes of these tiers that win, `without` those of some keys, and none of groups whose reports differ from
+        what the rules predict. Raises TrialInterruptedError.
         """
-        asked = frozenset(tiers), without, frozenset(silent)
+        reported = result.find(MissBook)
+        asked = frozenset(tiers), without, frozenset(() if reported is None else reported.differing_groups)
         first = self._on(self.tried_on(result), asked)
         if self._other is None:
             return first
@@ -62,9 +63,10 @@ class Advising:
             self._advised.clear()
             self._other = None
             if plan.hosted:
-                from kvtool.profiler.reported.advice_with_settings import OtherSettings
+                from kvtool.profiler.reported.advice_with_settings import OtherMarks, OtherSettings
 
-                self._other = OtherSettings.of(self._tried, partial(self._runs.priced, "pricing request settings"))
+                priced = partial(self._runs.priced, "pricing request settings")
+                self._other = OtherSettings.of(self._tried, priced) or OtherMarks.of_plan(self._tried, plan, priced)
         return self._tried
 
     def _on(self, tried: Tried, asked: _Asked) -> Advice:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -66,13 +67,14 @@ class PlannedRun:
         self.asked = asked
         self._source = source
         turns = _first_turns(source) if isinstance(source, LogSource) else []
+        first = cache(lambda: _first_turn(source, turns))
         tokenizer = options.rendering.tokenizer or asked.tokenizer
         reported = options.reported
         of_workload = None if reported.server_model else asked.model
         self.run_model = RunModel.of(options.predicting.model or of_workload, reported.server_model, turns, tokenizer)
         self.rules: Rules = chosen_rule_set(options, asked)
         own = self.rules in ("vllm", "block-lru")
-        rules = chosen_cache_rules(options, asked, lambda: _first_turn(source)) if own else None
+        rules = chosen_cache_rules(options, asked, first) if own else None
         timed = rules is not None and rules.ttl is not None
         leaves_hosted = False
         if self.rules == "vllm" and rules is None and isinstance(source, LogSource):
@@ -84,8 +86,8 @@ class PlannedRun:
                 else:
                     leaves_hosted = True
         if rules is not None and rules.hosted:
-            first = _first_turn(source)
-            rules = replace(rules, epoch=None if first is None else first.epoch)
+            begun = first()
+            rules = replace(rules, epoch=None if begun is None else begun.epoch)
         self._turns = turns
         self.model = self.run_model.name
         if options.measuring.load_format == "dummy" and (self.run_model.given is None or self.run_model.of_server):
@@ -100,7 +102,7 @@ class PlannedRun:
         if choice is not None:
             rules = CacheRules(engine=choice)
         provided = rules is not None and rules.hosted
-        trace_block = None if provided else _trace_block_size(source)
+        trace_block = None if provided else _trace_block_size(first())
         block_size = self._block_size(rules, trace_block)
         self.untimed = [] if isinstance(source, LogSource) else source.untimed
         caching = options.serving.enable_prefix_caching
@@ -467,9 +469,8 @@ class PlannedRun:
         return model_path(given).is_dir() and (self.options.measuring.asked or is_runnable(given))
 
 
-def _trace_block_size(source: YamlSource | LogSource) -> int | None:
+def _trace_block_size(turn: Turn | None) -> int | None:
     """Return tokens in a block of a trace of hashes; None where the workload begins with anything else."""
-    turn = _first_turn(source)
     return turn.hashed.block_size if turn is not None and turn.hashed is not None else None
 
 
@@ -481,7 +482,10 @@ def _first_turns(source: LogSource) -> list[Turn]:
     return [turn for turn in found if turn is not None]
 
 
-def _first_turn(source: YamlSource | LogSource) -> Turn | None:
+def _first_turn(source: YamlSource | LogSource, turns: Sequence[Turn]) -> Turn | None:
+    """Return the first request; `turns` are the first ones of a log."""
+    if isinstance(source, LogSource):
+        return turns[0] if turns else None
     conversation = next(source.conversations(), None)
     return conversation.next_turn(None) if conversation is not None else None
 

@@ -193,15 +193,18 @@ class Profiler:
             run = again(kept) if kept else result
             settings: Sequence[Fix] = []
             if advises and tries and not run.partial:
-                from kvtool.profiler.reported.cheapest_settings import cheaper_settings
+                from kvtool.profiler.reported.cheapest_settings import cheaper_settings, settled_marks
 
                 settings, run = cheaper_settings(run, again, kept)
-            if run.partial:
-                result.partial = True
-            elif run is not result and (fixed_book := money_of(run)) is not None:
-                samples, fixes = result.find(SampleBook), [*kept, *settings]
+            trial, fixes = marks, [*kept, *settings]
+            if run is not result and not run.partial and (fixed_book := money_of(run)) is not None:
+                samples = result.find(SampleBook)
                 trial = MarkTrial(run, fixed_book, again if advises else None, fixes, samples, settings=settings)
-                fixed = FixedRun(run, trial, self._together)
+            if advises and tries and not run.partial:
+                trial = settled_marks(trial, again, fixes)
+            result.partial = result.partial or run.partial or trial.result.partial
+            if trial.result is not result and not result.partial:
+                fixed = FixedRun(trial.result, trial, self._together)
         if self.wanted.advice and not result.partial and (there := result.counts.hosted) is not None and there.nameable:
             from kvtool.profiler.reported.named_caches import named_caches_note
 
@@ -288,7 +291,7 @@ class Profiler:
             and (keys := result.find(MissBook)) is not None
             and keys.cache_keys > 1
         ):
-            from kvtool.profiler.reported.one_key import with_key_gain
+            from kvtool.profiler.reported.cheapest_settings import with_key_gain
 
             findings = with_key_gain(findings, result, partial(self.runs.priced, "trying one cache key"))
         for group in groups[:1]:
@@ -303,7 +306,7 @@ class Profiler:
             from kvtool.profiler.advice.trial_findings import Teller
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
-            advice = self._advise(result, teller, silent)
+            advice = self._advise(result, teller)
             advice, findings = drop_repeated_findings(advice, findings)
             findings = with_causes(advice, findings, told_groups)
             if not result.partial:  # else causes may be missing
@@ -419,18 +422,18 @@ class Profiler:
         teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
         return teller.unverified(groups, self.advising.tried_on(result).fixes_of, why)
 
-    def advised_with_edits(self, result: RunResult, silent: Collection[str] = ()) -> tuple[Advice, Advice]:
+    def advised_with_edits(self, result: RunResult) -> tuple[Advice, Advice]:
         """Return the advice on a run and the part that is followed first, and keep the `edits` of files that carry that out.
 
         Raises TrialInterruptedError.
         """
         from kvtool.profiler.advice.next_tiers import next_advice
 
-        advice = self.advising.advised(result, silent=silent)
+        advice = self.advising.advised(result)
         if not advice.kept:
             return advice, advice
         if self._plan_edits is None or self.wanted.edits == "none":
-            followed = next_advice(lambda tiers: self.advising.advised(result, tiers, silent=silent))
+            followed = next_advice(lambda tiers: self.advising.advised(result, tiers))
         else:
             self.edits, followed = self._plan_edits(self, result)
         return advice.after(followed), followed
@@ -480,10 +483,10 @@ class Profiler:
             result.partial = True
         return found + shared
 
-    def _advise(self, result: RunResult, teller: Teller, silent: Collection[str]) -> list[Finding]:
+    def _advise(self, result: RunResult, teller: Teller) -> list[Finding]:
         """Return the findings of fixes that were tried; an interruption marks the result."""
         try:
-            advice, followed = self.advised_with_edits(result, silent)
+            advice, followed = self.advised_with_edits(result)
             if self._marks is not None and followed.idle:
                 from kvtool.profiler.reported.fixes_with_marks import with_marked_fixes
 

@@ -85,6 +85,10 @@ def _other_form(report: Report) -> str:
 
 def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) -> Answer:
     loss, misses = worst_loss(report), report.misses
+    if misses is None and report.lacks_prompts:
+        all_of = plural(report.totals.requests, "request")
+        rate = f"unknown: the log lacks most prompt text of {report.totals.short_requests:,} of {all_of}"
+        return Answer(rate, "", None, "", (), "")
     proven = any(each.rerun is not None for each in report.findings)
     rate, lost, finding = _rate(report), _lost(report, loss), None if loss is None else loss.finding
     if misses is not None:

@@ -57,6 +57,7 @@ ChangeKind = Literal[
     "clock",
     "marks",
     "cache-key",
+    "explicit-cache",
     "model",
 ]
 """What a row of the table of `what-if` changes, or what is missing there; `clock`: all that takes times."""

@@ -11,6 +11,8 @@ from kvtool.results.document_base import Count, Model, Ratio
 
 TRIED_WITHOUT = "the gain was verified without the value in the prompt"
 """A warning: the trial left a value out that a person is to write elsewhere."""
+TRIED_WITH_MARK = "the gain was verified with this cache breakpoint"
+"""A warning: the trial set a breakpoint, which no edit of a prompt does."""
 _COPY_NOTE = re.compile(r"this is a copy of (.+): make the change there")
 _RANK: dict[Severity, int] = {"info": 0, "warning": 1, "error": 2}
 

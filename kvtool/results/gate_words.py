@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from math import floor
 
 from kvtool.results.verdict import Check
 from kvtool.text.terminal.numbers import duration, percent, plural
 
 _MOST_DIGITS = 7
+
+
+def gate_percent(rate: float | Fraction) -> Decimal:
+    """Return percent, rounded down: to a tenth where whole percent lose more than a tenth of the rate."""
+    whole = floor(100 * rate)
+    return Decimal(whole) if 10 * whole >= 9 * 100 * rate else Decimal(floor(1000 * rate)) / 10
 
 
 def percents(one: float, other: float) -> tuple[str, str]:

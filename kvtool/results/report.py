@@ -60,10 +60,14 @@ class Totals(Model):
     skipped_lines: Count
     unpredicted_requests: Count = 0
     """Requests of other servers than those whose rules the run has; no other sum has them."""
+    uncached_requests: Count = 0
+    """Requests to models that their provider does not cache; no other sum has them."""
     uncounted_requests: Count = 0
     """Requests that look nothing up in the cache (`prompt_logprobs`): the counters of vLLM leave them out."""
     uncounted_tokens: Count = 0
     """Prompt tokens of these."""
+    short_requests: Count = 0
+    """Requests of which the log has far less text than their reported tokens need: what they could reuse is unknown."""
 
 
 class TurnSums(Model):
@@ -335,10 +339,14 @@ class Report(Document):
         return self.totals.hit_rate if reported is None else float(reported)
 
     @property
+    def lacks_prompts(self) -> bool:
+        """Return whether the log has too little text of most prompts for any prediction."""
+        return 2 * self.totals.short_requests > self.totals.requests
+
+    @property
     def request_count(self) -> int:
-        """Return the number of its requests, those included that are not predicted."""
-        counted = self.totals.requests + self.totals.unpredicted_requests
-        return counted if self.misses is None else max(counted, self.misses.requests)
+        """Return the number of its requests, those included that are not predicted or that no cache serves."""
+        return self.totals.requests + self.totals.unpredicted_requests + self.totals.uncached_requests
 
     @property
     def workload(self) -> str:

@@ -11,7 +11,8 @@ class BrokenStep(Model):
     """A request that does not begin with the one before it.
 
     `was` and `now` are their names for `kvtool diff-prompts`, which `command` calls; null where they are in no file. `place` is the
-    first field that differs; `kept_tokens` come before it, and `lost_tokens` are the rest of the request before.
+    first field that differs; `kept_tokens` come before it. Of as many tokens as the request before had, this one computed
+    `lost_tokens`, as it read no cache up to them.
     """
 
     request: str

@@ -66,7 +66,7 @@ class CallSettings:
     retention: str | None = None
     """`prompt_cache_retention`: `in_memory`, `24h`."""
     cache_mode: str | None = None
-    """`prompt_cache_options.mode`: `implicit`, `explicit`."""
+    """`prompt_cache_options.mode`: `implicit`, `explicit`. `marks`: without marks, the request asks for no caching."""
     cache_ttl: str | None = None
     """`prompt_cache_options.ttl`, or that of a `cache_control` for the whole request."""
     service_tier: str | None = None

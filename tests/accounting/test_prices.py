@@ -342,6 +342,12 @@ def test_the_table_has_no_day_with_two_prices() -> None:
         ("azure_openai/chat-gpt41", "azure", "gpt-4.1"),
         ("fireworks_ai/accounts/fireworks/models/deepseek-v3", "fireworks", "deepseek-v3"),
         ("amazon.nova-lite-v1:0", "bedrock", "nova-lite"),
+        ("gpt5-nano", "openai", "gpt-5-nano"),
+        ("azure openai gpt-4o-mini", "azure", "gpt-4o-mini"),
+        ("openrouter google gemini 2.5 pro", "gemini", "gemini-2.5-pro"),
+        ("gemini 3 flash", "gemini", "gemini-3-flash-preview"),
+        ("gemini-1.5-pro-002", "gemini", "gemini-1.5-pro"),
+        ("command-r-plus", "cohere", "command-r-plus-08-2024"),
     ],
 )
 def test_a_model_is_found_by_any_name(text: str, provider: str, name: str) -> None:
@@ -360,6 +366,7 @@ def test_names_like_it_are_proposed() -> None:
 def test_a_model_is_found_without_its_brand_if_only_one_has_the_words() -> None:
     assert {name for row in price_table().find("haiku 4.5") for name in row.literal_names()} == {"claude-haiku-4-5"}
     assert price_table().find("4.5") == []
+    assert {name for row in price_table().find("4o-mini") for name in row.literal_names()} == {"gpt-4o-mini"}
 
 
 def test_a_version_of_a_name_is_no_revision_of_it() -> None:

@@ -146,6 +146,14 @@ def test_a_request_without_marks_has_one_at_its_last_block(byte_renderer: Render
     assert result.ledger.fates()["unmarked"] == len("\n") + len("system:You are a helpful thing.\nuser:")
 
 
+def test_a_request_that_asks_for_no_caching_is_stored_up_to_its_marks_only(byte_renderer: Renderer) -> None:
+    for marks in ((), (0,)):
+        system, ask = message("system", "You are a helpful thing.", marks=marks), message("user", "First question?")
+        call = replace(NO_CALL, settings=CallSettings(cache_mode="marks"))
+        result = account(byte_renderer, CacheRules(provider=SMALL_MARKS), *[chat(system, ask, call=call)] * 2)
+        assert result.ledger.fates()["hit"] == (len("system:You are a helpful thing.") if marks else 0)
+
+
 @pytest.mark.parametrize("explicit", [(), (0,)])
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_mark_of_the_whole_request_is_one_at_its_last_block(

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from kvtool.accounting.caches.timed_tree import TimedNode, TimedTree, Use
+from kvtool.accounting.token_store import TokenStore
 
 
 def shown(tree: TimedTree) -> list[tuple[object, ...]]:
     def of(node: TimedNode) -> tuple[object, ...]:
         kept = node.entry, node.ttl, node.ready, node.used, node.settings
-        return node.start, node.ids.tolist(), kept, sorted(map(of, node.children.values()), key=repr)
+        return node.start, tree.ids(node).tolist(), kept, sorted(map(of, node.children.values()), key=repr)
 
     return [of(child) for _, child in sorted(tree.root.children.items())]
 
@@ -21,7 +22,7 @@ def shown(tree: TimedTree) -> list[tuple[object, ...]]:
 @pytest.mark.parametrize("seed", range(60))
 def test_a_tree_that_remembers_is_the_tree_that_forgets(seed: int) -> None:
     rng = random.Random(seed)
-    remembers, forgets = TimedTree(), TimedTree()
+    remembers, forgets = TimedTree(TokenStore(in_memory=8)), TimedTree(TokenStore())
     sent: list[list[int]] = [[]]
     for number in range(rng.randint(1, 60)):
         begin = rng.choice(sent[-6:])
@@ -34,7 +35,7 @@ def test_a_tree_that_remembers_is_the_tree_that_forgets(seed: int) -> None:
         paths = []
         for tree in (remembers, forgets):
             forgets._walked.clear()
-            paths.append([(node.start, node.ids.tolist()) for node in tree.path(tokens)])
+            paths.append([(node.start, tree.ids(node).tolist()) for node in tree.path(tokens)])
             forgets._walked.clear()
             tree.insert(tokens, stops, Use(float(number), settings=number % 3), kept)
         assert paths[0] == paths[1]

@@ -126,7 +126,7 @@ def test_each_group_that_reuses_text_is_held(init: Command) -> None:
     rates = {name: each.hit_rate or 0.0 for name, each in gate.groups.items()}
     assert list(rates) == ["g0", "g1"]
     assert rates["g0"] > gate.hit_rate
-    assert "# No gate, since they reuse less than 1% today: g2" in Path("kvtool.toml").read_text(encoding="utf-8")
+    assert "# No gate, since they reuse less than 0.1% today: g2" in Path("kvtool.toml").read_text(encoding="utf-8")
 
 
 def test_what_hits_is_held_beside_what_does_not(init: Command, in_folder: Command) -> None:

@@ -142,12 +142,22 @@ def test_values_are_made_up_by_what_code_passes(init: Command) -> None:
     ]
 
 
-def test_a_value_of_which_nothing_is_known_never_repeats(init: Command) -> None:
-    write("prompts/a.j2", f"{{{{ wish }}}} {RULES}")
+def test_a_value_changes_only_where_its_name_says_so(init: Command, in_folder: Command) -> None:
+    """`lint` names the same values: what it says nothing of is never blamed for its made-up values."""
+    write("prompts/a.j2", f"{{{{ question }}}} {RULES}")
+    write(
+        "prompts/b.j2",
+        f"{{{{ wish }}}}, {{{{ photos|length }}}} of {{{{ teams|join(', ') }}}}, {{{{ size + 1 }}}} {RULES}",
+    )
     assert init()[0] == 0
     source = load_yaml_workload("kvtool-workload.yaml")
-    prompts = [conversation.next_turn(None) for conversation in source.conversations()]
-    assert len({str(each) for each in prompts}) == len(prompts) == 40
+    texts: dict[str, set[str]] = {"a": set(), "b": set()}
+    for conversation in source.conversations():
+        turn = conversation.next_turn(None)
+        assert turn is not None
+        texts[turn.group].add(str((turn.messages or [])[0]["content"]))
+    assert {name: len(each) for name, each in texts.items()} == {"a": 40, "b": 1}
+    assert "b.j2" not in in_folder("lint", "prompts")[1]
 
 
 CHAT = f"""
@@ -315,6 +325,27 @@ def test_tools_in_random_order_are_a_loss_that_a_change_of_the_code_wins_back(
     assert f"Hit rate {promised[1]}" in " ".join(in_folder("profile", "--dry-run")[1].split())
 
 
+@pytest.mark.parametrize("marked", [True, False])
+def test_a_change_of_an_unmarked_prompt_wins_with_a_mark(marked: bool, in_folder: Command) -> None:
+    """The same line gets the advice with a mark and without, each proven by a run."""
+    mark, group = (", cache_control: 5m", "") if marked else ("", "cache_control: none, ")
+    write(
+        "w.yaml",
+        "version: 1\nengine: {provider: anthropic}\nvars: {now: {datetime: 1m}, question: {counter: 1}}\n"
+        f"groups:\n- {{name: g, requests: 4, {group}messages: [{{role: system, file: s.j2{mark}}}, "
+        '{role: user, text: "{{ question }}"}]}\n',
+    )
+    write("s.j2", f"It is {{{{ now }}}}.\n{RULES * 11}")
+    out = " ".join(in_folder("profile", "w.yaml", "--dry-run")[1].split())
+    found = re.search(r"KV101 error .* help: (?:by hand: )?move this line to ([^:]*): 0\.0% -> ([67]\d\.\d%)", out)
+    assert found is not None
+    assert ("then set cache_control on the last system block" in found[1]) is not marked
+    if not marked:
+        out = " ".join(in_folder("optimize", "w.yaml", "--allow", "P2")[1].split())
+        assert "Not made, step 1 (s.j2:1): it wins only with a cache breakpoint" in out
+        assert f" 0.0% {found[2]} not made" in out, "the figure of profile"
+
+
 def test_each_prompt_is_rated_by_the_rules_of_the_model_that_gets_it(init: Command) -> None:
     write("app/prompts/sort.j2", f"{RULES}\nSort: {{{{ letter }}}}")
     write("app/prompts/reply.j2", f"{RULES}\nReply to {{{{ customer }}}} at {{{{ now }}}}.")
@@ -335,6 +366,8 @@ def test_each_prompt_is_rated_by_the_rules_of_the_model_that_gets_it(init: Comma
     )
     assert init()[0] == 0
     workloads = {path.name: load_yaml_workload(path.name) for path in Path().glob("kvtool-workload*.yaml")}
+    assert [one.cache_control for one in workloads["kvtool-workload-anthropic.yaml"].spec.groups] == ["none"]
+    assert [one.cache_control for one in workloads["kvtool-workload-openai.yaml"].spec.groups] == [None]
     assert {
         name: (one.engine.provider, [group.name for group in one.spec.groups]) for name, one in workloads.items()
     } == {

@@ -43,3 +43,22 @@ def test_a_move_lets_the_marked_text_be_read_and_no_more(in_folder: Command, mar
         assert change["gained_blocks"] == change["reusable"]["tokens"]
     else:
         assert found["reusable"]["tokens"] == found["common_tokens"]
+
+
+def test_records_of_an_own_server_have_its_blocks_and_its_report(in_folder: Command) -> None:
+    lines = []
+    for number, cached in enumerate((0, 480, 448, 512)):
+        asked = [{"role": "system", "content": RULES}, {"role": "user", "content": f"Question {number}"}]
+        usage = {
+            "prompt_tokens": 800,
+            "completion_tokens": 3,
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }
+        lines.append({"request": {"model": "meta-llama/Llama-3.1-8B", "messages": asked}, "response": {"usage": usage}})
+    Path("log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _, out, err = in_folder("diff-prompts", "log.jsonl:1", "log.jsonl:3", "--json")
+    found = json.loads(out or err)
+    assert (found["block_size"], found["reported"]) == (32, {"tokens": 448, "prompt_tokens": 800})
+    _, out, _ = in_folder("diff-prompts", "log.jsonl:1", "log.jsonl:3", "--block-size", "16")
+    assert "block 16" in out
+    assert "448 of 800 prompt tokens read when log.jsonl:3 was sent" in out

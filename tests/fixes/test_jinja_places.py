@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.fixes.edits.edits_template import shape_of
 from kvtool.fixes.moves.jinja_places import last_place_outside, open_blocks, with_open_blocks
+from kvtool.profiler.copied_places import macro_at
 from kvtool.text.templates.template import compile_template
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
@@ -45,6 +46,19 @@ WORKLOAD = """\
 
 def rendered(template: str, **values: object) -> Traced:
     return compile_template(template, chat=False, origin=Origin("p.j2")).render(values)
+
+
+@given(st.lists(st.sampled_from(["", "card", "row"]), max_size=6), st.sampled_from(["\n", " "]))
+def test_a_place_in_a_macro_has_the_name_of_the_macro(names: list[str], end: str) -> None:
+    text, places = "", []
+    for name in names:
+        head, tail = (
+            (f"{{%- macro {name}(item) -%}}{end}", "{% endmacro %}\n") if name else ("Say:\n", "{{ row(1) }}\n")
+        )
+        text += head
+        places.append((text.count("\n") + 1, len(text) - text.rfind("\n"), name or None))
+        text += "It is {{ item }}." + tail
+    assert [macro_at(text, line, column) for line, column, _ in places] == [name for _, _, name in places]
 
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -193,6 +194,27 @@ def test_an_optional_section(place: str) -> None:
     fix = proposed(OPTIONAL, samples)["move"]
     assert made(fix, samples[0]) == [texts(samples[1])[0], "Hm?\n\n## Beta\nTry the new tools.\nSay so."]
     assert fix.what.startswith("move this section")
+
+
+@pytest.mark.parametrize("frame", [("<memory>", "</memory>"), ("Notes on the customer:", "")])
+@pytest.mark.parametrize("sessions", [2, 3])
+def test_a_block_that_grows_moves_whole(frame: tuple[str, str], sessions: int) -> None:
+    """What two requests share of it by chance is no unit; a block whose other lines all requests have stays."""
+    samples = []
+    for turn, session in product(range(4), range(sessions)):
+        notes = "\n".join([frame[0], *(f"- Note {n} on customer {session}." for n in range(turn + 1)), frame[1]])
+        samples.append(
+            chat(f"You are a clerk.\n\n{notes}\n\n<rules>\nBe kind.\n</rules>", f"Question {turn}.{session}?")
+        )
+    fix = proposed(OPTIONAL, samples, Slot("", 0, 0, part="messages[0] (system)", kind="optional", logged=True))["move"]
+    for each in samples:
+        system, question = made(fix, each)
+        assert "Note" not in system
+        assert frame[0] not in system
+        assert "<rules>\nBe kind.\n</rules>" in system
+        assert f"{frame[0]}\n- Note 0" in question
+        assert fix.make is not None
+        assert check_proof(fix, each, fix.make()(each)) is None
 
 
 def test_tools() -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kvtool.config.loading import load_config
+from kvtool.results.gate_words import gate_percent
 from tests.conftest import Command
 from tests.files import write
 
@@ -31,6 +35,17 @@ def rate(in_folder: Command, group: str | None = None) -> int:
     report = json.loads(out)
     each = report["totals"] if group is None else next(one for one in report["groups"] if one["name"] == group)
     return int(100 * each["hit_rate"])
+
+
+@given(st.integers(0, 10**6), st.integers(1, 10**6))
+def test_a_gate_is_never_above_the_rate_and_keeps_nine_tenths_of_it(part: int, more: int) -> None:
+    share = Fraction(part, part + more)
+    for rate in (share, float(share)):
+        gate = Fraction(gate_percent(rate)) / 100
+        assert gate <= share
+        assert gate >= share * Fraction(9, 10) or share < Fraction(1, 100)
+        assert gate > 0 or share < Fraction(1, 1000)
+        assert gate.denominator <= 100 or share < Fraction(1, 10)
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -130,7 +145,7 @@ def test_groups_without_a_limit_get_one_and_comments_of_init_tell_today(
     assert lines.index(f"[{table}gate.groups.g]") < at < lines.index(f"[{table}lint]")
     assert lines[at + 1] == f'hit_rate = ">={rates["the later one"]}%"'
     assert f"hit rate of the later one: {rates['the later one']}% (new)" in " ".join(out.split())
-    assert "# No gate, since they reuse less than 1% today: h" in lines
+    assert "# No gate, since they reuse less than 0.1% today: h" in lines
     assert "# KV101 of the other team stays" in lines
     assert "20,110" not in text
     assert "nothing is reused" not in text

@@ -9,7 +9,7 @@ from random import Random
 import jinja2
 import pytest
 
-from kvtool.lint.prompt_copies import CopiedPrompt, copy_prompts
+from kvtool.lint.prompt_copies import CopiedPrompt, RenderedFile, calls_of, copy_prompts
 from kvtool.workload.yaml.made_up_values import copied_comment, copied_from
 from tests.lint.found import made_findings
 
@@ -155,6 +155,52 @@ def test_a_list_keeps_the_text_between_its_elements(file: tuple[str, str], betwe
     )
 
 
+@pytest.mark.parametrize("language", ["py", "ts"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_copy_ends_messages_where_a_block_has_a_mark(language: str, seed: int, tmp_path: Path) -> None:
+    chance = Random(seed)
+
+    def blocks(name: str) -> tuple[list[str], list[tuple[str, str]]]:
+        """Return blocks as code, and the text up to each mark with its time to live."""
+        code, parted = list[str](), [("", "")]
+        for at in range(chance.randint(1, 3)):
+            ttl = chance.choice(["", "5m", "1h"])
+            text = f"{name} {at}. {RULES}"
+            more = ", 'ttl': '1h'" if ttl == "1h" else ""
+            mark = f", 'cache_control': {{'type': 'ephemeral'{more}}}"
+            code.append(f"{{'type': 'text', 'text': '{text}'{mark if ttl else ''}}}")
+            parted[-1] = parted[-1][0] + text, ttl
+            parted += [("", "")] if ttl else []
+        return code, [each for each in parted if each[0]]
+
+    (system, first), (user, second) = blocks("system"), blocks("user")
+    given = (f"[{', '.join(system)}]", f"[{{'role': 'user', 'content': [{', '.join(user)}]}}]")
+    call = "def ask():\n    return client.messages.create(system={}, messages={})\n"
+    if language == "ts":
+        call = "function ask() {{ return client.messages.create({{ system: {}, messages: {} }}); }}\n"
+    (copy,) = _copies(tmp_path, {f"a.{language}": call.format(*given)})
+    assert list(zip((text for _, text in copy.messages), copy.marks, strict=True)) == first + second
+    assert [role for role, _ in copy.messages] == ["system"] * len(first) + ["user"] * len(second)
+
+
+def test_a_template_that_code_elsewhere_renders_is_its_message_with_what_it_gets(tmp_path: Path) -> None:
+    program = (
+        "import json, random\nEXAMPLES = json.loads(open('e.json').read())\ndef render(name, **values):\n"
+        "    return env.get_template(name).render(**values)\ndef ask(question):\n    random.shuffle(EXAMPLES)\n"
+        "    return client.chat.completions.create(messages=[{'role': 'system', 'content':\n"
+        "        render('pilot/dispatch.j2', examples=EXAMPLES[:6])}, {'role': 'user', 'content': question}])\n"
+    )
+    files = {"prompts/pilot/dispatch.j2": f"{RULES}{{% for one in examples %}}{{{{ one }}}}{{% endfor %}}"}
+    _copies(tmp_path, files)
+    rendered: list[RenderedFile] = []
+    (tmp_path / "src/app").mkdir(parents=True)
+    (tmp_path / "src/app/ask.py").write_text(program)
+    (copy,) = copy_prompts(tmp_path, ["src/app/ask.py"], [], rendered)
+    assert copy.files == ("prompts/pilot/dispatch.j2", "")
+    assert calls_of(rendered)["pilot/dispatch.j2"].lists["examples"].order == "request"
+    assert "KV114" in {one.code for one in made_findings(program, "ask.py")}
+
+
 def test_prompts_of_one_file_have_the_names_of_the_code(tmp_path: Path) -> None:
     names = ["salesAgent", "Desk-run", "triage"]
     program = (
@@ -170,6 +216,11 @@ def test_a_copy_names_the_file_its_text_is_written_in(tmp_path: Path) -> None:
     program = "import { prompt } from './b';\nfunction ask(name, question) { return "
     (copy,) = _copies(tmp_path, {"a.ts": program + _ASK.format(system="prompt(name)") + "; }\n"})
     assert (copy.path, copy.message_places[0]) == ("a.ts", "b.ts:1")
+    rules = f"const OTHER = 1;\nconst RULES = `{RULES}`;\n"
+    (copy,) = _copies(
+        tmp_path, {"c.ts": f"{rules}function ask(question) {{ return {_ASK.format(system='RULES')}; }}\n"}
+    )
+    assert copy.message_places[0] == "c.ts:2"
     comment = copied_comment("b.ts:1", "a.ts")
     workload = f"messages:\n  {comment}\n  - {{role: system, text: x}}\n"
     assert copied_from(workload, 3) == "b.ts:1"

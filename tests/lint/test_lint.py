@@ -74,6 +74,20 @@ def test_nothing_to_find(lint: Lint) -> None:
     assert lint("a.j2", "-q") == (0, "", "")
 
 
+def test_cached_tokens_that_a_log_reports_as_not_read_are_told(lint: Lint) -> None:
+    prompt = [{"role": "system", "content": LONG}]
+    turns = [[*prompt, {"role": "user", "content": f"{LONG} {number}"}] for number in range(3)]
+    usage = {"prompt_tokens": 900, "completion_tokens": 1, "prompt_tokens_details": {"cached_tokens": 0}}
+    records = [
+        {"request": {"model": "deepseek-chat", "messages": messages}, "response": {"usage": usage}}
+        for messages in turns
+    ]
+    write("a.jsonl", "".join(json.dumps(each) + "\n" for each in records))
+    out = " ".join(lint("a.jsonl")[1].split())
+    assert "1,792 tokens repeat an earlier prompt but were not read, mostly: cause unknown" in out
+    assert "Next: see where reuse is lost: kvtool profile a.jsonl" in out
+
+
 def test_a_single_prompt_without_placeholders(lint: Lint) -> None:
     write("a.md", LONG)
     code, out, _ = lint("a.md", "--width", "200")

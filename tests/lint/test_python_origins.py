@@ -299,3 +299,45 @@ def test_what_an_own_class_is_asked_with_is_sent_by_the_name_of_the_call() -> No
     rows = "TABLE = 'a table'\nROWS = ' It has a row for each tide of the year, and one for each ship that came in.' * 12\n"
     assert [one.code for one in found(rows + code.format(method="generate"))] == ["KV201"]
     assert not found(rows + code.format(method="keep"))
+
+
+STORED = """import uuid
+def instance(path):
+    if path.{look}():
+        return path.read_text()
+    own = uuid.uuid4().hex
+    {store}
+    return own
+def go(llm, path):
+    return llm.invoke(f'You run as {{instance(path)}}. ' + RULES)
+"""
+
+
+@pytest.mark.parametrize(
+    ("look", "store", "told"),
+    [
+        ("exists", "path.write_text(own)", False),
+        ("exists", "save(path, own)", False),
+        ("exists", "other.write_text(own)", True),
+        ("exists", "print(path, own)", True),
+        ("closed", "pass", True),
+    ],
+)
+def test_an_id_that_is_stored_where_it_is_looked_for_stays_the_same(look: str, store: str, told: bool) -> None:
+    codes = {one.code for one in found(STORED.format(look=look, store=store))}
+    assert ("KV102" in codes) is told
+
+
+def test_an_id_in_a_file_stays_the_same_in_typescript() -> None:
+    text = """import { nanoid } from "nanoid";
+function instance(path) {
+  if (existsSync(path)) { return readFileSync(path, "utf-8"); }
+  const own = nanoid(6);
+  STORE
+  return own;
+}
+export function buildPrompt(path) { return `You run as ${instance(path)}. RULES`; }
+""".replace("RULES", RULES)
+    for store, told in (("writeFileSync(path, own);", False), ("", True)):
+        codes = {one.code for one in made_findings(text.replace("STORE", store), "prompt.ts")}
+        assert ("KV102" in codes) is told

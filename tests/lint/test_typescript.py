@@ -238,6 +238,10 @@ def test_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["lint", str(tmp_path)]) == 1
     said = capsys.readouterr().out
     assert sorted(re.findall(r"(?m)^\S+/(\w+\.\w+):\d+", said)) == ["agent.ts", "chat.mjs", "page.jsx"]
+    (tmp_path / "src/bundle.js").rename(tmp_path / "dist/bundle.js")  # built code is read where it is asked for
+    assert run(["lint", str(tmp_path / "dist")]) == 1
+    said = capsys.readouterr().out
+    assert set(re.findall(r"(?m)^\S+/(\w+\.\w+):\d+", said)) == {"bundle.js"}
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,9 @@ def test_all_groups_that_differ_get_none(in_folder: Command) -> None:
     _, out, err = in_folder("what-if", "log.jsonl")
     assert out, err
     assert "Change first" not in out
+    _, out, err = in_folder("optimize", "log.jsonl", "--allow", "P2")
+    assert "kvtool advises no change of group log from predictions" in " ".join(out.split()), err
+    assert "verified" not in out
 
 
 def test_that_all_misses_are_of_one_model_says_nothing_of_their_cause(in_folder: Command) -> None:

@@ -153,6 +153,11 @@ def test_prefixes_that_the_provider_lost_are_cheaper_in_a_named_cache(in_folder:
     screen = " ".join(in_folder("optimize", "prod.jsonl")[1].split())
     assert 'types.CreateCachedContentConfig(system_instruction=instructions, tools=tools, ttl="60s")' in screen
     assert "Explicit caches would cost" in in_folder("profile", "prod.jsonl")[1]
-    missing = json.loads(in_folder("what-if", "prod.jsonl", "--json")[1])["missing"]
-    (why,) = (each["why"] for each in missing if each["change"] == "explicit caches")
-    assert f"cost {shown_money(Decimal(cache['cost']))} instead of {shown_money(Decimal(cache['paid']))}" in why
+    found = json.loads(in_folder("what-if", "prod.jsonl", "--json")[1])
+    (row,) = [each for each in found["rows"] if each["change"] == "explicit caches"]
+    output = Decimal(12 * 9) * Decimal("2.5") / 10**6
+    assert Decimal(row["cost"]) == Decimal(cache["cost"]) + output
+    assert (row["hit_blocks"], row["references"], row["sure"]) == (12 * tokens, 12 * 3_010, "predicted")
+    said = found["answer"][-1]
+    assert not [each for each in found["answer"] if "no change" in each.lower()]
+    assert f"cost {shown_money(Decimal(cache['cost']))} instead of {shown_money(Decimal(cache['paid']))}" in said

@@ -83,3 +83,39 @@ def test_a_marked_prefix_that_is_not_read_was_lost_by_the_provider(in_folder: Co
         now += timedelta(seconds=r.randint(10, 200))
         records.append(record(r, shared, "Answer in English.", [], now))
     assert set(misses_of(in_folder, records)["causes"]) == {"provider"}
+
+
+@pytest.mark.parametrize("front", [5, 700, 1400])
+@pytest.mark.parametrize("named", [True, False])
+def test_a_clock_in_the_system_prompt_has_one_name(in_folder: Command, front: int, *, named: bool) -> None:
+    """What is before it is shorter than the minimum or read, what is after it repeats: one cause, with or without sessions."""
+    r = random.Random(front)
+    words, rest = " ".join(r.choices(WORDS, k=front)), " ".join(r.choices(WORDS, k=2500))
+    records = []
+    for number in range(6):
+        system = f"{words}\nNow: 2026-11-20T09:{number:02}:31Z\n{rest}"
+        asked = [{"role": "system", "content": system}, {"role": "user", "content": " ".join(r.choices(WORDS, k=30))}]
+        read = front // 128 * 128 if number and front > 1024 else 0
+        usage = {
+            "prompt_tokens": front + 2540,
+            "completion_tokens": 4,
+            "prompt_tokens_details": {"cached_tokens": read},
+        }
+        record = {"timestamp": f"2026-11-20T09:{number:02}:31Z", "request": {"model": "gpt-4.1", "messages": asked}}
+        session = {"session_id": "one"} if named else {}
+        records.append({**record, **session, "response": {"usage": usage}})
+    assert set(misses_of(in_folder, records)["causes"]) == {"system_changed"}
+
+
+def test_a_prompt_below_the_minimum_of_a_model_beside_own_ones_is_no_loss_of_its_provider(in_folder: Command) -> None:
+    records = []
+    for number in range(30):
+        model, text = (
+            ("gpt-4.1", "Be brief. " * 60) if number % 3 == 0 else ("meta-llama/Llama-3.1-8B", "Be nice. " * 600)
+        )
+        usage = {"prompt_tokens": len(text) // 5, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 0}}
+        asked = [{"role": "system", "content": text}, {"role": "user", "content": f"What of {number}?"}]
+        record = {"timestamp": f"2026-11-20T09:00:{number:02}Z", "request": {"model": model, "messages": asked}}
+        records.append({**record, "response": {"usage": usage}})
+    misses = misses_of(in_folder, records)
+    assert {each["cause"] for each in misses["events"] if each["model"] == "gpt-4.1"} <= {"below_minimum"}

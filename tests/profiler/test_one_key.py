@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 import kvtool
 from kvtool.accounting.prices.bill import shown_money
+from kvtool.results.finding import Finding
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent
 
@@ -59,24 +61,34 @@ def test_all_commands_name_the_same_change_first(tmp_path: Path, bytes_json: str
         assert "Use one cache key and one account for all prompts that share a prefix" in " ".join(out.split()), name
 
 
-def test_a_longer_retention_is_named_where_one_key_alone_saves_nothing(tmp_path: Path, bytes_json: str) -> None:
-    """Two hours apart and five keys: one key alone has expired, and 24 hours alone help each key."""
+def kept_apart(path: Path, keys: int, requests: int, tokenizer: str, output: int = 0) -> Finding:
+    """Return the finding on keys of a log whose requests are two hours apart, one key after the other."""
     lines = []
-    for number in range(10):
+    for number in range(requests):
         text = f"question {number}"
-        body = {
-            "model": "gpt-5.1",
-            "prompt_cache_key": f"user-{number % 5}",
-            "instructions": "a" * 2_000,
-            "input": text,
+        body = {"model": "gpt-5.1", "instructions": "a" * 2_000, "input": text, "prompt_cache_retention": "in_memory"}
+        body["prompt_cache_key"] = f"user-{number % keys}"
+        usage = {
+            "input_tokens": 2_000 + len(text),
+            "input_tokens_details": {"cached_tokens": 0},
+            "output_tokens": output,
         }
-        body["prompt_cache_retention"] = "in_memory"
-        usage = {"input_tokens": 2_000 + len(text), "input_tokens_details": {"cached_tokens": 0}}
         response = {"object": "response", "output": [], "usage": usage}
-        time = f"2026-03-20T{2 * number:02}:00:00Z"
+        time = (datetime(2026, 3, 20, tzinfo=UTC) + timedelta(hours=2 * number)).isoformat()
         lines.append({"timestamp": time, "request": body, "response": response})
-    path = tmp_path / "log.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    (found,) = [each for each in kvtool.profile(str(path), tokenizer=bytes_json).findings if each.code == "KV302"]
+    (found,) = [each for each in kvtool.profile(str(path), tokenizer=tokenizer).findings if each.code == "KV302"]
+    return found
+
+
+def test_a_longer_retention_is_named_where_one_key_alone_saves_nothing(tmp_path: Path, bytes_json: str) -> None:
+    """One key alone has expired, and 24 hours alone help each key."""
+    found = kept_apart(tmp_path / "log.jsonl", 5, 10, bytes_json)
     assert 'and set "prompt_cache_retention": "24h": a rerun then has' in found.fix
     assert found.severity != "info"
+
+
+def test_keys_need_no_fix_where_the_retention_alone_saves_as_much(tmp_path: Path, bytes_json: str) -> None:
+    found = kept_apart(tmp_path / "log.jsonl", 2, 20, bytes_json, output=2_000)
+    assert found.fix.endswith('; the present keys cost $0.41 where you set "prompt_cache_retention": "24h"')
+    assert found.severity == "info"

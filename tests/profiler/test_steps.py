@@ -98,12 +98,21 @@ def test_every_fault_is_found_and_none_is_invented(seed: int, tmp_path: Path) ->
         clean = count - 1
     else:
         clean = 0
-    steps = profile(tmp_path, bodies)["steps"]
+    report = profile(tmp_path, bodies)
+    steps, totals = report["steps"], report["totals"]
+    assert steps["lost_tokens"] <= totals["prompt_tokens"] - totals["hit_tokens"]
     assert steps["steps"] == count - 1 + clean
     assert steps["broken"] == len(faults)
     places = [each["place"] for each in steps["breaks"]]
     for fault in faults.values():
         assert any(place.startswith(PLACES[fault]) for place in places), (fault, places)
+
+
+def test_a_request_goes_on_with_one_of_its_own_model(tmp_path: Path) -> None:
+    bodies = Agent(random.Random(3), {4: "system"}).bodies(8)
+    models = ("claude-sonnet-4-6", "claude-haiku-4-5")
+    steps = profile(tmp_path, [{**body, "model": models[at % 2]} for at, body in enumerate(bodies)])["steps"]
+    assert (steps["steps"], steps["broken"]) == (6, 2)
 
 
 def test_a_stable_session_has_no_loss_and_nothing_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

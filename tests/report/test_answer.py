@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
+import kvtool
 from kvtool.config.command_line import CommandLine
 from kvtool.report.answer import answer_of
+from kvtool.report.views.facts import is_predictable
 from kvtool.report.views.misses import view
 from kvtool.results.finding import ExamplePair, Finding, LoggedPlace, Rerun
 from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum, TtlCosts
@@ -208,6 +212,26 @@ def missed(cause: MissCause, events: int = 1, place: str | None = None) -> Cache
             "unknown_fields": [],
         }
     )
+
+
+@pytest.mark.parametrize("model", ["gpt-4o", "qwen3-14b"])
+@pytest.mark.parametrize("cut", [1, 3])
+def test_what_a_log_does_not_hold_is_unknown(tmp_path: Path, bytes_json: str, cut: int, model: str) -> None:
+    """Most prompts of three are longer than their text in the log, or one is."""
+    text = "Answer from the handbook, and quote the clause that you mean. " * 20
+    lines = [
+        {
+            "request": {"model": model, "messages": [{"role": "user", "content": "hi there" if at < cut else text}]},
+            "response": {"usage": {"prompt_tokens": 32_000 if at < cut else 1_250, "completion_tokens": 3}},
+        }
+        for at in range(3)
+    ]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    report = kvtool.profile(str(tmp_path / "log.jsonl"), tokenizer=bytes_json)
+    answer = answer_of(report)
+    assert (report.totals.short_requests, report.lacks_prompts) == (cut, cut == 3)
+    assert ("unknown: " in answer.rate, is_predictable(report)) == (cut == 3, cut == 1)
+    assert bool(answer.lost or answer.command) is (cut == 1)
 
 
 @pytest.mark.parametrize("cause", get_args(MissCause))

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.text import Text
 
+from kvtool.errors import KvtoolError
+from kvtool.report.terminal.errors import print_error
 from kvtool.text.terminal.console import (
     ascii_only,
     bar,
@@ -48,6 +50,21 @@ COLOR_CASES = [
     ("always", {"NO_COLOR": "1"}, False, True),
     ("never", {"FORCE_COLOR": "1"}, True, False),
 ]
+
+
+def test_errors_fold_on_a_terminal_and_nowhere_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    error = KvtoolError(
+        "there is no file of this name in the folder", hint="give the name of a file that is there, or --force"
+    )
+    lines = {}
+    for stream in (Terminal(), io.StringIO()):
+        monkeypatch.setattr("sys.stderr", stream)
+        print_error(error)
+        lines[stream.isatty()] = stream.getvalue().splitlines()
+    assert max(map(len, lines[True])) <= 40
+    assert len(lines[False]) == 2
+    assert " ".join(" ".join(lines[True]).split()) == " ".join(" ".join(lines[False]).split())
 
 
 @pytest.mark.parametrize(("flag", "env", "terminal", "wanted"), COLOR_CASES)

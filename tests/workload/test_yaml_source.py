@@ -102,6 +102,24 @@ def with_docs(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("more", ["requests: 1", "sessions: {count: 1, turns: 1}"])
+def test_cache_control_is_on_the_message_and_in_the_call(tmp_path: Path, more: str) -> None:
+    for whole, said in (
+        ("", (None, None)),
+        (", cache_control: none", (None, "marks")),
+        (", cache_control: automatic", ("5m", None)),
+    ):
+        text = (
+            f"version: 1\ngroups: [{{name: g, {more}{whole}, messages: [{{role: system, text: a, cache_control: 1h}}, "
+            "{role: user, text: b}]}]"
+        )
+        (turn,) = turns(load(tmp_path, text))
+        settings = turn.call.settings
+        assert (settings.cache_ttl, settings.cache_mode) == said
+        marks = [message.get("cache_control") for message in turn.messages or []]
+        assert marks == [{"type": "ephemeral", "ttl": "1h"}, None]
+
+
 def test_two_passes_and_two_loads_yield_the_same_and_another_seed_does_not(tmp_path: Path) -> None:
     first = load(with_docs(tmp_path), EVERYTHING)
     once = [shape(turn) for turn in turns(first)]

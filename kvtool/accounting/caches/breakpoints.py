@@ -5,9 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kvtool.accounting.caches.providers import Provider
 from kvtool.errors import KvtoolError
 from kvtool.text.cache_marks import CACHE_MARKS
 from kvtool.text.message import Message, role_of
@@ -19,6 +18,9 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import first_origin
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
 
 _LEADING = ("system", "developer")
 _RESULTS = ("tool", "function")
@@ -89,9 +91,9 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
     """Return the content blocks of a request; one without messages is one block.
 
     A request without marks from the log of a provider that needs marks stores nothing, unless it asks for automatic caching, with a
-    `cache_control` of the whole request: that is a breakpoint at its last block, beside those of blocks. Any other request counts
-    as asking for it. With an implicit breakpoint, there is one at the last question and
-    one after the leading system text. If there are more marks than the provider takes, the latest count.
+    `cache_control` of the whole request: that is a breakpoint at its last block, beside those of blocks. A request of a workload
+    file counts as asking for it, unless its group says otherwise. With an implicit breakpoint, there is one at the last question
+    and one after the leading system text. If there are more marks than the provider takes, the latest count.
     """
     count, settings = len(job.ids), job.turn.call.settings
     if job.prompt is None or job.prompt.text is None or not job.turn.messages:
@@ -129,7 +131,8 @@ def find_blocks(job: Job, provider: Provider) -> ContentBlocks:
         marked = {**dict(list(asked.items())[-max(provider.most - len(own), 0) :]), **dict.fromkeys(own)}
         extra = frozenset([*sorted(message_ends)[-_MESSAGE_ENDS - 1 :], lead_end])
     elif not provider.implicit and (
-        settings.cache_ttl or (not asked and (not provider.needs_mark or job.turn.name is None))
+        settings.cache_ttl
+        or (not asked and (not provider.needs_mark or (job.turn.name is None and settings.cache_mode != "marks")))
     ):
         marked.setdefault(ordered[-1], _seconds(settings.cache_ttl))
     if provider.implicit:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import xxhash
 
 from kvtool.accounting.caches.breakpoints import ContentBlocks
-from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.prefix_tree import Ids
 from kvtool.workload.call import CallSettings
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
 
 _PLAIN = CallSettings()
 

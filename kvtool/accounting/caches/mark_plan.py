@@ -50,15 +50,23 @@ OTHERS = -1
 
 @dataclass(frozen=True, slots=True)
 class MarkPlan:
-    """The marks of requests by scope and by their longest leading prefix that has any; `OTHERS` is that of all others."""
+    """The marks of requests by scope and by their longest leading prefix that has any; `OTHERS` is that of all others.
+
+    `every`: the marks of all requests of other scopes; None: they keep their own.
+    """
 
     sets: Mapping[str, Mapping[int, MarkSet]]
+    every: MarkSet | None = None
+
+    def sets_of(self, scope: str) -> Mapping[int, MarkSet] | None:
+        """Return the marks of a scope; None where its requests keep their own."""
+        return self.sets.get(scope, None if self.every is None else {OTHERS: self.every})
 
     def marked(
         self, scope: str, ids: Ids, blocks: ContentBlocks, forks: Forks, most: int
     ) -> Mapping[int, float | None]:
         """Return the marks of a request with these forked tokens, at ends of its blocks; without a set, its own."""
-        sets = self.sets.get(scope)
+        sets = self.sets_of(scope)
         if sets is None:
             return blocks.marked
         lead = lead_blocks(blocks)

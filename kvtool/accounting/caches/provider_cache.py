@@ -20,6 +20,7 @@ from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.caches.timed_tree import LONG, TimedNode, TimedTree, Use
 from kvtool.accounting.log_clock import CLOCK, day_of
 from kvtool.accounting.prefix_tree import Ids
+from kvtool.accounting.token_store import TokenStore
 from kvtool.workload.call import CallSettings
 from kvtool.workload.jobs import Job
 
@@ -89,6 +90,7 @@ class ProviderCache:
         self._laid_out_blocks = 0
         self.ratios = TokenRatios()
         self.trees: dict[str, ScopedTree] = {}
+        self._tokens = TokenStore()
         self.too_many_marks: dict[int, int] = {}
         """Requests by their marks, where these are more than the provider takes."""
         self.undocumented: set[str] = set()
@@ -102,7 +104,7 @@ class ProviderCache:
     @property
     def num_filled(self) -> int:
         trees = self.trees.values()
-        return sum(sum(len(node.ids) for node in one.tree.nodes()) // one.rules.step for one in trees)
+        return sum(sum(node.stop - node.start for node in one.tree.nodes()) // one.rules.step for one in trees)
 
     def rules_for(self, job: Job, now: float) -> Provider | None:
         """Return the run's rules, or those of the request's model on its day; None if they are unknown."""
@@ -128,7 +130,9 @@ class ProviderCache:
             self.least = min(rules.minimum, self.least or rules.minimum) if short else 0
         scoped = self.trees.get(scope)
         if scoped is None:
-            scoped = self.trees[scope] = ScopedTree(TimedTree(), rules, job.turn.call.model, job.turn.call.provider)
+            scoped = self.trees[scope] = ScopedTree(
+                TimedTree(self._tokens), rules, job.turn.call.model, job.turn.call.provider
+            )
         scoped.rules, tree = rules, scoped.tree
         path = tree.path(asked.ids)
         found = self._prefix(path, asked) if rules.keeps == "prefix" else self._entries(path, asked)
@@ -189,8 +193,9 @@ class ProviderCache:
             self.too_many_marks[count] = self.too_many_marks.get(count, 0) + 1
         forks = Forks() if blocks is None else find_forks(call.settings, rules, blocks)
         ids = forks.parted(job.ids)
-        if self.rules.marks is not None and blocks is not None and scope in self.rules.marks.sets:
-            marked = self.rules.marks.marked(scope, ids, blocks, forks, rules.most)
+        marks = self.rules.marks
+        if marks is not None and blocks is not None and marks.sets_of(scope) is not None:
+            marked = marks.marked(scope, ids, blocks, forks, rules.most)
             blocks = replace(blocks, marked=marked, extra=frozenset())
         epoch = self.rules.epoch
         ready = until = None

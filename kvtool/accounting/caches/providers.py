@@ -89,8 +89,8 @@ def _claude(name: str, models: str, minimum: int, as_of: str, source: str) -> Pr
         most=4,
         as_of=as_of,
         source=source,
-        note="requests without `cache_control` store nothing; workload files cannot set it, so they get automatic caching: "
-        "one breakpoint at the last block",
+        note="requests without `cache_control` store nothing; a group of a workload file without it gets automatic caching, "
+        "a breakpoint at the last block",
         needs_mark=True,
         fork_system=("speed", "output_schema"),
         fork_messages=("tool_choice", "images", "thinking", "effort"),

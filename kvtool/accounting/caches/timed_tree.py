@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
-import numpy as np
-
 from kvtool.accounting.prefix_tree import Ids
+from kvtool.accounting.token_store import TokenStore
 from kvtool.text.align import common_prefix
 
 SHORT, LONG = 300.0, 3600.0
@@ -48,21 +47,21 @@ class StoredPrefix:
 
 
 class TimedNode(StoredPrefix):
-    """An edge of the tree, last sent at `used` with these `settings`, and the stored prefix that ends with it, if any."""
+    """An edge of the tree, last sent at `used` with these `settings`, and the stored prefix that ends with it, if any.
 
-    __slots__ = ("children", "ids", "settings", "start", "used")
+    Its tokens are at positions `[start, stop)` of a sequence, and from place `at` on in the tree's store.
+    """
 
-    def __init__(self, ids: Ids, start: int, used: float) -> None:
+    __slots__ = ("at", "children", "settings", "start", "stop", "used")
+
+    def __init__(self, at: int, start: int, stop: int, used: float) -> None:
         super().__init__(used)
-        self.ids = ids
+        self.at = at
         self.start = start
+        self.stop = stop
         self.used = used
         self.settings = 0
         self.children: dict[int, TimedNode] = {}
-
-    @property
-    def stop(self) -> int:
-        return self.start + len(self.ids)
 
 
 class Use:
@@ -82,10 +81,11 @@ _MOST_WALKED = 4
 
 
 class TimedTree:
-    """All token sequences of one namespace, each edge with the time of its last use."""
+    """All token sequences of one namespace, each edge with the time of its last use. Several trees may have one store."""
 
-    def __init__(self) -> None:
-        self.root = TimedNode(np.empty(0, dtype=np.int32), 0, 0.0)
+    def __init__(self, store: TokenStore) -> None:
+        self._store = store
+        self.root = TimedNode(0, 0, 0, 0.0)
         self._walked: list[tuple[Ids, list[TimedNode]]] = []
         """The latest sequences with their edges, the last one first: most requests go on with one of them."""
 
@@ -95,12 +95,13 @@ class TimedTree:
         node = found[-1] if found else self.root
         at = node.stop
         while at < len(ids):
-            child = node.children.get(int(ids[at]))
+            first = int(ids[at])
+            child = node.children.get(first)
             if child is None:
                 break
-            shared = common_prefix(child.ids, ids[at:])
-            if shared < len(child.ids):
-                child = _split(node, child, shared)
+            shared = self._shared(child, ids)
+            if shared < child.stop - child.start:
+                child = self._split(node, first, child, shared)
             found.append(child)
             at += shared
             node = child
@@ -132,7 +133,7 @@ class TimedTree:
         node = self.root
         known = {each.start: each for each in self._walked_before(ids)}
         for start, stop in pairwise(wanted):
-            node = self._extend(node, ids[start:stop], start, use, kept, known)
+            node = self._extend(node, ids[:stop], start, use, kept, known)
             if stop in stops:
                 node.store(use, stops[stop])
 
@@ -153,22 +154,23 @@ class TimedTree:
         kept: tuple[float | None] | None,
         known: Mapping[int, TimedNode],
     ) -> TimedNode:
-        """Go on from a node along these tokens, to a node that ends with them; `kept`: the edges themselves are, for so long.
+        """Go on from a node along the tokens from `start` on, to a node that ends with them; `kept`: the edges themselves are, for
+        so long.
 
         `known` are edges of the sequence, by where they start.
         """
-        at = 0
+        at = start
         while at < len(ids):
-            child = known.get(start + at)
-            is_known = child is not None and child.start == start + at and child.stop <= start + len(ids)
-            child = child if is_known else node.children.get(int(ids[at]))
+            first, child = int(ids[at]), known.get(at)
+            is_known = child is not None and child.start == at and child.stop <= len(ids)
+            child = child if is_known else node.children.get(first)
             new = child is None
             if child is None:
-                child = TimedNode(ids[at:].copy(), start + at, use.now)
-                node.children[int(ids[at])] = child
-            shared = len(child.ids) if is_known or new else common_prefix(child.ids, ids[at:])
-            if shared < len(child.ids):
-                child = _split(node, child, shared)
+                child = TimedNode(self._store.add(ids[at:]), at, len(ids), use.now)
+                node.children[first] = child
+            shared = child.stop - at if is_known or new else self._shared(child, ids)
+            if shared < child.stop - at:
+                child = self._split(node, first, child, shared)
             if kept is not None:
                 child.renew(use, kept[0], since=None if new else child.used)
             child.used = use.now
@@ -177,12 +179,20 @@ class TimedTree:
             node = child
         return node
 
+    def _shared(self, node: TimedNode, ids: Ids) -> int:
+        """Return how many tokens of an edge a sequence has in their places."""
+        return self._store.common_prefix(node.at, node.at + node.stop - node.start, ids[node.start :])
 
-def _split(parent: TimedNode, child: TimedNode, length: int) -> TimedNode:
-    upper = TimedNode(child.ids[:length].copy(), child.start, child.used)
-    upper.children[int(child.ids[length])] = child
-    upper.ready, upper.until, upper.ttl, upper.settings = child.ready, child.until, child.ttl, child.settings
-    parent.children[int(upper.ids[0])] = upper
-    child.ids = child.ids[length:].copy()
-    child.start += length
-    return upper
+    def _split(self, parent: TimedNode, first: int, child: TimedNode, length: int) -> TimedNode:
+        """Return the upper part of an edge, which begins with token `first`, cut after so many tokens."""
+        upper = TimedNode(child.at, child.start, child.start + length, child.used)
+        upper.ready, upper.until, upper.ttl, upper.settings = child.ready, child.until, child.ttl, child.settings
+        child.at += length
+        child.start += length
+        upper.children[int(self._store.read(child.at, child.at + 1)[0])] = child
+        parent.children[first] = upper
+        return upper
+
+    def ids(self, node: TimedNode) -> Ids:
+        """Return the tokens of an edge, not to be changed."""
+        return self._store.read(node.at, node.at + node.stop - node.start)

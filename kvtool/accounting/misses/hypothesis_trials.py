@@ -13,7 +13,7 @@ from typing import Literal
 
 from kvtool.accounting.misses.field_search import MissesAndHits, chance_of
 from kvtool.accounting.misses.prefix_cuts import NO_CUTS, CutName, PrefixCuts
-from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey
+from kvtool.accounting.misses.prompt_states import CHUNK, NO_NAMES, CacheKey
 from kvtool.results.misses import DroppedReasoning, Hypothesis, MissCause
 
 _MOST_REPLICAS = 8
@@ -56,8 +56,8 @@ class KeptRead:
 
     key: CacheKey
     session: str | None
-    names: tuple[int, ...]
-    answer: tuple[int, ...]
+    names: Sequence[int]
+    answer: Sequence[int]
     read: float
     least: float
     numbers: Mapping[MissCause, tuple[int, ...]]
@@ -262,7 +262,7 @@ class HypothesisTrials:
             if kept.names:
                 answered[kept.names[-1]] = kept.answered
                 scales[kept.names[-1]] = kept.prompt[0] / max(kept.prompt[1], 1)
-            answer = kept.answer if trial.answers and kept.stored is None else ()
+            answer = kept.answer if trial.answers and kept.stored is None else NO_NAMES
             for name in (*kept.names[: kept.stored], *answer):
                 cache[name] = kept.session if cache.get(name, kept.session) == kept.session else None
         return outcome

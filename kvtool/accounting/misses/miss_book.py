@@ -328,6 +328,16 @@ class MissBook(Book):
         return self.predictable and self.agreeing >= _LEAST_AGREEING * self.calibrated
 
     @property
+    def agreement(self) -> ReportAgreement:
+        """Return how well predictions agree with the reports."""
+        return ReportAgreement(
+            requests=self.calibrated,
+            agree=self.agreeing,
+            advises=self.advisable,
+            differing=[] if self.advisable else self.differing_groups,
+        )
+
+    @property
     def differing_groups(self) -> list[str]:
         """The groups of which predictions advise nothing: reports differ, or all of them where the rules predict nothing."""
         if not self.predictable:
@@ -368,12 +378,7 @@ class MissBook(Book):
             left_out=self._events.count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
-            calibration=ReportAgreement(
-                requests=self.calibrated,
-                agree=self.agreeing,
-                advises=self.advisable,
-                differing=[] if self.advisable else self.differing_groups,
-            ),
+            calibration=self.agreement,
             diagnosis=ProviderDiagnosis(misses=self.diagnosed, agree=self.same_diagnosis) if self.diagnosed else None,
             separation=self._separation(),
             hypothesis=hypothesis,

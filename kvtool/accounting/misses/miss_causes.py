@@ -142,7 +142,7 @@ def expired(evidence: MissEvidence) -> MissReason | None:
         return None
     if ttl is not None and gap > ttl + _USUAL:
         return MissReason("expired", "proven", f"{lifetime(round(gap))} after the last use, kept for {lifetime(ttl)}")
-    rules = None if evidence.prediction is None else evidence.prediction.rules
+    rules = evidence.request.rules
     if rules is not None and rules.usual is not None and gap > rules.usual + _USUAL:
         return MissReason(
             "expired",
@@ -216,7 +216,7 @@ def setting_changed(evidence: MissEvidence) -> MissReason | None:
     changed = [each.name for each in fields(CallSettings) if getattr(before, each.name) != getattr(now, each.name)]
     if not changed:
         return None
-    rules = None if evidence.prediction is None else evidence.prediction.rules
+    rules = evidence.request.rules
     ruled = () if rules is None else (*rules.fork_system, *rules.fork_messages)
     prediction, request = evidence.prediction, evidence.request
     more_lost = prediction is not None and prediction.cached > request.read + request.least
@@ -312,25 +312,33 @@ def find_cause(evidence: MissEvidence) -> MissReason:
 
 
 def find_unstored(
-    prediction: Prediction | None, before: PromptState, shared: int, *, after_prompt: bool, past: bool
+    request: ReportedRequest, before: PromptState, shared: int, *, after_prompt: bool, past: bool
 ) -> MissReason | None:
     """Return why text that earlier requests had was never stored, by the rules of the provider; None where none promises it.
 
     `before` is the request that had these `shared` tokens; `after_prompt`: they are the answer of the request before, after a
     stored prompt; `past`: what it stored ends after them, in text that this request does not have.
     """
+    prediction, rules = request.prediction, request.rules
     lost = {} if prediction is None else dict(prediction.lost)
-    rules = None if prediction is None else prediction.rules
     if after_prompt:
         if rules is not None and rules.keeps == "breakpoints":
             return None
         return MissReason("answer_not_kept", "consistent", "read up to the end of the prompt before its answer")
-    if rules is not None and (lost.get("below_minimum") or (past and shared < rules.minimum)):
-        return MissReason("below_minimum", "proven", f"below the minimum of {rules.minimum:,} tokens")
+    is_short = rules is not None and (
+        request.prompt < rules.minimum or (past and shared < rules.minimum + request.least)
+    )
+    if rules is not None and (lost.get("below_minimum") or is_short):
+        is_near = not lost.get("below_minimum") and min(request.prompt, shared) >= rules.minimum
+        words = f"below the minimum of {rules.minimum:,} tokens"
+        return MissReason("below_minimum", "consistent" if is_near else "proven", words)
+    if past and rules is not None and rules.keeps != "breakpoints":
+        return None  # the rest of a step
     if rules is not None and lost.get("not_marked") and before.marks > rules.most:
         return _too_many(before.marks, rules)
     if past:
-        return MissReason("not_marked", "proven", "the mark is on text that changes")
+        known: Certainty = "consistent" if before.stored_ends is None else "proven"
+        return MissReason("not_marked", known, "the mark is on text that changes")
     if rules is not None and lost.get("not_marked"):
         return MissReason("not_marked", "proven", "no mark ends this prefix")
     if lost.get("setting_changed"):

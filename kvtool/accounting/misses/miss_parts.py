@@ -117,38 +117,52 @@ class ComparedRequest:
         shared = request.theirs_of(known)
         stored = self._stored(before, known, shared)
         rows = self._unread(before, stored, evidence)
+        repeated = request.theirs_of(max(request.own_tokens - known - self._new_tokens(), 0))
+        blocked = min(repeated, before.stored - shared, prompt - shared) - max(read - shared, 0)
+        changed = MissPart(blocked, self._changed(before, known, shared), evidence.gap) if blocked > least else None
         if (unstored := shared - max(stored, read)) > least:
             after = before.prompt - least <= before.stored <= shared
             found = reported_by_provider(evidence)
             if found is None and not (after and self.reasons):
                 past = before.stored > shared
-                found = find_unstored(request.prediction, before, shared, after_prompt=after, past=past)
-                if past and before is self.earlier.session and found is not None and found.cause == "not_marked":
-                    found = self._changed(before, known, shared)  # its mark is after the change, and would have held
+                found = find_unstored(request, before, shared, after_prompt=after, past=past)
+                if past and found is not None and found.cause in ("not_marked", "below_minimum"):
+                    if changed is not None:  # what it stored ends after the change, and would have held without it
+                        unstored, found, changed = unstored + blocked, changed.found, None
+                    elif before is self.earlier.session:
+                        found = self._changed(before, known, shared)
             rows += [] if found is None else [MissPart(unstored, found, evidence.gap)]
-        repeated = request.theirs_of(max(request.own_tokens - known - self._new_tokens(), 0))
-        blocked = min(repeated, before.stored - shared, prompt - shared)
-        if (changed := blocked - max(read - shared, 0)) > least:
-            rows.append(MissPart(changed, self._changed(before, known, shared), evidence.gap))
+        rows += [] if changed is None else [changed]
         missed = request.call.missed
         if not rows and missed is not None and (missed.tokens or 0) > least:
             rows.append(MissPart(min(missed.tokens or 0, prompt - read), find_cause(evidence), evidence.gap))
         return rows
 
     def _stored(self, before: PromptState, known: int, shared: int) -> int:
-        """Return how many of the `shared` tokens (`known` of ours) the cache has: a prefix is stored up to a mark, and a longer one
-        with other text at its end is of no use."""
-        prediction = self.request.prediction
-        if before.stored <= shared or before.stored_ends is None or prediction is None:
+        """Return how many of the `shared` tokens (`known` of ours) the cache has.
+
+        A longer prefix with other text at its end is of no use: of it counts what ends at a mark or was read, where marks decide
+        what is stored, and else what is surely as long as the provider's minimum, as our tokens say only about how long it is.
+        """
+        request = self.request
+        prediction, rules = request.prediction, request.rules
+        if before.stored <= shared + request.least:
             return min(before.stored, shared)
-        ends = [self.request.theirs_of(end) for end in before.stored_ends if end <= known]
-        unread = 0 if prediction.unread is None else prediction.unread.tokens
-        return max((end for end in (*ends, prediction.kept, unread) if end <= shared), default=0)
+        if before.stored_ends is not None and prediction is not None:
+            ends = [request.theirs_of(end) for end in before.stored_ends if end <= known]
+            unread = 0 if prediction.unread is None else prediction.unread.tokens
+            return max((end for end in (*ends, prediction.kept, unread) if end <= shared), default=0)
+        if before.reported if rules is None else rules.keeps == "breakpoints":
+            return max((end for end in (before.read, before.stored_1h) if end <= shared), default=0)
+        if rules is not None and rules.keeps == "requests" and prediction is not None:
+            return min(prediction.kept, shared)
+        return shared if rules is None else request.surely_stored(shared, rules)
 
     def _unread(self, before: PromptState, stored: int, evidence: MissEvidence) -> list[MissPart]:
         """Return what was stored and not read: what is kept for an hour apart from the rest, if their causes differ."""
-        read, least = self.request.read, self._least(before)
-        if stored - read <= least:
+        read, least, rules = self.request.read, self._least(before), self.request.rules
+        is_short = rules is not None and not read and not before.reported and stored < rules.minimum
+        if stored - read <= least or is_short:
             return []
         hour = before.stored_1h if before.stored_1h < stored - least else stored
         rest = self._find_cause(evidence)
@@ -212,6 +226,7 @@ class ComparedRequest:
             return MissReason("tools_changed", "proven", part.says, place_in_record(turn, part.place))
         place = place_of_token(self.request.job, known) or (None if part is None else part.place)
         place = None if place is None else place_in_record(turn, place)
-        if part is None or before is not self.earlier.session or part.cause == "compaction":
+        is_front = part is not None and part.cause in ("system_changed", "tools_changed")
+        if part is None or (before is not self.earlier.session and not is_front) or part.cause == "compaction":
             return MissReason("prompt_changed", "proven", f"text differs after token {shared:,}", place)
         return MissReason(part.cause, "proven", f"{part.says}: text differs after token {shared:,}", place)

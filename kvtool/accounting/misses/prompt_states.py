@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from array import array
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import ref
 
 import orjson
@@ -21,9 +22,14 @@ if TYPE_CHECKING:
 
 CHUNK = 32
 """Tokens of a piece of a prompt that has a name."""
+Names: TypeAlias = "array[int]"
+"""Names of the beginnings of a prompt, from 64 bits each."""
+NO_NAMES: Names = array("Q")
 _RESULTS = ("tool", "function")
 _MOST_NAMES = 400_000
-_MOST_SESSIONS = 20_000
+_MOST_HELD = 4_000_000
+"""Names of the latest requests of sessions; a form of a message counts as `_FORM` names."""
+_FORM = 20
 _MOST_TURNS = 512
 """Bounds on memory; the least recently used ones are forgotten."""
 
@@ -79,7 +85,7 @@ class PromptState:
     """Tokens of its text by our tokenizer."""
     ttl: float | None
     """Seconds for which its mark or its provider keeps it; None: not known."""
-    names: tuple[int, ...]
+    names: Names
     forms: tuple[MessageForm, ...]
     tools: tuple[ToolForm, ...]
     marks: int
@@ -92,8 +98,15 @@ class PromptState:
     """Whether reports say what is stored: to the token. Else it follows from the provider's rules."""
     is_local: bool = False
     """Whether the log does not say the zone of its time."""
+    read: int = 0
+    """Tokens that it read itself: so long a prefix was stored."""
     stored_ends: tuple[int, ...] | None = None
     """Our tokens at which its marks end; None where no mark is known, or all of a prompt is stored."""
+
+    @property
+    def held(self) -> int:
+        """Names and forms that it has, in names."""
+        return len(self.names) + _FORM * len(self.forms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,75 +123,86 @@ class Earlier:
     """A request whose text it repeats after another beginning."""
 
 
-class _Line:
-    """Requests each of which begins with the whole prompt of the one before; `latest` is the last one."""
+class _Piece:
+    """The next names of some prompts after those of `parent`, and the latest request with all of them."""
 
-    __slots__ = ("latest",)
+    __slots__ = ("children", "latest", "names", "parent")
 
-    def __init__(self, latest: PromptState) -> None:
+    def __init__(self, names: Names, parent: _Piece | None, latest: PromptState | None) -> None:
+        self.names = names
+        self.parent = parent
         self.latest = latest
+        self.children: dict[int, _Piece] = {}
+
+    def split(self, length: int) -> _Piece:
+        """Cut off the first names, and return the piece that has them; this one keeps the rest."""
+        assert self.parent is not None
+        upper = _Piece(self.names[:length], self.parent, self.latest)
+        self.parent.children[self.names[0]] = upper
+        self.names, self.parent = self.names[length:], upper
+        upper.children[self.names[0]] = self
+        return upper
 
 
 class _Beginnings:
-    """Find the latest request with a beginning, among those with the same `apart`. A request costs what is new in its prompt.
+    """A tree of the names of prompts' beginnings, for each `apart`. Eight bytes a name; each is there once.
 
-    Each name leads to the line whose request used it last: of a line's names, only those at the front are of later lines.
+    Equal names mean that all names before them are equal, too.
     """
 
     def __init__(self) -> None:
-        self._lines: dict[Hashable, dict[int, _Line]] = {}
+        self._roots: dict[Hashable, _Piece] = {}
         self._names = 0
-        self._recent: dict[_Line, Hashable] = {}
-        """Lines with their `apart`, the least recently used first."""
+        self._recent: dict[_Piece, Hashable] = {}
+        """Pieces after which no other comes, with their `apart`, the least recently used first."""
 
     def __len__(self) -> int:
         return self._names
 
-    def find(self, apart: Hashable, names: tuple[int, ...]) -> tuple[PromptState | None, int]:
+    def find(self, apart: Hashable, names: Names) -> tuple[PromptState | None, int]:
         """Return the latest request with the longest beginning that is known, and how many pieces that has."""
-        line, known = self._longest(apart, names)
-        return None if line is None else line.latest, known
+        node, at = self._roots.get(apart), 0
+        latest = None
+        while node is not None and at < len(names) and (child := node.children.get(names[at])) is not None:
+            shared = _common(child.names, names, at)
+            latest, at = child.latest, at + shared
+            node = child if shared == len(child.names) else None
+        return latest, at
 
     def add(self, apart: Hashable, state: PromptState) -> None:
         """Enter a request as the latest user of all its beginnings."""
-        names = state.names
-        line, known = self._longest(apart, names)
-        if line is None or len(line.latest.names) != known:
-            line = _Line(state)  # it begins, or leaves another one before its end
-        line.latest = state
-        lines = self._lines.setdefault(apart, {})
-        for name in names[:known]:
-            if lines[name] is line:
-                break
-            lines[name] = line
-        self._names += len(names) - known
-        lines |= dict.fromkeys(names[known:], line)
-        self._recent.pop(line, None)
-        self._recent[line] = apart
+        names, at = state.names, 0
+        if not names:
+            return
+        node = root = self._roots.setdefault(apart, _Piece(names[:0], None, None))
+        while at < len(names) and (child := node.children.get(names[at])) is not None:
+            shared = _common(child.names, names, at)
+            node = child if shared == len(child.names) else child.split(shared)
+            node.latest, at = state, at + shared
+        if at < len(names):
+            self._names += len(names) - at
+            if node is root or node.children:
+                node.children[names[at]] = node = _Piece(names[at:], node, state)
+            else:
+                node.names = node.names + names[at:]
+        if not node.children:
+            self._recent.pop(node, None)
+            self._recent[node] = apart
         while self._names > _MOST_NAMES and len(self._recent) > 1:
             self._forget(next(iter(self._recent)))
 
-    def _forget(self, line: _Line) -> None:
-        apart = self._recent.pop(line)
-        lines = self._lines[apart]
-        for name in line.latest.names:
-            if lines.get(name) is line:
-                del lines[name]
-                self._names -= 1
-        if not lines:
-            del self._lines[apart]
-
-    def _longest(self, apart: Hashable, names: tuple[int, ...]) -> tuple[_Line | None, int]:
-        low, high, found = 0, len(names), None
-        lines = self._lines.get(apart, {})
-        while low < high:
-            middle = (low + high + 1) // 2
-            line = lines.get(names[middle - 1])
-            if line is None:
-                high = middle - 1
-            else:
-                low, found = middle, line
-        return found, low
+    def _forget(self, piece: _Piece) -> None:
+        """Forget a piece after which no other comes, and those before it that only it had used."""
+        apart, latest = self._recent.pop(piece), piece.latest
+        while piece.parent is not None and not piece.children:
+            if piece.latest is not latest:
+                self._recent[piece] = apart
+                return
+            del piece.parent.children[piece.names[0]]
+            self._names -= len(piece.names)
+            piece = piece.parent
+        if piece.parent is None and not piece.children:
+            del self._roots[apart]
 
 
 class PromptStates:
@@ -186,19 +210,21 @@ class PromptStates:
 
     def __init__(self) -> None:
         self._sessions: dict[str, PromptState] = {}
+        self._held = 0
+        """Names and forms of the requests in `_sessions`."""
         self._turns: dict[int, tuple[ref[Turn], PromptState]] = {}
         """By the identity of the turn, whose text it does not keep."""
         self._any = _Beginnings()
         self._same = _Beginnings()
 
-    def find(self, names: tuple[int, ...], key: CacheKey, session: str | None, donor: Turn | None = None) -> Earlier:
+    def find(self, names: Names, key: CacheKey, session: str | None, donor: Turn | None = None) -> Earlier:
         """Return the latest request of the session, and those with the longest common beginning in this cache and in any.
 
         `donor` is the request with the most similar text.
         """
         before = None if session is None else self._sessions.get(session)
         same, any_ = self._same.find(key, names), self._any.find(None, names)
-        shared = 0 if before is None else _common(before.names, names)
+        shared = 0 if before is None else _common(before.names, names, 0)
         return Earlier(before, shared * CHUNK, same[0], same[1] * CHUNK, any_[0], any_[1] * CHUNK, self._left_by(donor))
 
     def _left_by(self, donor: Turn | None) -> PromptState | None:
@@ -213,10 +239,12 @@ class PromptStates:
         if len(self._turns) > _MOST_TURNS:
             del self._turns[next(iter(self._turns))]
         if state.session is not None:
-            self._sessions.pop(state.session, None)
+            if (before := self._sessions.pop(state.session, None)) is not None:
+                self._held -= before.held
             self._sessions[state.session] = state
-            if len(self._sessions) > _MOST_SESSIONS:
-                del self._sessions[next(iter(self._sessions))]
+            self._held += state.held
+            while self._held > _MOST_HELD and len(self._sessions) > 1:
+                self._held -= self._sessions.pop(next(iter(self._sessions))).held
         self._any.add(None, state)
         self._same.add(state.key, state)
 
@@ -283,22 +311,23 @@ def _without_marks(value: object) -> object:
     return [_without_marks(each) for each in value] if isinstance(value, list) else value
 
 
-def chunk_names(ids: Ids, known: tuple[int, ...] = ()) -> tuple[int, ...]:
+def chunk_names(ids: Ids, known: Names = NO_NAMES) -> Names:
     """Return a name for every beginning of whole pieces: equal names mean equal tokens from the front on. `known` are the first
     ones."""
-    names, name = list(known), known[-1] if known else 0
+    names, name = known[:], known[-1] if known else 0
     data, size = ids[len(known) * CHUNK :].astype("<i4", copy=False).tobytes(), 4 * CHUNK
     for start in range(0, len(data) - size + 1, size):
         name = xxhash.xxh3_64_intdigest(data[start : start + size], name)
         names.append(name)
-    return tuple(names)
+    return names
 
 
-def _common(first: tuple[int, ...], second: tuple[int, ...]) -> int:
-    low, high = 0, min(len(first), len(second))
+def _common(first: Names, second: Names, start: int) -> int:
+    """Return how many names of the first are those of the second from `start` on."""
+    low, high = 0, min(len(first), len(second) - start)
     while low < high:
         middle = (low + high + 1) // 2
-        if first[middle - 1] == second[middle - 1]:
+        if first[middle - 1] == second[start + middle - 1]:
             low = middle
         else:
             high = middle - 1

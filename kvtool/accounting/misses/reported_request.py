@@ -11,13 +11,16 @@ import numpy as np
 
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.ledger.ledger import LedgerEntry
+from kvtool.accounting.log_clock import day_of
 from kvtool.accounting.misses.hypothesis_trials import JUDGED_CAUSES, KeptRead
 from kvtool.accounting.misses.miss_sums import Missed
 from kvtool.accounting.misses.prefix_cuts import PrefixCuts
 from kvtool.accounting.misses.prompt_states import (
     CHUNK,
+    NO_NAMES,
     CacheKey,
     MessageForm,
+    Names,
     PromptState,
     ToolForm,
     chunk_names,
@@ -53,12 +56,14 @@ class ReportedRequest:
     prompt: int
     read: int
     prediction: Prediction | None
+    rules: Provider | None
+    """Those of its provider; None where they are not known, or an own server answered."""
     entry: LedgerEntry | None
     hit: int | None
     """Our tokens that the simulated cache read; None where no rules are known."""
     lack: str | None
     key: CacheKey
-    names: tuple[int, ...]
+    names: Names
 
     @classmethod
     def of(cls, job: Job, entry: LedgerEntry | None, served: ServedRequest | None) -> ReportedRequest | None:
@@ -75,7 +80,8 @@ class ReportedRequest:
         )
         names = _chunk_names(job)
         prediction, hit = (None, None) if served is None else (served.prediction, served.hit)
-        return cls(job, usage, usage.prompt, usage.cached, prediction, entry, hit, lack, key, names)
+        rules = _rules_of(job) if prediction is None else prediction.rules
+        return cls(job, usage, usage.prompt, usage.cached, prediction, rules, entry, hit, lack, key, names)
 
     @property
     def call(self) -> Call:
@@ -96,10 +102,6 @@ class ReportedRequest:
         if self.now is None or state.time is None or self.is_local != state.is_local:
             return None
         return max(self.now - state.time, 0.0)
-
-    @property
-    def rules(self) -> Provider | None:
-        return None if self.prediction is None else self.prediction.rules
 
     @property
     def predicted(self) -> int | None:
@@ -126,7 +128,16 @@ class ReportedRequest:
     @property
     def least(self) -> int:
         """Tokens above which a difference is more than rounding: of our tokens and the provider's, or of its cache."""
-        return max(self.step, LEAST_TOKENS, self.prompt // _ROUNDING)
+        return max(self.step, self._rounding)
+
+    @property
+    def _rounding(self) -> int:
+        return max(LEAST_TOKENS, self.prompt // _ROUNDING)
+
+    def surely_stored(self, tokens: int, rules: Provider) -> int:
+        """Return how much of a beginning of about so many tokens is stored, in whole steps: only our tokens say how long it is."""
+        found = (tokens - self._rounding) // rules.step * rules.step
+        return found if found >= rules.minimum else 0
 
     @property
     def whole(self) -> bool:
@@ -238,6 +249,7 @@ class ReportedRequest:
             reasoning_begins,
             is_told,
             self.is_local,
+            self.read,
             self.prediction.stored_ends if self.prediction is not None and self.marks else None,
         )
 
@@ -250,18 +262,33 @@ class ReportedRequest:
         return None if self.rules is None else self.rules.kept_for(self.call.settings)
 
 
+def _rules_of(job: Job) -> Provider | None:
+    """Return the rules of a provider whose requests the run does not predict; None where marks, which nobody followed, decide."""
+    call, turn = job.turn.call, job.turn
+    if call.model is None:
+        return None
+    from kvtool.accounting.hosted_models import is_hosted  # only logs need it
+
+    if not is_hosted(call):
+        return None
+    from kvtool.accounting.caches.dated_rules import find_rule  # a log of an own server loads no rules
+
+    row = find_rule(call.model, call.provider, day_of(turn.epoch, turn.arrival or 0.0))
+    return row.rules if row is not None and row.rules.keeps == "prefix" else None
+
+
 @dataclass(frozen=True, slots=True)
 class _ChunkNames:
     """The names of a prompt's beginnings, for the prompt that continues it."""
 
-    names: tuple[int, ...]
+    names: Names
 
 
-def _chunk_names(job: Job) -> tuple[int, ...]:
+def _chunk_names(job: Job) -> Names:
     if job.prompt is None:
         return chunk_names(job.ids)
     noted = job.prompt.note_before(_ChunkNames)
-    names = chunk_names(job.ids, () if noted is None else noted[0].names[: noted[1].tokens // CHUNK])
+    names = chunk_names(job.ids, NO_NAMES if noted is None else noted[0].names[: noted[1].tokens // CHUNK])
     job.prompt.notes[_ChunkNames] = _ChunkNames(names)
     return names
 

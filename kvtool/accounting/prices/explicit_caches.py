@@ -44,6 +44,8 @@ class ExplicitCache:
     uses_per_hour: float
     """Uses in an hour from which keeping a cache costs less than sending its tokens uncached."""
     kept: int = 1
+    more_read: int = 0
+    """Tokens that its requests read beyond those that were reported; negative where they read fewer."""
 
     def joined(self, other: ExplicitCache) -> ExplicitCache:
         """Return both as one, of one model, end and time to live."""
@@ -51,13 +53,14 @@ class ExplicitCache:
         return replace(self, tokens=max(self.tokens, other.tokens), **sums)
 
 
-_SUMS = ("made", "requests", "paid", "cost", "storage", "kept")
+_SUMS = ("made", "requests", "paid", "cost", "storage", "kept", "more_read")
 
 
 @dataclass(frozen=True, slots=True)
 class _Use:
     now: float
     prompt: int
+    read: int
     paid: Decimal
     rates: Rates
 
@@ -139,13 +142,14 @@ def _cheapest(found: Sequence[tuple[PromptLayout, Rates, int]]) -> ExplicitCache
         cost=used + storage,
         storage=storage,
         uses_per_hour=float((rates.storage_hour or 0) / saved) if saved else 0.0,
+        more_read=sum(tokens - use.read for use in uses),
     )
 
 
 def _use(layout: PromptLayout, rates: Rates) -> _Use:
     read = 0 if layout.call.usage is None else layout.call.usage.cached or 0
     paid = (max(layout.prompt - read, 0) * rates.input + read * (rates.cache_read or rates.input)) / MILLION
-    return _Use(layout.use.now, layout.prompt, paid, rates)
+    return _Use(layout.use.now, layout.prompt, read, paid, rates)
 
 
 def _cost(uses: Sequence[_Use], tokens: int, ttl: float) -> tuple[Decimal, Decimal, int]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from kvtool.accounting.hosted_models import is_deployment, maker_of, sold_model
+from kvtool.accounting.hosted_models import is_deployment, maker_of, provider_named, sold_model
 from kvtool.accounting.prices.own_form import FORM, read_own
 from kvtool.accounting.prices.price_document import PriceDocument
 from kvtool.accounting.prices.price_row import PriceRow, Rates
@@ -30,6 +30,7 @@ _SAME = {
 """Providers whose prices apply if a provider has no row of its own."""
 
 
+_DATE = re.compile(r"-?20\d{6}|-?20\d\d-\d\d-\d\d|-\d\d-20\d\d\b")
 _FREE = ":free"
 """The variant of OpenRouter's models that costs nothing."""
 
@@ -86,23 +87,39 @@ class PriceTable:
         The model's own API comes first; else every API that sells it, also where the one of the name does not. Letters and
         numbers count, in any order. Each row has the names that were asked for.
         """
-        for api in (None, "azure") if is_deployment(text) else (None,):
-            if found := self.rows_of(text, api):
-                names = set(sold_model(text, api).names)
-                return [_narrowed(row, names) for row in found]
+        if found := self._sold(text, None):
+            return found
         wanted = _words(text)
         for with_provider in (False, True):
-            same = []
-            for row in self.rows:
-                api = f"{row.provider} " if with_provider else ""
-                names = {name for name in row.literal_names() if _words(api + name) == wanted}
-                same += [_narrowed(row, names)] if names else []
-            if same:
-                makers = [row for row in same if any(maker_of(name) == row.provider for name in row.literal_names())]
-                return makers or same
+            if same := self._named(wanted, with_provider=with_provider):
+                before_release = self._named(sorted([*wanted, "preview"]), with_provider=False)
+                return _of_makers(same) or _of_makers(before_release) or same
+        if is_deployment(text) and (found := self._sold(text, "azure")):
+            return found
         if "/" in text:
             return self.find(text.rpartition("/")[2])
-        return self._branded(Counter(wanted))
+        return self._routed(text) or self._branded(Counter(wanted))
+
+    def _named(self, wanted: list[str], *, with_provider: bool) -> list[PriceRow]:
+        """Return the rows whose names, after that of their API if it is a part of them, have these words."""
+        found = []
+        for row in self.rows:
+            api = f"{row.provider} " if with_provider else ""
+            names = {name for name in row.literal_names() if _words(api + name) == wanted}
+            found += [_narrowed(row, names)] if names else []
+        return found
+
+    def _routed(self, text: str) -> list[PriceRow]:
+        """Return the rows of a name after that of an API, `openrouter gemini 2.5 pro`: those of this API, if it has any."""
+        first, _, rest = text.strip().partition(" ")
+        api = provider_named(first)
+        found = self.find(rest) if api and rest.strip() else []
+        return [row for one in found for name in one.literal_names() for row in self._sold(name, api)] or found
+
+    def _sold(self, text: str, api: str | None) -> list[PriceRow]:
+        """Return the rows of a name as an API writes it."""
+        names = set(sold_model(text, api).names)
+        return [_narrowed(row, names) for row in self.rows_of(text, api)]
 
     def _branded(self, wanted: Counter[str]) -> list[PriceRow]:
         """Return the rows of the only model whose name at its maker has these words and one more without a digit, its brand."""
@@ -156,6 +173,10 @@ def _own_table(discount: Decimal) -> PriceTable:
     return PriceTable(_built_in(), 1 - discount)
 
 
+def _of_makers(rows: Sequence[PriceRow]) -> list[PriceRow]:
+    return [row for row in rows if any(maker_of(name) == row.provider for name in row.literal_names())]
+
+
 def _narrowed(row: PriceRow, names: set[str]) -> PriceRow:
     """Return a row with those of its names; with all if it has none of them by letter."""
     own = tuple(pattern for pattern in row.models if re.sub(r"\\(.)", r"\1", pattern) in names)
@@ -168,8 +189,8 @@ def _shorter(text: str) -> str:
 
 
 def _words(text: str) -> list[str]:
-    """Return the letters and numbers of a name, sorted, without the date of a release."""
-    return sorted(re.findall(r"[a-z]+|\d+", re.sub(r"-?20\d{6}|-?20\d\d-\d\d-\d\d", "", text.lower())))
+    """Return the letters and numbers of a name, sorted, without the date of a release; `4o` is one word, and not `o4`."""
+    return sorted(re.findall(r"\d+o(?![a-z\d])|[a-z]+|\d+", _DATE.sub("", text.lower())))
 
 
 @cache

@@ -73,9 +73,7 @@ class DiffCommand(Command):
             chat_template = chat_template or engine.chat_template
             block_size = engine.block_size if block_size is None else block_size
         by_provider = block_size is None and chat_template is None
-        if block_size is None:
-            block_size = EngineConfig.block_size
-        if block_size < 1:
+        if block_size is not None and block_size < 1:
             raise KvtoolError(
                 f"block size {block_size} is not positive", hint=f"vLLM's default is {EngineConfig.block_size}"
             )
@@ -107,6 +105,8 @@ class DiffCommand(Command):
             _ = renderer.chat_template  # a file that is named must be there, whether a side needs it or not
         if by_provider:
             block_size = 1  # a provider's rules have no blocks of a server
+        elif block_size is None:
+            block_size = _block_of_server(sides) or EngineConfig.block_size
         rendered = [Rendered.of(side, renderer) for side in sides]
         minimum = _minimum(sides[1], self.caching.provider) if by_provider else 0
         show = partial(_two, minimum=minimum) if len(rendered) == 2 else _many
@@ -134,6 +134,18 @@ def _are_hosted(sides: Sequence[InputSide], tokenizer: str | None) -> bool:
 
     turns = first_turns((side.path for side in sides), LOOKED_AT)
     return are_hosted(turns or [side.turn for side in sides], LoggedModels(tokenizer))
+
+
+def _block_of_server(sides: Sequence[InputSide]) -> int | None:
+    """Return the size of blocks that the reads at the front of the logs have in common; None where too few say."""
+    if not any(side.turn.call.usage is not None for side in sides):
+        return None
+    from kvtool.diff.side_inputs import first_turns
+    from kvtool.profiler.reported.server_reads import MOST_LOOKED_AT, block_of_reads
+
+    turns = first_turns((side.path for side in sides), MOST_LOOKED_AT)
+    usages = [each.call.usage for each in (*turns, *(side.turn for side in sides))]
+    return block_of_reads(usage.cached or 0 for usage in usages if usage is not None)
 
 
 def _minimum(side: InputSide, provider: str | None) -> int:
@@ -165,18 +177,24 @@ def _two(
 ) -> Show:
     """`command` is the one to propose from; None asks for tokens instead. The provider caches from `minimum` tokens."""
     from kvtool.diff.sides import diff_sides
+    from kvtool.results.documents.diff import ReportedRead
 
     a, b = sides
     diff = diff_sides(a, b, renderer, block_size)
 
+    usage = b.side.turn.call.usage
+    reported = None
+    if usage is not None and usage.prompt is not None and usage.cached is not None:
+        reported = ReportedRead(tokens=usage.cached, prompt_tokens=usage.prompt)
+
     def document() -> Document:
         ids = _ids(sides, command is None, ("a", "b"))
-        return diff.document().model_copy(update={**ids, "minimum_tokens": minimum})
+        return diff.document().model_copy(update={**ids, "minimum_tokens": minimum, "reported": reported})
 
     def shown(console: Console) -> None:
         from kvtool.report.terminal.prompt_diffs.diff import print_diff, print_tokens
 
-        print_diff(console, diff, command, show_text, minimum=minimum)
+        print_diff(console, diff, command, show_text, minimum=minimum, reported=reported)
         if command is None and diff.first is not None:
             print_tokens(console, diff.common, a.prompt.ids, b.prompt.ids, _token_text(renderer, show_text))
 

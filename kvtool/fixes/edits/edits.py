@@ -19,7 +19,7 @@ from kvtool.fixes.edits.edits_turns import GroupEdits
 from kvtool.fixes.edits.edits_yaml import SourceEdit, apply_values, edit_scalar, line_end_of, properties_end, quoted
 from kvtool.fixes.edits.whole_workload import Sample, WholeWorkload
 from kvtool.fixes.fix import Fix
-from kvtool.results.finding import TRIED_WITHOUT
+from kvtool.results.finding import TRIED_WITH_MARK, TRIED_WITHOUT
 from kvtool.text.files.text_files import Overlay, read_source
 from kvtool.text.files.yaml_document import Path as NodePath
 from kvtool.text.files.yaml_nodes import Mapping, Scalar
@@ -42,6 +42,7 @@ _FINER = (("%f",), ("%f", "%S"), ("%f", "%S", "%M"), ("%f", "%S", "%M", "%H", "%
 _ZERO = {"%f": "000000", "%I": "12", "%p": "AM"}
 _LOGS = "a log is a record: fix the code that writes it"
 _NOT_TEXT = "it changes a setting of the run, not a prompt"
+_NO_MARKS = "it wins only with a cache breakpoint, which kvtool sets in no file"
 _BY_HAND = "rewrite the sentences with the value by hand"
 _BOM = "\ufeff"
 
@@ -58,6 +59,8 @@ def edits_for(fixes: Sequence[Fix], source: YamlSource | LogSource) -> list[File
         return _NOT_TEXT
     if any(TRIED_WITHOUT in fix.warnings for fix in fixes):
         return _BY_HAND
+    if any(TRIED_WITH_MARK in fix.warnings for fix in fixes):
+        return _NO_MARKS
     try:
         return _LOGS if isinstance(source, LogSource) else _workload_edits(fixes, source)
     except NotEditableError as error:

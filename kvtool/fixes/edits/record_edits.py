@@ -97,7 +97,9 @@ class _Record:
         return found
 
     def locate(self, text: str) -> Pointer:
-        """Return where a text of the request is: where it was read, else where the record has the same text."""
+        """Return where a text of the request is: where it was read, else where the record has the same text, or what it is the JSON
+        of, as Gemini's results of tools: the last one that is as it was, as messages are changed from the last one on.
+        """
         origin = first_origin(text)
         plain = str.__str__(text)
         if origin is not None and origin.pointer:
@@ -107,7 +109,12 @@ class _Record:
             except NotInRecordError:
                 pass  # it was read out of a text, or by another name
         found = next((place for place, leaf in _leaves(self._before) if leaf == plain), None)
-        if found is None or self.at(found) != plain:
+        if found is None and plain.startswith("{"):
+            places = [place for place, each in _objects(self._before) if _json(each) == plain]
+            found = next((place for place in reversed(places) if _json(self.at(place)) == plain), None)
+        elif found is not None and self.at(found) != plain:
+            found = None
+        if found is None:
             raise NotInRecordError("its text is not in the record itself")
         return found
 
@@ -163,7 +170,7 @@ class _Record:
         place = self.locate(old)
         holder, key = self.at(place[:-1]), place[-1]
         if isinstance(new, str):
-            holder[key] = str.__str__(new)
+            holder[key] = str.__str__(new) if isinstance(holder[key], str) else _parsed(new)
             if marks_on(was) != marks_on(now):
                 _set_marks(holder, marks_on(was), marks_on(now))
             return
@@ -323,6 +330,26 @@ def _leaves(value: Any, place: Pointer = ()) -> Iterator[tuple[Pointer, str]]:
     elif isinstance(value, list):
         for at, each in enumerate(value):
             yield from _leaves(each, (*place, at))
+
+
+def _objects(value: Any, place: Pointer = ()) -> Iterator[tuple[Pointer, dict[str, Any]]]:
+    """Yield all objects of a JSON value with their places."""
+    if isinstance(value, dict):
+        yield place, value
+    for name, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from _objects(each, (*place, name))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _parsed(text: str) -> Any:
+    """Return the object that a text is the JSON of."""
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise NotInRecordError("its content is of no known form") from error
 
 
 def _index_of_part(place: Pointer) -> int:

@@ -13,6 +13,7 @@ from kvtool.diagnose.codes.values.kv107 import KV107, OPTIONAL
 from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.turn_texts import role_of_part, texts_of
+from kvtool.text.structure.framed_blocks import framed_blocks
 from kvtool.text.traced import Traced, line_around, marks_of
 from kvtool.workload.turn import Turn
 
@@ -74,13 +75,15 @@ class MoveTarget:
     """The target of a move: the units around the values of a slot, or whole sections.
 
     `steady` are lines that most requests have: a block of paths ends there (None: there is no such block). `sections` are
-    texts of whole lines that are in some requests and not in others; they are looked for in place of the slot. `before` is what
-    is before a logged value on its line (None: anything): once the value is gone, another one must not be taken for it.
+    texts of whole lines that are in some requests and not in others; they are looked for in place of the slot, with the whole
+    blocks that the lines `heads` introduce. `before` is what is before a logged value on its line (None: anything): once the
+    value is gone, another one must not be taken for it.
     """
 
     slot: Slot
     steady: frozenset[str] | None = None
     sections: tuple[str, ...] = ()
+    heads: frozenset[str] = frozenset()
     before: frozenset[str] | None = None
     beside: tuple[str, str] = ("", "")
     common: frozenset[str] | None = None
@@ -91,7 +94,8 @@ class MoveTarget:
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     """Return what of a cause is to be moved, as far as requests of its group show it."""
     if cause.kind.key == OPTIONAL.key and cause.slot.variable is None:
-        return MoveTarget(cause.slot, sections=_sections(cause, samples), common=_common(samples))
+        sections, common = _sections(cause, samples), _common(samples)
+        return MoveTarget(cause.slot, sections=sections, heads=_heads(cause, samples, sections, common), common=common)
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
     target = MoveTarget(cause.slot, before=before, beside=_beside(cause, samples), common=_common(samples))
     if cause.kind.code not in BLOCK_CODES or len(samples) < 2:
@@ -174,6 +178,28 @@ def _sections(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, ...]:
             run = []
     often = [text for text, count in found.items() if count > 1]
     return tuple(sorted(often, key=lambda text: (-len(text), text))[:_MOST_SECTIONS])
+
+
+def _heads(
+    cause: SlotCause, samples: Sequence[Turn], sections: Sequence[str], common: frozenset[str] | None
+) -> frozenset[str]:
+    """Return the first lines of blocks that contain a section, and no line that most requests have: notes that grow, say. A section
+    is then what two requests happen to share of such a block, which is one unit.
+    """
+    if common is None:
+        return frozenset()
+    found: set[str] = set()
+    steady: set[str] = set()
+    texts = (str.__str__(at.text) for turn in samples for at in texts_of(turn) if _may_hold(at.role, cause))
+    for text in islice(dict.fromkeys(texts), _MOST_TEXTS):
+        for block in framed_blocks(text):
+            said = text[block.start : block.stop]
+            lines = [line.rstrip() for line in said.split("\n")[1:]]
+            if any(line in common and line.strip() and not line.lstrip().startswith("</") for line in lines):
+                steady.add(block.head)
+            elif any(section in said for section in sections):
+                found.add(block.head)
+    return frozenset(found - steady)
 
 
 def places_at(text: Traced, target: MoveTarget) -> Iterator[tuple[int, int]]:

@@ -17,6 +17,7 @@ from kvtool.fixes.moves.movable_unit import IN_MANY, Movable, merged, movable_un
 from kvtool.fixes.moves.move_target import BLOCK_CODES, MoveTarget, places_at, value_in
 from kvtool.fixes.turn_texts import edited, map_texts, role_of_part, texts_of, with_texts
 from kvtool.text.reordered import rearranged
+from kvtool.text.structure.framed_blocks import framed_blocks
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.prose import ROW
 from kvtool.text.structure.sentences import goes_on, introduces
@@ -201,11 +202,15 @@ def contained_units(text: str, target: MoveTarget, role: str) -> Iterator[Movabl
 
 
 def _optional(text: str, target: MoveTarget) -> Iterator[Movable | str]:
-    """Yield the sections of a target; of what can only stand whole, all of it."""
+    """Yield the sections of a target; of what can only stand whole, all of it; and the blocks of which they are a part."""
+    blocks = [block for block in framed_blocks(text) if block.head in target.heads] if target.heads else []
+    yield from (Movable(block.start, block.stop, "section") for block in blocks)
     places = list(places_of_sections(text, target.sections))
     shown = [_inner(text, *_stripped(text, *place)) for place in places]
     structure = structure_of(text)
     for place, (start, stop) in zip(places, shown, strict=True):
+        if any(block.start <= start and stop <= block.stop for block in blocks):
+            continue
         held = structure.blocks_around(start, stop)
         torn = any(unit.kind in _ORDERED and not (start <= unit.start and unit.stop <= stop) for unit in held)
         yield movable_unit(text, start, stop, shown, common=target.common) if torn else Movable(*place, "section")

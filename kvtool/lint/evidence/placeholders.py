@@ -86,6 +86,12 @@ def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     return None if is_settled(name) else (OTHER, doubt_of(name))
 
 
+def is_known_to_vary(name: str) -> bool:
+    """Return whether a name says that its value is another one in each request, or for each user."""
+    told = _told(name)
+    return told is not None and told[1] != "open"
+
+
 def unnamed(name: str, spot: TemplatePlace) -> Hole:
     """The hole of a placeholder whose name does not count, for it is known what is put in."""
     return Hole(spot, OTHER, f"`{name}`", doubt="open")

@@ -36,6 +36,7 @@ from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 
 OUTSIDE = "not read: this link leads out of the repository"
+MINIFIED = "minified: it is made from other code"
 OTHER_LANGUAGE = "not read: kvtool lint reads Python, TypeScript and JavaScript"
 _WORKLOAD = re.compile(rb"^groups[ \t]*:", re.MULTILINE)
 _VERSION = re.compile(rb"^version[ \t]*:", re.MULTILINE)
@@ -98,6 +99,7 @@ def project_files(folder: str, rules: WalkRules = WalkRules()) -> Project:
     defaults = PatternsAt.of(start, DEFAULT_EXCLUDES)
     real = os.path.realpath(start)
     root = RootFolder(git_root(real) or real)
+    built = os.path.basename(start) in _BUILT  # noqa: PTH119
     for path, name in _walk(start, git_rules(start), (defaults, *rules.exclude), project):
         shown = os.path.normpath(os.path.join(folder, os.path.relpath(path, start)))  # noqa: PTH118
         if name.lower().endswith(_OTHER_CODE):
@@ -110,7 +112,7 @@ def project_files(folder: str, rules: WalkRules = WalkRules()) -> Project:
             project.outside.append(shown)
             project.left_out.append((shown, OUTSIDE))
             continue
-        reason = _unfit(path, kind, shown)
+        reason = _unfit(path, kind, shown, built=built)
         if reason is None:
             project.paths.append(shown)
         elif reason:
@@ -203,18 +205,19 @@ def _speaks_of_models(path: str) -> bool:
     """Return whether a file in another language speaks of models, as far as its beginning says."""
     try:
         with Path(path).open("rb") as file:
-            return _asks_models(file.read(8 * _START).decode("utf-8", "replace"))
+            return speaks_of_models(file.read(8 * _START).decode("utf-8", "replace"))
     except OSError:
         return False
 
 
-def _asks_models(code: str) -> bool:
-    """Return whether a file of TypeScript or JavaScript may hold prompts: somebody wrote it, and it speaks of models."""
-    return len(code) <= _LONGEST_LINE * (code.count("\n") + 1) and speaks_of_models(code)
+def _is_minified(code: str) -> bool:
+    return len(code) > _LONGEST_LINE * (code.count("\n") + 1)
 
 
-def _unfit(path: str, kind: str, shown: str) -> str | None:
-    """Why a file is not read, empty where that is nothing to tell; None for one that is, or that cannot be opened at all."""
+def _unfit(path: str, kind: str, shown: str, *, built: bool) -> str | None:
+    """Why a file is not read, empty where that is nothing to tell; None for one that is, or that cannot be opened at all.
+
+    `built`: code that was made from other code is asked for."""
     file = Path(path)
     try:
         size = file.stat().st_size
@@ -236,7 +239,11 @@ def _unfit(path: str, kind: str, shown: str) -> str | None:
             return ""
         text, named = data.decode("utf-8", "replace"), is_named_prompt(shown)
         return None if may_hold_prompts(file.suffix.lower(), text, named=named) else ""
-    if kind == "typescript" and not _asks_models(data.decode("utf-8", "replace")):
-        return ""
+    if kind == "typescript":
+        code = data.decode("utf-8", "replace")
+        if not speaks_of_models(code):
+            return ""
+        if _is_minified(code) and not built:
+            return MINIFIED
     most = CODE_BYTES if kind in ("python", "typescript") else TEMPLATE_BYTES
     return f"larger than {most >> 20} MiB" if size > most else None

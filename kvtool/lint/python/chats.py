@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import NamedTuple
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.passed_values import SentTools
 from kvtool.lint.python.filled_templates import nodes_of
-from kvtool.lint.python.text_values import Either, Items, Many, Message, Param, Piece, Value, pieces_of
+from kvtool.lint.python.text_values import Either, Items, Literal, Many, Message, Param, Piece, Value, pieces_of
 from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, TemplatePlace, leaves
 
 ChatMessage = tuple[str, list[Node]]
@@ -16,12 +17,18 @@ ChatMessage = tuple[str, list[Node]]
 
 
 class Chat(NamedTuple):
-    """The messages of a call, the function or the class that sends them, the line of the call, and the tools that it sends."""
+    """The messages of a call, the function or the class that sends them, the line of the call, and the tools that it sends.
+
+    A message contains the marks of its blocks (`MARKED_BLOCK`). `automatic`: the call asks for a mark at the last block.
+    """
 
     sender: str
     messages: list[ChatMessage]
     line: int = 0
     tools: SentTools | None = None
+    automatic: bool = False
+    places: tuple[TemplatePlace | None, ...] = ()
+    """Where the first constant text of each message is written."""
 
 
 LEAST_TEXT = 40
@@ -41,14 +48,22 @@ class Chats:
         self._found: list[Chat] = []
 
     def add(
-        self, messages: Iterable[tuple[str, Value]], sender: str, *, line: int = 0, tools: SentTools | None = None
+        self,
+        messages: Iterable[tuple[str, Value]],
+        sender: str,
+        *,
+        line: int = 0,
+        tools: SentTools | None = None,
+        automatic: bool = False,
     ) -> None:
         """Add the messages of a call; those with hardly any constant text are no prompt."""
-        chat = [(role, self._nodes(role, content)) for role, content in messages][:_MOST_MESSAGES]
+        messages = list(messages)[:_MOST_MESSAGES]
+        chat = [(role, self._nodes(role, content)) for role, content in messages]
+        places = tuple(_written_at(content) for _, content in messages)
         in_file = any(isinstance(leaf, Hole) and leaf.file for _, nodes in chat for leaf in leaves(nodes))
         written = sum(len(_text(nodes)) for _, nodes in chat)
         if len(self._found) < _MOST_CHATS and (in_file or written >= LEAST_TEXT):
-            self._found.append(Chat(sender, chat, line, tools))
+            self._found.append(Chat(sender, chat, line, tools, automatic, places))
 
     def all(self) -> list[Chat]:
         """Return the chats in the order in which they were found."""
@@ -60,16 +75,34 @@ class Chats:
 
     def _nodes(self, role: str, content: Value) -> list[Node]:
         nodes = nodes_of(tuple(map(self._with_hole, content)), unfilled=True, most=[_MOST_NODES], copied=True)
-        nodes = [node for node in nodes if not (isinstance(node, Hole) and node.unseen == MARKED_BLOCK)]
-        if any(True for _ in leaves(nodes)):
-            return nodes
-        return [self._hole(_NAMES.get(role, "user_message"))]
+        if all(isinstance(leaf, Hole) and leaf.unseen == MARKED_BLOCK for leaf in leaves(nodes)):
+            return [self._hole(_NAMES.get(role, "user_message")), *nodes]
+        return nodes
 
     def _with_hole(self, piece: Piece) -> Piece:
         return self._hole(piece.name) if isinstance(piece, Param) and piece.hole is None else piece
 
     def _hole(self, name: str) -> Hole:
         return Hole(self._nowhere, OTHER, f"`{name}`", doubt="open")
+
+
+def parted(
+    chat: Iterable[ChatMessage], written: Sequence[TemplatePlace | None]
+) -> Iterator[tuple[str, list[Node], str, TemplatePlace | None]]:
+    """Yield messages that end where a block does that has a mark, each with the time to live of that mark, and where it is written;
+    a text without a role as it is.
+    """
+    for (role, nodes), place in zip_longest(chat, written):
+        part: list[Node] = []
+        for node in nodes:
+            marks = [leaf.what for leaf in leaves([node]) if isinstance(leaf, Hole) and leaf.unseen == MARKED_BLOCK]
+            if not (marks and isinstance(node, Hole)):
+                part.append(node)
+            if marks and part and role:
+                yield role, part, marks[-1], place
+                part, place = [], None
+        if part or not nodes:
+            yield role, part, "", place
 
 
 def messages_in(value: Value) -> Iterator[tuple[str, Value]]:
@@ -91,6 +124,13 @@ def messages_in(value: Value) -> Iterator[tuple[str, Value]]:
 def has_messages(value: Value) -> bool:
     """Return whether there is a message in a value."""
     return any(isinstance(piece, Message) for piece in pieces_of(value))
+
+
+def _written_at(content: Value) -> TemplatePlace | None:
+    """Return the place of the first constant text in a value; None where none is known."""
+    texts = (piece for piece in pieces_of(content) if isinstance(piece, Literal) and piece.text.strip())
+    first = next(texts, None)
+    return None if first is None or first.source is None else first.source.spot(first.start, first.stop)
 
 
 def _text(nodes: Iterable[Node]) -> str:

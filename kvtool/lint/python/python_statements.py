@@ -22,6 +22,7 @@ from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
 from kvtool.lint.python.module import FunctionCode, imported
 from kvtool.lint.python.name_values import Summary
+from kvtool.lint.python.stored_values import stored_names
 from kvtool.lint.python.syntax import dotted, names_in
 from kvtool.lint.python.text_values import (
     MOST_PIECES,
@@ -56,6 +57,9 @@ def _holds_texts(value: Value) -> bool:
 
 class PythonStatements(Flow):
     """The statements of one function, class body or module, in the order of the file."""
+
+    stored: frozenset[str] = frozenset()
+    """Names of values that the function stores where it looks for them first: they are the same from call to call."""
 
     def read_function(self, function: FunctionCode) -> Summary:
         """Read a function's body, and say what it gives."""
@@ -110,7 +114,9 @@ class PythonStatements(Flow):
 
     def run(self, body: Iterable[ast.stmt]) -> None:
         """Read statements; at the end of those of a whole function or module its names are reported."""
-        self._body(body)
+        statements = list(body)
+        self.stored = stored_names(statements) if self.in_function else frozenset()
+        self._body(statements)
         for name, forwards in list(self.values.items()):
             value = backwards(forwards) if name in self.turned else forwards
             kept = name.startswith("self.") and is_template_name(name)
@@ -338,7 +344,7 @@ class PythonStatements(Flow):
             return
         if name in self.values and self.values[name] is not value and name not in self.unread:
             self.reported_as(name, self.values[name])
-        self.values[name] = value
+        self.values[name] = without_holes(value) if name in self.stored and self.in_function else value
         self.unread.add(name)
         if isinstance(target, ast.Name):
             self.values.forget_below(name)

@@ -11,16 +11,18 @@ from pathlib import Path, PurePath
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.passed_values import Constant, Orders, PassedList, PassedValue, RenderedFile
 from kvtool.lint.python.changed_values import holes_of
-from kvtool.lint.python.text_values import FilePath, Items, Mapped, Message, Value, data_of, pieces_of
+from kvtool.lint.python.text_values import FilePath, Items, Mapped, Message, Piece, Value, data_of, pieces_of
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _MOST_PIECES = 200
+_MOST_WALKED = 2_000
+_INSTALLED = ("node_modules", "site-packages")
 _MOST_FOLDERS = 64
 """Folders beside a file in which its templates are looked for."""
 
 
 def rendered_files(
-    base: Value,
+    base: Iterable[Piece],
     given: Mapping[str, Value],
     settled: Iterable[str] = (),
     constants: Iterable[tuple[str, Constant | None]] = (),
@@ -87,6 +89,17 @@ def template_paths(source: str, name: str, others: Iterable[str] = ()) -> list[s
     parts = PurePath(name).parts
     named = [] if found or not parts else [path for path in others if PurePath(path).parts[-len(parts) :] == parts]
     return found or (named if len(named) == 1 else [])
+
+
+def only_file(folder: Path, name: str) -> Iterator[str]:
+    """Yield the path from a folder of the one file below it that a template's name can mean; nothing where there are several."""
+    parts, found = PurePath(name).parts, list[Path]()
+    for here, folders, files in islice(os.walk(folder), _MOST_WALKED):
+        folders[:] = [each for each in folders if not each.startswith(".") and each not in _INSTALLED]
+        if parts and parts[-1] in files and (path := Path(here, parts[-1])).parts[-len(parts) :] == parts:
+            found.append(path)
+    if len(found) == 1:
+        yield os.path.relpath(found[0], folder)
 
 
 def _is_plain(hole: Hole) -> bool:

@@ -175,14 +175,15 @@ class TemplateFills(KnownCalls):
         """A call hands its keywords on to the template whose name is `made`."""
         if all(isinstance(piece, str | Literal) for piece in made):
             name = "".join(text_of(piece) for piece in made if isinstance(piece, str | Literal))
-            given = {word.arg: self._filled_in(word.value) for word in node.keywords if word.arg is not None}
-            constants = [
-                found
-                for word in node.keywords
-                if word.arg is not None
-                for found in self._constants(word.arg, word.value, self.value_of(word.value))
+            words = [
+                (word.arg, word.value, self.value_of(word.value)) for word in node.keywords if word.arg is not None
             ]
-            self.program.rendered += rendered_files((FilePath(name=name),), given, self._settled(node), constants)
+            given = {key: self._filled_in(one) for key, one, _ in words}
+            constants = [found for key, one, value in words for found in self._constants(key, one, value)]
+            lists = [found for key, _, value in words for found in lists_in(key, value)]
+            files = [FilePath(name=name)]
+            self.program.rendered += rendered_files(files, given, self._settled(node), constants, lists)
+            self._order_passed(files, given)
 
     def _settled(self, node: ast.Call) -> list[str]:
         """Return the keywords that get a constant of the module, or a setting of the process."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvtool.lint.python.work_budget import spend
 from kvtool.lint.skeleton import Hole, TemplatePlace
+from kvtool.text.cache_marks import CACHE_MARKS
 
 if TYPE_CHECKING:
     import ast
@@ -23,6 +24,8 @@ MOST_PIECES = 400
 MOST_INSIDE = 600
 """Pieces in a value, with those inside of others, from which on no other is joined to it: what is joined often doubles."""
 MESSAGE_KEYS = ("content", "text", "parts")
+MARKS = frozenset(CACHE_MARKS) | {"cacheControl"}
+"""Keys of cache breakpoints."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

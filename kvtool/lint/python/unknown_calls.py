@@ -12,7 +12,7 @@ from kvtool.lint.python.filled_templates import filled_text
 from kvtool.lint.python.sent_tools import sent_tools
 from kvtool.lint.python.syntax import dotted, keyed
 from kvtool.lint.python.template_fills import TemplateFills
-from kvtool.lint.python.text_values import MESSAGE_KEYS, Items, Mapped, Piece, Value
+from kvtool.lint.python.text_values import MARKS, MESSAGE_KEYS, Items, Mapped, Piece, Value
 from kvtool.lint.python.value_origins import TURNS, holds_turns
 from kvtool.lint.skeleton import TemplatePlace
 
@@ -145,7 +145,8 @@ class UnknownCalls(TemplateFills):
                 others.append(("placeholder", (self.conversation(one, dotted(one)),)))
             elif name in _ASKED_WITH or (not name and filled_text(value)):
                 others.append(("user", value))
-        self.program.chats.add([*system, *others], self.label, line=line, tools=tools)
+        automatic = any(word.arg in MARKS for word in node.keywords)
+        self.program.chats.add([*system, *others], self.label, line=line, tools=tools, automatic=automatic)
 
     @staticmethod
     def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:

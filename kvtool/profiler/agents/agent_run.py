@@ -30,6 +30,8 @@ _MARK = "KVTOOL_PROBE_RUN"
 _MOST_OUTPUT = 64 << 20
 _KEPT_OUTPUT = 4_096
 _TICK = 0.05
+_MOST_ROUNDS = 100
+"""Times that what is left of a run is ended: a program may start others meanwhile."""
 _SHOWN_LINES, _SHOWN_WIDTH = 2, 160
 _TEXTS = {
     FILE: "# Harbor\n\nA small program that prints the tide of a harbor.\n",
@@ -55,7 +57,7 @@ def slowed(seconds: float) -> float:
 
 
 def is_silent(seconds: float) -> bool:
-    """Return whether an agent that sent no request for so long had the time to start."""
+    """Return whether an agent that sent no request for so long had the time to start, or to go on."""
     return seconds > slowed(_SILENCE)
 
 
@@ -108,7 +110,7 @@ class AgentFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _end_marked(self._mark)
+        self._end_all()
         self._temporary.cleanup()
 
     @property
@@ -131,7 +133,7 @@ class AgentFolder:
     def prepare(self, how: Circumstance) -> None:
         """Make home and repository new, as a circumstance has them."""
         for path in (self.home, self.repo, self.root / "tmp"):
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
         self._how = how
         for path in (self.home, self.repo, self.root / "tmp"):
             path.mkdir(mode=0o700, parents=True)
@@ -194,12 +196,31 @@ class AgentFolder:
             finally:
                 _end_group(process.pid)
                 code = process.wait()
-                _end_marked(self._mark)
+                self._end_all()
                 for path in _shared_clocks() - shared:
                     if not (PROCESSES / path.name.rpartition("_")[2]).exists():  # named by its process
                         path.unlink(missing_ok=True)
             seconds = time.monotonic() - started
             return Ended(None if stopped else code, seconds, _end_of(output))
+
+    def _end_all(self) -> None:
+        """End what left the group of a run, until nothing of it is there."""
+        for _ in range(_MOST_ROUNDS):
+            found = [int(each.name) for each in PROCESSES.glob("[0-9]*") if self._is_of_run(each)]
+            for number in found:
+                with contextlib.suppress(OSError):
+                    os.kill(number, signal.SIGKILL)
+            if not found:
+                return
+            time.sleep(_TICK)
+
+    def _is_of_run(self, folder: Path) -> bool:
+        """Return whether a process is in the network of the runs, or has their mark in its environment; a zombie has neither."""
+        if self._network is not None and self._network.contains(int(folder.name)):
+            return True
+        with contextlib.suppress(OSError):
+            return f"{_MARK}={self._mark}".encode() in (folder / "environ").read_bytes().split(b"\0")
+        return False
 
     def _values(self, prompt: str) -> Mapping[str, str]:
         port = self._url.rpartition(":")[2]
@@ -279,13 +300,14 @@ def _end_group(number: int) -> None:
         os.killpg(number, signal.SIGKILL)
 
 
-def _end_marked(mark: str) -> None:
-    """End what left the group of a run: on Linux it still has the mark of the probe in its environment."""
-    wanted = f"{_MARK}={mark}".encode()
-    for folder in PROCESSES.glob("[0-9]*"):
-        with contextlib.suppress(OSError, ValueError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                os.kill(int(folder.name), signal.SIGKILL)
+def _remove(path: Path) -> None:
+    """Remove a folder, also where nobody may write in one within it, as in a cache of Go's modules."""
+    for folder, names, _ in os.walk(path):
+        for each in (Path(folder, name) for name in names):
+            if not each.is_symlink():
+                with contextlib.suppress(OSError):
+                    each.chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _end_of(output: IO[bytes]) -> str:

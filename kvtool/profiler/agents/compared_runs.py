@@ -26,7 +26,7 @@ from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.tokens.tokenizer import Tokenizer
-from kvtool.workload.logs.logs import LogSource
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 
@@ -70,12 +70,16 @@ def read_runs(runs: Sequence[AgentRequests], folder: Path, load: Callable[[], To
             for each in run.kept:
                 record = {"session_id": run.how.name, "url": each.path, "headers": dict(each.headers)}
                 file.write(json.dumps({**record, "timestamp": each.at, "body": each.body}) + "\n")
-        source = LogSource([str(path)])
-        for conversation in source.conversations():
-            while (turn := conversation.next_turn(None)) is not None:
-                run.sent.append(SentRequest(turn, renderer.prompt(turn)))
+        source = LogSource([str(path)], LogOptions(on_bad_line="skip"))
+        try:
+            for conversation in source.conversations():
+                while (turn := conversation.next_turn(None)) is not None:
+                    run.sent.append(SentRequest(turn, renderer.prompt(turn)))
+        except KvtoolError as error:  # none of them is one
+            raise KvtoolError(f"the agent's requests are none that its API takes: {error.message}") from None
         left_out.update(source.left_out.counts)
-    return dict(left_out)
+        left_out["body that no API takes"] += source.skipped
+    return {kind: count for kind, count in left_out.items() if count}
 
 
 def steps_of(run: AgentRequests, pair: PairCommand | None) -> Steps:

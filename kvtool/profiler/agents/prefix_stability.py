@@ -114,7 +114,7 @@ def probe_agent(options: AgentProbeOptions, load: Callable[[], Tokenizer]) -> Ag
     traffic = stub.traffic
     if traffic.unreadable:
         left_out["body that is no JSON"] = traffic.unreadable
-    left_out |= {f"request to {sanitize(path)[:80]}": count for path, count in sorted(traffic.unknown.items())}
+    left_out |= {f"unknown request: {sanitize(path)[:80]}": count for path, count in sorted(traffic.unknown.items())}
     found = judged(runs, left_out, None if keep is None else PairCommand())
     model = options.price_model or runs[0].first.turn.call.model
     return found.model_copy(
@@ -189,7 +189,7 @@ def _run(
     for turn in range(turns):
         stub.run, stub.turn = how.name, turn
         words = first if not turn or later is None else later
-        is_over = partial(_is_over, stub.traffic, stub.traffic.any)
+        is_over = partial(_is_over, stub.traffic, stub.traffic.any, options.latency)
         run.ended.append(folder.run(words, turn, _prompt(turn), options.timeout, is_over))
     run.kept = [each for each in stub.traffic.requests[start:] if each.run == how.name]
     return run
@@ -205,9 +205,10 @@ def _prompt(turn: int) -> str:
     return _PROMPTS[turn] if turn < len(_PROMPTS) else f"{_PROMPTS[-1]} ({turn + 1})"
 
 
-def _is_over(traffic: StubTraffic, before: int, seconds: float) -> bool:
-    """Return whether a command sent far more than its turn needs, or nothing came at all for a while."""
-    return traffic.any - before > _MOST_OF_TURN or (not traffic.any and is_silent(seconds))
+def _is_over(traffic: StubTraffic, before: int, latency: float, seconds: float) -> bool:
+    """Return whether a command sent far more than its turn needs, or nothing for a while: after its start, or the last answer."""
+    idle = min(seconds, time.monotonic() - traffic.latest - latency)
+    return traffic.any - before > _MOST_OF_TURN or is_silent(idle)
 
 
 def _impossible(how: Circumstance, agent: AgentCommand) -> str | None:
@@ -244,14 +245,14 @@ def _check(traffic: StubTraffic, run: AgentRequests) -> None:
     if traffic.unknown:
         path = sanitize(next(iter(traffic.unknown)))[:80]
         hint = "kvtool knows Messages, Chat Completions, Responses and Gemini's generateContent"
-        raise KvtoolError(f"the agent asked {path}, and kvtool does not know this API", hint=hint)
+        raise KvtoolError(f"the agent sent {path}, and kvtool does not know this API", hint=hint)
     if traffic.unreadable:
         raise KvtoolError("the agent's request is no JSON object")
     names = ", ".join(url_variables(""))
     hint = f"configure its server with one of {names}, or with {{url}} in the command"
     if last.code is None:
-        raise KvtoolError(f"the agent sent no request within {last.seconds:.0f} s{said}", hint=hint)
-    raise KvtoolError(f"the agent ended with exit code {last.code} and sent no request{said}", hint=hint)
+        raise KvtoolError(f"the agent sent no request of a model within {last.seconds:.0f} s{said}", hint=hint)
+    raise KvtoolError(f"the agent ended with exit code {last.code} and sent no request of a model{said}", hint=hint)
 
 
 def _resumed(run: AgentRequests) -> list[str]:

@@ -14,6 +14,7 @@ import struct
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 _PATIENCE = 10.0
@@ -27,7 +28,12 @@ class PrivateNetwork:
 
     def __init__(self, process: subprocess.Popen[bytes], ours: socket.socket, port: socket.socket) -> None:
         self._process, self._ours = process, ours
+        self._name = _network_of(process.pid)
         self.port = port
+
+    def contains(self, process: int) -> bool:
+        """Return whether a process is in it that an agent started, whichever group and environment it gave itself."""
+        return process != self._process.pid and self._name is not None and _network_of(process) == self._name
 
     def inside(self, words: Sequence[str]) -> list[str]:
         """Return the command that runs `words` in the network."""
@@ -63,6 +69,13 @@ def open_network() -> PrivateNetwork | None:
     ours.close()
     process.kill()
     process.wait()
+    return None
+
+
+def _network_of(process: int) -> str | None:
+    """Return the name of a process's network; None where it may not be read."""
+    with contextlib.suppress(OSError):
+        return str(Path(f"/proc/{process}/ns/net").readlink())
     return None
 
 

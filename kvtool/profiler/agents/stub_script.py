@@ -77,7 +77,7 @@ def answer(asked: Asked, folder: str, final: str | None = None, *, calls: int = 
     tool = next((name for name in asked.tools if name.lower() in word_set(__file__, "final")), None)
     if tool is not None:
         return Reply(tool=tool, arguments=_object(asked.tools[tool], folder, 0))
-    return Reply(f"Done: {FILE} was read. This is answer {asked.roles.count('user')}.")
+    return Reply(f"Done. This is answer {asked.roles.count('user')}.")  # some agents open a file that an answer names
 
 
 _STEPS = ("read", "look")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import socket
@@ -36,6 +37,8 @@ _CHARACTERS = 4
 """Characters that the stub counts as a token."""
 _LEAST = 1_024
 """Tokens from which on providers cache a prefix."""
+_FIRST_BYTES = 8
+"""Of a connection: enough for the method of a request."""
 _BEFORE_TOOLS = 2
 """Requests of a turn before a late MCP server answers: the second shows that the agent does not wait for it."""
 
@@ -61,10 +64,13 @@ class StubTraffic:
     any: int = 0
     """Requests of any kind."""
     unknown: dict[str, int] = field(default_factory=dict)
+    """By path, with the form of the first body; what is no HTTP by its first bytes."""
     unreadable: int = 0
     refused: int = 0
     """Requests beyond the limits."""
     bytes: int = 0
+    latest: float = 0.0
+    """When the last request came or was answered, by the monotonic clock."""
 
 
 @dataclass(slots=True)
@@ -126,11 +132,11 @@ class StubServer:
         self._server.server_close()
         self._thread.join()
 
-    def came(self) -> int:
-        """Count one more request of any kind; return how many came."""
+    def came(self) -> None:
+        """Count one more request of any kind."""
         with self._lock:
             self.traffic.any += 1
-            return self.traffic.any
+            self.traffic.latest = time.monotonic()
 
     def note(self, *, unknown: str | None = None, unreadable: bool = False, refused: bool = False) -> None:
         """Count what is no request of a model."""
@@ -173,6 +179,22 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - as its base calls it
         """Write nothing."""
 
+    def handle(self) -> None:
+        """Serve a connection; one that does not begin as HTTP does is noted and closed."""
+        with contextlib.suppress(OSError):  # the agent was ended
+            first = self.connection.recv(_FIRST_BYTES, socket.MSG_PEEK)
+            if not first or first.isalpha() or first.split(b" ")[0].isalpha():
+                super().handle()
+            else:
+                self.stub.came()
+                self.stub.note(unknown=f"something else than HTTP ({_form_of(first)})")
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse a request of a version or method that no API has."""
+        self.stub.came()
+        self.stub.note(unknown=f"a {self.command} request" if self.command else "another version of HTTP")
+        super().send_error(code, message, explain)
+
     def do_HEAD(self) -> None:
         self._send({})
 
@@ -195,19 +217,23 @@ class _Handler(BaseHTTPRequestHandler):
         protocol = _protocol_of(path)
         try:
             body = json.loads(_unpacked(data, self.headers.get("content-encoding", "")))
-        except (ValueError, OSError, EOFError, zlib.error):
+        except (ValueError, OSError, EOFError, zlib.error, RecursionError):
             body = None
         if path.endswith(("/count_tokens", ":countTokens")) and isinstance(body, dict):
             tokens = max(len(_prompt_text(body)) // _CHARACTERS, 1)
             self._send({"totalTokens": tokens} if path.endswith(":countTokens") else {"input_tokens": tokens})
         elif protocol is None:
-            self.stub.note(unknown=path)
+            self.stub.note(unknown=f"{path} ({_form_of(data)})")
             self._send({"error": {"message": "kvtool's stub does not know this path"}}, 404)
         elif not isinstance(body, dict):
             self.stub.note(unreadable=True)
             self._send({"error": {"message": "the body is no JSON object"}}, 400)
         else:
-            self._answer(protocol, path, body, len(data))
+            try:
+                self._answer(protocol, path, body, len(data))
+            except RecursionError:  # JSON within JSON, beyond what any API takes
+                self.stub.note(unreadable=True)
+                self._send({"error": {"message": "the body is nested too deeply"}}, 400)
 
     def _answer(self, protocol: Protocol, path: str, body: dict[str, Any], size: int) -> None:
         headers = {name: value for name in _KEPT_HEADERS if (value := self.headers.get(name)) is not None}
@@ -262,6 +288,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
+        self.stub.traffic.latest = time.monotonic()
 
     def _stream(self, protocol: Protocol, made: dict[str, Any]) -> None:
         self.send_response(200)
@@ -272,6 +299,7 @@ class _Handler(BaseHTTPRequestHandler):
             data = event if isinstance(event, str) else json.dumps(event)
             self.wfile.write((f"event: {name}\n" if name else "").encode() + f"data: {data}\n\n".encode())
         self.close_connection = True
+        self.stub.traffic.latest = time.monotonic()
 
 
 _MODELS = ("claude-sonnet-4-6", "gpt-5.5", "gemini-2.5-pro")
@@ -285,6 +313,14 @@ def _protocol_of(path: str) -> Protocol | None:
     if path.endswith("/responses"):
         return "responses"
     return "gemini" if path.endswith((":generateContent", ":streamGenerateContent")) else None
+
+
+def _form_of(data: bytes) -> str:
+    """Return what a body or a connection begins with, without its text."""
+    forms = {b"{": "a JSON object", b"[": "a JSON list", b"": "no body"}
+    head = data.lstrip()[:_FIRST_BYTES]
+    is_text = head.isascii() and head.decode("ascii", "replace").isprintable()
+    return forms.get(head[:1]) or ("text" if is_text else f"bytes {head[:4].hex(' ')}")
 
 
 def _unpacked(data: bytes, encoding: str) -> bytes:

@@ -10,7 +10,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial
-from kvtool.profiler.reported.cheapest_settings import cheaper_settings
+from kvtool.profiler.reported.cheapest_settings import cheaper_settings, settled_marks
 from kvtool.profiler.run.run_result import money_of
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.text.terminal.progress import Progress
@@ -32,7 +32,8 @@ def mark_trial(
     if book is None or not book.known:
         return None
     trial = MarkTrial(result, book, again, [*fixes, *settings], samples, settings=settings)
+    trial = settled_marks(trial, again, [*fixes, *settings])
     _ = trial.cheaper
-    if result.partial:
+    if trial.result.partial:
         raise TrialInterruptedError
     return trial

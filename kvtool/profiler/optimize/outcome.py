@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.diagnose.findings import logged_cause
 from kvtool.fixes.fix import Fix, Tier, combined
 from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
@@ -78,10 +79,18 @@ def optimized(
     runs = EditedRuns(opened, progress)
     found = optimize(runs, tiers)
     forbidden, left = needing_consent(runs, tiers)
-    order = request_order(opened, progress, found.before)
+    reports = found.before.find(MissBook)
+    advises = reports is None or reports.advisable
+    order = request_order(opened, progress, found.before) if advises else None
     idle = _idle(found, runs.first.advised(tiers)) if isinstance(opened.source, LogSource) else []
     edited = _log(
-        opened, found.before, [each.step for each in found.done], [each.step for each in forbidden], idle, progress
+        opened,
+        found.before,
+        [each.step for each in found.done],
+        [each.step for each in forbidden],
+        idle,
+        progress,
+        marks=advises,
     )
     log, marks, allowed = edited.log, edited.marks, edited.allowed
     if log is not None and log.after is not None and allowed:
@@ -96,6 +105,7 @@ def optimized(
         requests=sum(group.requests for group in groups),
         first_change="" if found.done or left else _first_change(found.before),
         reported=reported_use(found.before),
+        calibration=None if reports is None or not reports.calibrated else reports.agreement,
         hit_rate=_rates(*found.rates),
         groups=groups,
         steps=[_done(done, opened) for done in [*found.final_steps, *left]],
@@ -115,13 +125,12 @@ def optimized(
 
 def _first_change(before: RunResult) -> str:
     """Return what to change first about the reported misses of a provider's log."""
-    if before.counts.hosted is None:
+    book = before.find(MissBook)
+    if before.counts.hosted is None or book is None or not book.hosted:
         return ""
     from kvtool.accounting.misses.advised_change import first_change
-    from kvtool.accounting.misses.miss_book import MissBook
 
-    book = before.find(MissBook)
-    misses = None if book is None or not book.hosted else book.misses()
+    misses = book.misses()
     return "" if misses is None else first_change(misses)
 
 
@@ -145,8 +154,10 @@ def _log(
     forbidden: Sequence[KeptFix],
     idle: Sequence[Sequence[KeptFix]],
     progress: Progress,
+    *,
+    marks: bool,
 ) -> _EditedLog:
-    """Return the log with the steps, else with those that need consent, and with the cheapest cache marks on top.
+    """Return the log with the steps, else with those that need consent, and with the cheapest cache `marks` on top, if wanted.
 
     `idle` are the fixes by cause that win nothing with the marks that the log has.
     """
@@ -159,16 +170,16 @@ def _log(
     tried = [(chain, allowed) for chain, allowed in ((steps, True), (forbidden, False)) if chain]
     for chain, allowed in tried or [((), True)]:
         fixes, added = _fixes(chain), list[KeptFix]()
-        trial = mark_trial(opened, fixes, progress, samples)
-        marks, settings = (None, ()) if trial is None else (trial.cheaper, trial.settings)
+        trial = mark_trial(opened, fixes, progress, samples) if marks else None
+        cheaper, settings = (None, ()) if trial is None else (trial.cheaper, trial.settings)
         by_cause = [[each.fix for each in kept] for kept in idle]
         if trial is not None and idle and allowed and (found := trial.cheaper_with(by_cause)):
-            marks = found[0]
+            cheaper = found[0]
             added = [each for kept in idle for each in kept if any(each.fix is fix for fix in found[1])]
         best = _EditedLog()
         # What has no place in a record keeps no other fix from it: then fewer changes are made in more requests.
-        ways = [(added, settings, marks), ([], settings, None), ([], (), None)]
-        for more, set_so, marked in ways[0 if added or marks is not None else 1 if settings else 2 :]:
+        ways = [(added, settings, cheaper), ([], settings, None), ([], (), None)]
+        for more, set_so, marked in ways[0 if added or cheaper is not None else 1 if settings else 2 :]:
             fixes = _fixes([*chain, *more])
             log = edit_log(opened, [*fixes, *set_so, *([] if marked is None else [marked.fix])], progress)
             if log is not None and log.wins(before) and (best.log is None or log.changed > best.log.changed):

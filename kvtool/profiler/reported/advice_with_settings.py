@@ -6,7 +6,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
+from kvtool.accounting.plan import Plan
 from kvtool.fixes.fix import Fix, combined
+from kvtool.fixes.run_fixes import breakpoint_fixes
 from kvtool.profiler.advice.advisor import Tried
 from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
 from kvtool.profiler.advice.trials import TrialInterruptedError
@@ -15,6 +17,7 @@ from kvtool.profiler.reported.cheapest_settings import cheaper_settings, cost_of
 from kvtool.profiler.reported.one_key import Again
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
+from kvtool.results.finding import TRIED_WITH_MARK
 from kvtool.workload.turn import Turn
 
 
@@ -47,6 +50,10 @@ class OtherSettings:
         settings, least = self._settled(other)
         if not settings or least is None or not saves_enough(self._settled(first)[1] or least, least):
             return first
+        return self._proven(first, other, settings)
+
+    def _proven(self, first: Advice, other: Advice, settings: Sequence[Fix]) -> Advice:
+        """Return the other advice, whose steps say the settings, with the run that proves both."""
         every = [group.name for group in self._first.result.ledger.totals()]
         proof = self._first.again([*other.fixes, *settings], every)
         if proof.partial:
@@ -89,6 +96,37 @@ class OtherSettings:
         told[0] = replace(told[0], before=before)
         told[-1] = replace(told[-1], after=after)
         return told
+
+
+class OtherMarks(OtherSettings):
+    """The trials of a run that reads nothing from the cache, with a breakpoint after the system text.
+
+    No text that is moved wins anything where no breakpoint stores it.
+    """
+
+    @classmethod
+    def of_plan(cls, tried: Tried, plan: Plan, again: Again) -> OtherMarks | None:
+        """Return the trials with breakpoints; None where anything is read, or the provider needs none."""
+        provider = None if plan.cache is None else plan.cache.provider
+        if plan.cache is None or provider is None or not provider.needs_mark:
+            return None
+        if any(group.hit_tokens for group in tried.result.ledger.totals()):
+            return None
+        return cls(tried, again, [next(breakpoint_fixes(plan.cache, provider))])
+
+    def cheaper(self, first: Advice, advise: Callable[[Tried], Advice]) -> Advice:
+        """Return the first advice, or that with breakpoints where it wins nothing."""
+        other = first if first.kept else advise(self._trials)
+        return first if other is first or not other.kept else self._proven(first, other, self._settings)
+
+    def _with_settings(
+        self, name: str, steps: Sequence[KeptFix], settings: Sequence[Fix], proof: RunResult
+    ) -> list[KeptFix]:
+        """Return the steps, which say that no edit makes them."""
+        told = super()._with_settings(name, steps, settings, proof)
+        return [
+            replace(one, fix=replace(one.fix, warnings=(*one.fix.warnings, TRIED_WITH_MARK), at_end=())) for one in told
+        ]
 
 
 def _changes(fix: Fix, turns: Iterable[Turn]) -> bool:

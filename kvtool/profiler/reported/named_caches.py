@@ -7,7 +7,7 @@ from decimal import Decimal
 from kvtool.accounting.caches.request_layout import PromptLayout
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.prices.bill import shown_money
-from kvtool.accounting.prices.explicit_caches import cheaper_caches
+from kvtool.accounting.prices.explicit_caches import ExplicitCache, cheaper_caches
 from kvtool.accounting.prices.price_row import Rates
 from kvtool.profiler.reported.cheapest_marks import saves_enough
 from kvtool.profiler.run.run_result import RunResult, money_of
@@ -15,7 +15,7 @@ from kvtool.results.documents.optimize import NamedCache
 from kvtool.results.money import amount_text
 
 
-def named_caches(before: RunResult) -> list[NamedCache]:
+def explicit_caches(before: RunResult) -> list[ExplicitCache]:
     """Return the explicit caches that cost less than what was paid for the requests of a log."""
     hosted, book = before.counts.hosted, money_of(before)
     if hosted is None or book is None or not book.told:
@@ -24,6 +24,12 @@ def named_caches(before: RunResult) -> list[NamedCache]:
     def rates_of(layout: PromptLayout) -> Rates | None:
         return book.rates_of(layout.call, layout.prompt, moment_of(hosted.rules.epoch, layout.use.now))
 
+    return [each for each in cheaper_caches(hosted.nameable, rates_of) if saves_enough(each.paid, each.cost)]
+
+
+def named_caches(before: RunResult) -> list[NamedCache]:
+    """Return the same as a document has them."""
+    book = money_of(before)
     return [
         NamedCache(
             model=each.model,
@@ -37,10 +43,9 @@ def named_caches(before: RunResult) -> list[NamedCache]:
             cost=amount_text(each.cost),
             storage=amount_text(each.storage),
             uses_per_hour=each.uses_per_hour,
-            currency=next(iter(book.currencies), "USD"),
+            currency="USD" if book is None else next(iter(book.currencies), "USD"),
         )
-        for each in cheaper_caches(hosted.nameable, rates_of)
-        if saves_enough(each.paid, each.cost)
+        for each in explicit_caches(before)
     ]
 
 

@@ -10,17 +10,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from math import gcd, inf, isnan
+from math import inf, isnan
 
 from kvtool.accounting.plan import Plan
 from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
-from kvtool.profiler.reported.server_reads import ServerRead, ServerReads, hits_with
+from kvtool.profiler.reported.server_reads import ServerRead, ServerReads, block_of_reads, hits_with
 from kvtool.text.align import common_prefix
 from kvtool.text.terminal.numbers import plural
 
-_FEWEST = 3
-"""Least distinct numbers of tokens whose common divisor gives a size of blocks; fewer share one by chance."""
 _MOST_BLOCKS = 1_000_000
 """The largest cache that is tried, in blocks; bounds the search."""
 _PART = 5
@@ -127,9 +125,8 @@ def _in_blocks(engine: EngineConfig, size: int) -> EngineConfig:
 
 def _block_size(rows: Sequence[ServerRead], ours: int) -> int | None:
     """Return the size of blocks that all reported numbers have in common; None if that is ours or too few show it."""
-    counts = {row.reported for row in rows if row.reported}
-    size = gcd(*counts) if len(counts) >= _FEWEST else 0
-    return size if size > 1 and size != ours else None
+    size = block_of_reads(row.reported for row in rows)
+    return size if size != ours else None
 
 
 class _Runs:

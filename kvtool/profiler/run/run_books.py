@@ -21,6 +21,7 @@ from kvtool.engine.runner import DryRunner
 from kvtool.engine.step import Runner
 from kvtool.results.report import RequestRead, RequestRow
 from kvtool.results.run_times import Decode
+from kvtool.workload.call import FEWER
 from kvtool.workload.jobs import Job
 from kvtool.workload.kept_requests import KeptRequests, KeptTrace
 from kvtool.workload.turn import Turn
@@ -141,15 +142,24 @@ class CounterBook(Book):
         """Requests without a lookup, so that no counter of their server includes them."""
         self.uncounted_tokens = 0
         """Prompt tokens of these."""
+        self.short = 0
+        """Requests of which the log has far less text than their reported tokens need."""
 
     def end(self, job: Job, _entry: LedgerEntry | None, _served: ServedRequest) -> None:
         self.generation_tokens += len(job.request.outputs)
+        self.short += job.turn.call.incomplete == FEWER and _is_short(job)
         if self._may_skip_cache and job.request.skip_reading_cache:
             self.uncounted += 1
             self.uncounted_tokens += job.request.num_prompt_tokens
 
     def add_batch(self, batch: TracedBatch) -> None:
         self.generation_tokens += int(batch.rows().outputs.sum())
+
+
+def _is_short(job: Job) -> bool:
+    from kvtool.accounting.misses.reported_request import is_short
+
+    return is_short(job)
 
 
 class SaltBook(Book):

@@ -14,13 +14,14 @@ from kvtool.accounting.prices.price_table import price_table
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.options.run_options import Reading
 from kvtool.errors import KvtoolError
-from kvtool.profiler.opening import Opened, open_workload
+from kvtool.profiler.opening import open_workload
 from kvtool.profiler.run.purposes import explained_run, missed_run
 from kvtool.profiler.run.run_setup import RunSetup
 from kvtool.results.document_base import Count, Model
 from kvtool.results.misses import CacheMisses, Compaction, MissRow
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.tokens.tokenizer import Tokenizers
+from kvtool.workload.call import FEWER
 from kvtool.workload.jobs import JobMaker
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.logs.records.record_format import NEW_KIND
@@ -55,9 +56,9 @@ class _Noted:
     calls: set[str] = field(default_factory=set)
 
     def conversations(self) -> Iterator[Conversation]:
-        for entry, conversation in self.source.calls():
-            if entry.identity is not None:
-                self.calls.add(blake2b(repr(entry.identity).encode(errors="replace"), digest_size=8).hexdigest())
+        for identity, conversation in self.source.identified():
+            if identity is not None:
+                self.calls.add(blake2b(repr(identity).encode(errors="replace"), digest_size=8).hexdigest())
             yield conversation
 
 
@@ -77,18 +78,20 @@ class TranscriptReader:
             return _without_requests(paths) or TranscriptSums(failed=error.message)
 
     def _sums(self, paths: Sequence[str]) -> TranscriptSums:
-        options = RunOptions(inputs=tuple(paths), reading=Reading(on_bad_line="skip", group_by="file", jobs=1))
-        opened = open_workload(options, self._load, keep_going=True)
-        source = opened.source
-        assert isinstance(source, LogSource)
+        source = LogSource(paths, LogOptions(on_bad_line="skip"), keep_going=True)
+        source.check_clock()
         noted = _Noted(source)
-        result = missed_run(self._setup(opened), MoneyBook(self._prices)).run(noted)
-        if (
-            not result.partial and result.book(MissBook).calibrated
-        ):  # whole prompts: their texts say more, as in a profile
-            money = MoneyBook(self._prices)
-            run = explained_run(self._setup(opened), money=money, by="session", reports_usage=True)
-            result = run.run(noted)
+        whole = sum(
+            map(_has_whole_prompt, noted.conversations())
+        )  # to the end: then the source keeps a file that is not large
+        options = RunOptions(inputs=tuple(paths), reading=Reading(on_bad_line="skip", jobs=1))
+        opened = open_workload(options, self._load, source=source)
+        setup = RunSetup(opened.planned.plan, JobMaker(opened.renderer, seed=opened.planned.plan.seed), self._progress)
+        if whole:  # texts say more, as in a profile
+            run = explained_run(setup, money=MoneyBook(self._prices), by="session", reports_usage=True)
+        else:
+            run = missed_run(setup, MoneyBook(self._prices))
+        result = run.run(noted)
         if result.partial:
             raise KeyboardInterrupt
         misses = result.book(MissBook).misses()
@@ -102,9 +105,11 @@ class TranscriptReader:
             failed=None if failed is None else failed.message,
         )
 
-    def _setup(self, opened: Opened) -> RunSetup:
-        plan = opened.planned.plan
-        return RunSetup(plan, JobMaker(opened.renderer, seed=plan.seed), self._progress)
+
+def _has_whole_prompt(conversation: Conversation) -> bool:
+    """Return whether the text of a prompt may be all of it."""
+    turn = conversation.next_turn(None)
+    return turn is not None and turn.call.incomplete in (None, FEWER)
 
 
 def _rows(misses: CacheMisses | None) -> list[MissRow]:

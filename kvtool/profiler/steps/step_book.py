@@ -43,11 +43,11 @@ class StepBook(Book):
         self._breaks: list[tuple[int, int, BrokenStep, tuple[RequestName | None, RequestName | None]]] = []
 
     def leave_out(self, job: Job) -> None:
-        self._enter(job)
+        self._enter(job, 0)
 
     def end(self, job: Job, entry: LedgerEntry | None, served: ServedRequest) -> None:
-        del entry, served
-        self._enter(job)
+        del entry
+        self._enter(job, served.hit)
 
     def steps(self, pair: PairCommand | None) -> Steps | None:
         """Return the counts, with commands by `pair`; None where no request goes on with another one."""
@@ -67,12 +67,16 @@ class StepBook(Book):
             breaks=breaks,
         )
 
-    def _enter(self, job: Job) -> None:
+    def _enter(self, job: Job, hit: int) -> None:
+        """Enter a request: it read what its server reports, else what the rules predict."""
+        usage = job.turn.call.usage
+        if usage is not None and usage.prompt and usage.cached is not None:
+            hit = usage.cached * len(job.ids) // usage.prompt
         if job.prompt is not None and _is_as_sent(job.turn):
-            self.add(job.turn, job.prompt, job.request.id)
+            self.add(job.turn, job.prompt, job.request.id, hit)
 
-    def add(self, turn: Turn, prompt: Prompt, name: str) -> None:
-        """Enter a request as it was sent."""
+    def add(self, turn: Turn, prompt: Prompt, name: str, read: int = 0) -> None:
+        """Enter a request as it was sent, which read so many tokens from a cache."""
         if not turn.messages or not isinstance(prompt.text, Traced):
             return
         end = _end_of_messages(prompt.text)
@@ -87,15 +91,15 @@ class StepBook(Book):
             self._steps += 1
             self._sessions.add(thread)
             if not str.startswith(prompt.text, before.text):
-                self._break(turn, prompt, name, before, step)
+                self._break(turn, prompt, name, before, step, read)
         self._threads.put(turn.session, step, before)
 
-    def _break(self, turn: Turn, prompt: Prompt, name: str, before: ThreadStep, step: ThreadStep) -> None:
+    def _break(self, turn: Turn, prompt: Prompt, name: str, before: ThreadStep, step: ThreadStep, read: int) -> None:
         assert prompt.text is not None
         text = str.__str__(prompt.text)
         at = common_characters(before.text, text)
         kept = min(prompt.token_at(at), before.tokens)
-        lost = before.tokens - kept
+        lost = max(min(before.tokens, len(prompt)) - max(kept, read), 0)
         self._broken += 1
         self._lost += lost
         place = place_of_character(turn, prompt.text, at)

@@ -29,7 +29,8 @@ class ThreadStep:
     """A request that another one may go on with. `text` is its prompt up to the end of its last message, of so many `tokens`.
 
     `messages` are digests of what was said after the system prompt, each with its role; `answer` is that of its answer. `frame` are
-    digests of the system prompt and of the names of its tools, None where there are none.
+    digests of the system prompt and of the names of its tools, None where there are none. No model reads the cache of another
+    `model`.
     """
 
     number: int
@@ -39,6 +40,7 @@ class ThreadStep:
     messages: tuple[tuple[str, int], ...]
     answer: int | None
     frame: tuple[int | None, int | None]
+    model: str | None
 
     @classmethod
     def of(cls, turn: Turn, number: int, text: str, tokens: int) -> ThreadStep:
@@ -49,7 +51,7 @@ class ThreadStep:
         tools = _digest_of(sorted(map(tool_name, turn.tools))) if turn.tools else None
         said = tuple((role_of(message), _digest(message)) for message in messages[first:])
         answer = _digest_of([turn.output_text]) if turn.output_text else None
-        return cls(number, turn.name, text, tokens, said, answer, (system, tools))
+        return cls(number, turn.name, text, tokens, said, answer, (system, tools), turn.call.model)
 
 
 class Threads:
@@ -125,14 +127,15 @@ def _proofs(step: ThreadStep) -> list[tuple[str, int]]:
 
 
 def _goes_on(step: ThreadStep, request: ThreadStep, shared: int, *, named: bool) -> bool:
-    """Return whether a request goes on with a step: it has more messages, and more that a model or a tool said.
+    """Return whether a request goes on with a step: it asks the same model, has more messages, and more that a model or a tool
+    said.
 
     A `named` session has half of the messages again, or it asks the same tools or the same system prompt something else at first;
     without a name, the last message or the answer is among them, too.
     """
     messages = request.messages
     spoken = sum(role in _SPOKEN for role, _ in messages) - sum(role in _SPOKEN for role, _ in step.messages)
-    if len(messages) <= len(step.messages) or spoken < 1:
+    if step.model != request.model or len(messages) <= len(step.messages) or spoken < 1:
         return False
     half = 2 * shared >= len(step.messages)
     answered = step.answer is not None and ("assistant", step.answer) in messages

@@ -13,7 +13,7 @@ from kvtool.accounting.misses.advised_change import first_change
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.prices.bill import shown_money
-from kvtool.accounting.prices.money_book import MoneyBook
+from kvtool.accounting.prices.money_book import MoneyBook, Read
 from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
 from kvtool.errors import KvtoolError
@@ -23,14 +23,14 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
 from kvtool.profiler.reported.money_report import unpriced_notice
-from kvtool.profiler.reported.named_caches import named_caches_note
+from kvtool.profiler.reported.named_caches import explicit_caches, named_caches_note
 from kvtool.profiler.reported.one_key import shared_keys
 from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.what_if.change_table import EditsOf
-from kvtool.results.choices import ChangeKind
+from kvtool.results.choices import ChangeKind, Sure
 from kvtool.results.documents.parts import ReportedUse
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
 from kvtool.results.misses import CacheMisses, MissCause
@@ -86,7 +86,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
     found, currency = None if misses is None else misses.misses(), next(iter(book.currencies), "USD")
     first, side = rows[0], book.total[book.told]
     differs = misses is not None and not misses.advisable
-    notes = unpriced_notice(book)
+    notes, explicit = unpriced_notice(book), named_caches_note(today)
     if differs:
         notes.append("Reads differ from the published rules: find the cause with kvtool profile first.")
     return WhatIfDocument(
@@ -105,8 +105,9 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
             *_told(reported_use(today), first),
             *(
                 (not table.edits and found is not None and _named_first(found, rows, currency, differs=differs))
-                or _answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs)
+                or _answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs, other=explicit)
             ),
+            *explicit,
         ],
         rows=[first, *sorted(rows[1:], key=lambda row: Decimal(row.cost or 0))],
         missing=table.missing,
@@ -132,7 +133,18 @@ class _HostedTable:
                 row = _row(change.kind, change.name, change.does, book)
                 if (row.cost, row.hit_blocks) != (rows[0].cost, rows[0].hit_blocks):
                     rows.append(row)
-        return rows
+        return [*rows, *self._explicit()]
+
+    def _explicit(self) -> Iterator[SweepRow]:
+        """Yield a row for explicit caches that cost less than what was paid; other requests read and cost what was reported."""
+        caches = explicit_caches(self._today)
+        if caches:
+            side = self._book.total[self._book.told]
+            cost = side.costs.paid.total + sum((each.cost - each.paid for each in caches), Decimal(0))
+            read = Read(side.told.requests, side.told.prompt, side.told.cached + sum(each.more_read for each in caches))
+            what = ", ".join(dict.fromkeys(f"prompts of {each.model} up to {each.end}" for each in caches))
+            does = f"keep {what} in explicit caches"
+            yield _told_row("explicit-cache", "explicit caches", does, read, cost, sure="predicted")
 
     @property
     def _costs_requests(self) -> int:
@@ -167,8 +179,6 @@ class _HostedTable:
         fewer = shared_keys(self._today, partial(self._runs.priced, "trying fewer cache keys"))
         if fewer is not None:
             yield _Change("cache-key", "fewer cache keys", fewer[0].what, [fewer[0]])
-        for note in named_caches_note(self._today):
-            self._lack("explicit caches", note)
         yield from self._models(calls)
 
     def _prompts(self) -> Iterator[_Change]:
@@ -182,7 +192,7 @@ class _HostedTable:
             self._lack("prompts", "Reads differ from the published rules, so no gain is verified")
             return
         try:
-            fixes = self._profiler.advising.advised(self._today, silent=silent).fixes
+            fixes = self._profiler.advising.advised(self._today).fixes
         except TrialInterruptedError:
             raise KeyboardInterrupt from None
         if fixes:
@@ -231,7 +241,10 @@ def _book(result: RunResult) -> MoneyBook | None:
 
 def _row(kind: ChangeKind, name: str, does: str, book: MoneyBook) -> SweepRow:
     side = book.total[book.told]
-    read = side.predicted
+    return _told_row(kind, name, does, side.predicted, side.costs.predicted.total, sure="rules")
+
+
+def _told_row(kind: ChangeKind, name: str, does: str, read: Read, cost: Decimal, *, sure: Sure) -> SweepRow:
     return SweepRow(
         kind=kind,
         change=name,
@@ -242,8 +255,8 @@ def _row(kind: ChangeKind, name: str, does: str, book: MoneyBook) -> SweepRow:
         references=read.prompt,
         hit_rate=min(read.rate, 1.0),
         computed_tokens=max(read.prompt - read.cached, 0),
-        cost=amount_text(side.costs.predicted.total),
-        sure="rules",
+        cost=amount_text(cost),
+        sure=sure,
     )
 
 
@@ -281,15 +294,18 @@ def _gain(today: SweepRow, best: SweepRow) -> str:
     return f"Predicted: {shown_money(_cost_of(today))} -> {shown_money(_cost_of(best))}, {rates}."
 
 
-def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str]:
+def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool, other: Sequence[str] = ()) -> list[str]:
     """Return what to change first, and for prompts the command `edits` that shows it. `only_prompts`: reports differ from the rules
-    of marks, times and keys in some groups, so that only edits of the others are proposed.
+    of marks, times and keys in some groups, so that only edits of the others are proposed. Nothing is said of no change where
+    there is an `other` one.
     """
-    today, *others = rows
+    today, *others = (row for row in rows if row.sure == "rules")  # an estimate is compared with what was paid
     others = [row for row in others if row.does in _OF_PROMPTS or not only_prompts]
     before = Decimal(today.cost or 0)
     best = min((row for row in others if row.kind != "model"), key=_cost_of, default=None)
     if best is None or _cost_of(best) > before * (1 - _WORTH):
+        if other:
+            return []
         found = "kvtool proposes no change" if only_prompts else "No change saves 1% of the cost"
         return [f"{found}."] if today.change != _TODAY else [f"{found}. Predicted cost: {shown_money(before)}."]
     first = f"Change first: {best.does}. {_gain(today, best)}"
@@ -299,7 +315,7 @@ def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool) -> list[str
 
 def _not_first(rows: list[SweepRow], best: SweepRow, why: str) -> list[str]:
     """Say why another row that costs less is not the change to begin with; nothing where none costs less."""
-    least = min(rows[1:], key=_cost_of)
+    least = min((row for row in rows[1:] if row.sure == "rules"), key=_cost_of)
     if _cost_of(least) >= _cost_of(best):
         return []
     why = "another model gives other answers" if least.kind == "model" else why

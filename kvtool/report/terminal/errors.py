@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kvtool.config.command_line import flag
 from kvtool.errors import EXIT_USAGE, KvtoolError, Place
 from kvtool.report.terminal.marked_line import put_marked_line
-from kvtool.text.terminal.console import ascii_only, cell_width, make_console, put, sanitize
+from kvtool.text.terminal.console import ascii_only, cell_width, fold, is_terminal, make_console, put, sanitize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,11 +53,17 @@ def print_error(error: KvtoolError) -> None:
     place = f"{sanitize(str(error.place), ascii_only=plain)}: " if error.place is not None else ""
     if error.place is not None and error.place.line is None and f"`{error.place.path}`" in error.message:
         place = ""  # the message is about the file itself
-    put(console, f"error: {place}{sanitize(error.message, ascii_only=plain)}")
+    _put(console, f"error: {place}{sanitize(error.message, ascii_only=plain)}")
     if error.place is not None and error.place.excerpt is not None and error.place.line is not None:
         _excerpt(console, error.place)
     if error.hint:
-        put(console, f"  help: {sanitize(error.hint, ascii_only=plain)}")
+        _put(console, f"  help: {sanitize(error.hint, ascii_only=plain)}")
+
+
+def _put(console: Console, text: str) -> None:
+    """Write a line, folded where a person reads it: programs read whole lines."""
+    for line in fold(text, console.width, indent=4) if is_terminal(console.file) else [text]:
+        put(console, line)
 
 
 def _excerpt(console: Console, place: Place) -> None:

@@ -72,7 +72,8 @@ _RUN = ("workload", "logs", "prompts")
 def _next_step(result: LintResult, command: CommandLine) -> tuple[str, Sequence[str]] | None:
     """Return what to do next, and the command for it: preview edits, or measure what was only read."""
     paths = [one.path for one in result.inputs]
-    if not result.findings or not paths or _STDIN in paths or result.partial or result.fixed or result.probe:
+    is_told = result.findings or any(one.note for one in result.inputs if one.kind == "logs")
+    if not is_told or not paths or _STDIN in paths or result.partial or result.fixed or result.probe:
         return None
     if fixable := [finding for finding in result.findings if result.can_fix(finding)]:
         unsafe = any(finding.tier not in _SAFE for finding in fixable)

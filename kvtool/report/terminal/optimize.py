@@ -276,7 +276,7 @@ def _steps_in_words(numbers: Sequence[int]) -> str:
 def _row(number: int, step: DoneStep, plain: bool, *, is_made: bool) -> tuple[str, ...]:
     group = sanitize(step.group, ascii_only=plain)
     before, after = percent(step.files_hit_rate.before), percent(step.files_hit_rate.after)
-    rates = (before, percent(step.hit_rate.predicted), after if is_made else "not made", percent(step.hit_rate.alone))
+    rates = (before, percent(step.hit_rate.after), after if is_made else "not made", percent(step.hit_rate.alone))
     return (str(number), step.tier, step.code, group, *rates)
 
 
@@ -326,6 +326,11 @@ def _end(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     else:
         if document.reported is not None and not document.reported.predictable:
             say(console, "No edit was tried: the log does not contain what predictions need.", indent=0)
+            return
+        if document.calibration is not None and not document.calibration.advises:
+            from kvtool.report.views.misses import agreement_in_words
+
+            say(console, agreement_in_words(document.calibration), indent=0)
             return
         say(
             console,

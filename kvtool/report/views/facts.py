@@ -57,7 +57,7 @@ def run_facts(report: Report, *counts: str) -> list[str]:
 
 def is_predictable(report: Report) -> bool:
     """Return whether simulated figures say anything of these requests: where their prompts are not in the log, none does."""
-    return report.misses is None or report.misses.predictable
+    return not report.lacks_prompts if report.misses is None else report.misses.predictable
 
 
 def has_breakdown(report: Report) -> bool:

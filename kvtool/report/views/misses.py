@@ -18,6 +18,7 @@ from kvtool.results.misses import (
     MissEvent,
     MissRow,
     MissRows,
+    ReportAgreement,
     hypothesis_in_words,
     sum_rows,
 )
@@ -51,7 +52,7 @@ def view(report: Report) -> Section | None:
         tables.append(_largest(misses, currency, log_name(report), priced=priced))
     notes = [f"{text}." for text in misses.rule_contradictions]
     notes += (
-        [calibration_in_words(misses, advises_change=_advises_change(report, misses))]
+        [agreement_in_words(misses.calibration, advises_change=_advises_change(report, misses))]
         if misses.predictable and misses.calibration.requests
         else []
     )
@@ -221,9 +222,8 @@ def _advises_change(report: Report, misses: CacheMisses) -> bool:
     return keeps_no_answers(misses) or bool(first_change(misses, hosted=report.hosted))
 
 
-def calibration_in_words(misses: CacheMisses, *, advises_change: bool = False) -> str:
+def agreement_in_words(found: ReportAgreement, *, advises_change: bool = False) -> str:
     """Say how well prediction and report agree, and what follows; `advises_change`: the answer names a cause to mend."""
-    found = misses.calibration
     share = percent(found.agree / found.requests)
     said = f"Prediction and report agree within a block for {share} of {plural(found.requests, 'request')}."
     if found.advises:

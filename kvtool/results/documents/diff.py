@@ -87,6 +87,13 @@ class Trial(Model):
     further: bool
 
 
+class ReportedRead(Model):
+    """What the usage of a request reports: tokens that it read from a cache, and those of its prompt."""
+
+    tokens: Count
+    prompt_tokens: Count
+
+
 class TwoDiff(Document):
     """Two prompts: blocks and losses are those of the second, computed when the first is in the cache."""
 
@@ -109,6 +116,8 @@ class TwoDiff(Document):
     changes: list[Trial]
     minimum_tokens: Count = 0
     """Tokens from which the provider of the requests caches; 0 where an own server serves them, or it is unknown."""
+    reported: ReportedRead | None = None
+    """What the second request read when it was sent, after whatever came before it; None where its record does not say."""
     tokens: dict[str, list[Count]] = Field(default_factory=dict)
     """Token ids; only with `--tokens`."""
 

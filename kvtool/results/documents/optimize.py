@@ -8,6 +8,7 @@ from pydantic import Field, WithJsonSchema
 
 from kvtool.results.document_base import Count, Document, Model, Ratio
 from kvtool.results.documents.parts import BeforeAfter, PromptEdit, ReportedUse, Tier
+from kvtool.results.misses import ReportAgreement
 from kvtool.results.money import Amount, MarkAdvice
 
 
@@ -170,6 +171,8 @@ class OptimizeDocument(Document):
     """What a profile of the log names first, where that is no edit of these."""
     reported: ReportedUse | None = None
     """What the log reports; `hit_rate` is predicted."""
+    calibration: ReportAgreement | None = None
+    """How well predictions agree with the log's reports, where it has any: where they do not, no edit is tried."""
     hit_rate: BeforeAfter
     groups: list[GroupRates]
     steps: list[DoneStep]

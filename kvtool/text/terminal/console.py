@@ -86,7 +86,7 @@ def wants_color(color: ColorChoice, stream: IO[str], env: Mapping[str, str]) -> 
     for name in ("CLICOLOR_FORCE", "FORCE_COLOR"):
         if value := env.get(name):
             return value.strip().lower() not in ("0", "false")
-    return _is_terminal(stream) and env.get("TERM") != "dumb"
+    return is_terminal(stream) and env.get("TERM") != "dumb"
 
 
 def find_width(stream: IO[str], env: Mapping[str, str]) -> int:
@@ -94,7 +94,7 @@ def find_width(stream: IO[str], env: Mapping[str, str]) -> int:
     columns = parse_digits(env.get("COLUMNS", ""), 1, UNBOUNDED)
     if columns is not None:
         return columns
-    if _is_terminal(stream):
+    if is_terminal(stream):
         try:
             return os.get_terminal_size(stream.fileno()).columns or DEFAULT_WIDTH
         except (OSError, ValueError):
@@ -102,7 +102,8 @@ def find_width(stream: IO[str], env: Mapping[str, str]) -> int:
     return DEFAULT_WIDTH
 
 
-def _is_terminal(stream: IO[str]) -> bool:
+def is_terminal(stream: IO[str]) -> bool:
+    """Return whether a person reads what is written to a stream."""
     try:
         return stream.isatty()
     except ValueError:  # the stream was closed

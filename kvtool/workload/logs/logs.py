@@ -122,8 +122,8 @@ class LogSource:
         self.formats: dict[str, str] = {}
         self._new_formats: dict[str, str] = {}
         self._now = PassState(self._grouping.begin())
-        self._kept: tuple[Hashable, list[list[Turn]]] | None = None
-        """How a small log was read, and the requests of its records."""
+        self._kept: tuple[Hashable, list[tuple[str | None, list[Turn]]]] | None = None
+        """How a small log was read, and the requests of its records, each with the id of its call."""
         self._reads_kept = False
         """Whether the pass takes these, so that no bytes say how far it is."""
         self._outcome: LogOutcome | None = None
@@ -163,24 +163,28 @@ class LogSource:
     def conversations(self) -> Iterator[Conversation]:
         """Return one conversation per record. Raises KvtoolError on the way for what cannot be read, and if there is nothing at
         all. The requests of a small log are the same objects in each pass: it is read once."""
+        return (conversation for _, conversation in self.identified())
+
+    def identified(self) -> Iterator[tuple[str | None, Conversation]]:
+        """Return the same, each with the id of its call."""
         read_as = self._grouping, self.by_vllm, self.each_answer, self.scope_of, self.is_asked
         if self._kept is not None and self._kept[0] == read_as and self.hear is None:
             self._reads_kept = True
-            return (Recorded(iter(turns)) for turns in self._kept[1])
-        return self._keeping(read_as) if self._is_small() else (conversation for _, conversation in self.calls())
+            return ((identity, Recorded(iter(turns))) for identity, turns in self._kept[1])
+        return self._keeping(read_as) if self._is_small() else ((each.identity, of) for each, of in self.calls())
 
-    def _keeping(self, read_as: Hashable) -> Iterator[Conversation]:
+    def _keeping(self, read_as: Hashable) -> Iterator[tuple[str | None, Conversation]]:
         """Yield the conversations of a pass, and keep their requests once it ended, where no answer changes them."""
-        kept: list[list[Turn]] = []
+        kept: list[tuple[str | None, list[Turn]]] = []
         known = True
-        for _, conversation in self.calls():
+        for entry, conversation in self.calls():
             if isinstance(conversation, Recorded):
                 turns = list(conversation.turns)
-                kept.append(turns)
-                yield Recorded(iter(turns))
+                kept.append((entry.identity, turns))
+                yield entry.identity, Recorded(iter(turns))
             else:
                 known = False
-                yield conversation
+                yield entry.identity, conversation
         if known:
             self._kept = read_as, kept
 

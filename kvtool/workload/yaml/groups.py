@@ -12,6 +12,7 @@ import numpy as np
 
 from kvtool.text.message import Message
 from kvtool.text.traced import Origin, Traced, concat
+from kvtool.workload.call import NO_CALL, Call, CallSettings
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Conversation, Ids, Output, Recorded, Turn
 from kvtool.workload.yaml.load_state import Key, fraction, stream
@@ -22,6 +23,12 @@ from kvtool.workload.yaml.workload_texts import Template, Texts
 
 LOWEST_ID, HIGHEST_ID = 1_000, 30_000
 """Ordinary tokens of every vocabulary in use: above the special and byte tokens, below the smallest vocabulary's end."""
+_CALLS = {
+    None: NO_CALL,
+    "automatic": Call(settings=CallSettings(cache_ttl="5m")),
+    "none": Call(settings=CallSettings(cache_mode="marks")),
+}
+"""By `cache_control` of a group what its requests say of caching beside their messages."""
 Timed = tuple[float, Conversation]
 """A conversation and the second at which its first turn arrives."""
 
@@ -93,6 +100,8 @@ class Content:
             message: Message = {"role": part.role, "content": texts.render(values, number)}
             if part.name is not None:
                 message["name"] = part.name
+            if part.cache_control is not None:
+                message["cache_control"] = {"type": "ephemeral", "ttl": part.cache_control}
             result.append(message)
         return result
 
@@ -132,6 +141,11 @@ class Common:
     untimed: float | None
     written: tuple[str, int | None, int | None]
     """Path, line and column of the group."""
+
+    @property
+    def call(self) -> Call:
+        """Return what a request says of caching beside its messages."""
+        return _CALLS[self.spec.cache_control]
 
     def salt(self, values: dict[str, object]) -> str | None:
         return None if self.tenant is None else str.__str__(self.tenant.render(values))
@@ -181,6 +195,7 @@ class PromptGroup:
             arrival=arrival,
             output_tokens=spec.output_tokens or (1 if self._output is None else None),
             output_text=None if self._output is None else str.__str__(self._output.render(values)),
+            call=self._common.call,
         )
         if self._content.messages is not None:
             turn.messages = self._content.rendered_messages(values, moment, in_session=False)
@@ -246,6 +261,7 @@ class SessionGroup:
                 arrival=None if start is None else start + number * (spec.think or 0.0),
                 output_tokens=(spec.output_tokens or DEFAULT_SESSION_OUTPUT) if output is None else None,
                 output_text=output,
+                call=self._common.call,
             )
             return self._content.rendered_messages(values, moment, in_session=True), turn
 

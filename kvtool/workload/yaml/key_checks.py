@@ -42,6 +42,7 @@ _COMPANIONS = {
 _BELONGS = {
     "requests": ("messages", "segments", *TEXTS),
     "tools": ("messages",),
+    "cache_control": ("messages",),
     "sessions": ("messages",),
     "join": ("segments",),
     "raw": TEXTS,

@@ -61,6 +61,8 @@ class SpecModel(BaseModel):
 Process = Annotated[Literal["poisson", "uniform", "burst"], BeforeValidator(as_str)]
 Order = Annotated[Literal["interleaved", "sequential"], BeforeValidator(as_str)]
 Role = Annotated[Literal["system", "developer", "user", "assistant", "tool"], BeforeValidator(as_str)]
+CacheTime = Annotated[Literal["5m", "1h"], BeforeValidator(as_str)]
+Caching = Annotated[Literal["automatic", "none"], BeforeValidator(as_str)]
 Scope = Annotated[Literal["request", "session", "workload"], BeforeValidator(as_str)]
 UuidForm = Annotated[Literal["4", "hex"], BeforeValidator(as_str), WithJsonSchema({"enum": [4, "4", "hex"]})]
 Routing = Annotated[choices.Routing, BeforeValidator(as_str)]
@@ -299,6 +301,8 @@ class MessagePart(PromptPart):
     """Who speaks."""
     name: Name | None = None
     """Name of the speaker."""
+    cache_control: CacheTime | None = None
+    """Cache breakpoint (cache_control) on this message, and its time to live: 5m, 1h."""
 
 
 class SegmentPart(PromptPart):
@@ -387,6 +391,8 @@ class GroupSpec(TextSource):
     """Arrival times of the requests."""
     messages: Annotated[list[MessagePart], Field(min_length=1)] | None = None
     """Messages of a chat."""
+    cache_control: Caching | None = None
+    """Caching of the whole request: automatic (a breakpoint at the last block), or none."""
     segments: Annotated[list[SegmentPart], Field(min_length=1)] | None = None
     """Pieces of a prompt, in order."""
     join: Text | None = None

@@ -12,7 +12,7 @@ import pytest
 
 from kvtool.accounting.misses import hypothesis_trials, largest_events, prompt_states
 from kvtool.accounting.misses.miss_book import MissBook
-from kvtool.accounting.misses.prompt_states import CacheKey, PromptStates, chunk_names
+from kvtool.accounting.misses.prompt_states import NO_NAMES, CacheKey, PromptStates, chunk_names
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.prices.price_table import price_table
 from kvtool.accounting.servers.server import ServedRequest
@@ -217,7 +217,7 @@ def test_requests_without_usage_are_not_judged() -> None:
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompt_states, "_MOST_NAMES", 50)
-    monkeypatch.setattr(prompt_states, "_MOST_SESSIONS", 5)
+    monkeypatch.setattr(prompt_states, "_MOST_HELD", 400)
     monkeypatch.setattr(largest_events, "_MOST_EVENTS", 3)
     source = random.Random(1)
     book, all_tokens = MissBook(None, CLOCK, True), []
@@ -242,7 +242,7 @@ def test_names_of_chunks_are_of_the_beginning() -> None:
     other[70] += 1
     assert chunk_names(ids)[:2] == chunk_names(other)[:2]
     assert not set(chunk_names(ids)[2:]) & set(chunk_names(other)[2:])
-    assert PromptStates().find((), CacheKey(None, None, None, (None, None, None)), None).any is None
+    assert PromptStates().find(NO_NAMES, CacheKey(None, None, None, (None, None, None)), None).any is None
 
 
 def test_the_providers_own_diagnosis_is_a_fact() -> None:

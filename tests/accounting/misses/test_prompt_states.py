@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import gc
 import random
+from array import array
+from collections.abc import Sequence
 from weakref import ref
 
 import pytest
 
 from kvtool.accounting.misses import prompt_states
-from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, PromptState, PromptStates
+from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey, Names, PromptState, PromptStates
 from kvtool.workload.call import CallSettings
 from kvtool.workload.turn import Turn
 
 
-def made_state(names: tuple[int, ...], key: CacheKey, number: int) -> PromptState:
+def made_state(names: Sequence[int], key: CacheKey, number: int) -> PromptState:
+    held = array("Q", names)
     return PromptState(
-        key, None, float(number), None, CallSettings(), 0, 0, 0, len(names) * CHUNK, None, names, (), (), 0
+        key, None, float(number), None, CallSettings(), 0, 0, 0, len(names) * CHUNK, None, held, (), (), 0
     )
 
 
-def latest_with(states: list[PromptState], names: tuple[int, ...]) -> tuple[PromptState | None, int]:
+def latest_with(states: list[PromptState], names: Names) -> tuple[PromptState | None, int]:
     """Return the latest state with the longest common beginning, found by looking at all of them."""
     best: tuple[PromptState | None, int] = None, 0
     for state in states:
@@ -32,12 +35,12 @@ def latest_with(states: list[PromptState], names: tuple[int, ...]) -> tuple[Prom
     return best
 
 
-def next_prompt(source: random.Random, prompts: list[tuple[int, ...]]) -> tuple[int, ...]:
+def next_prompt(source: random.Random, prompts: list[Names]) -> Names:
     """Go on with an earlier prompt, fork it, repeat it, or begin anew."""
-    kept = source.choice(prompts) if prompts and source.random() < 0.9 else ()
+    kept = source.choice(prompts) if prompts and source.random() < 0.9 else array("Q")
     if source.random() < 0.4:
         kept = kept[: source.randrange(len(kept) + 1)]
-    return (*kept, *(source.getrandbits(60) for _ in range(source.randrange(6))))
+    return array("Q", (*kept, *(source.getrandbits(60) for _ in range(source.randrange(6)))))
 
 
 @pytest.mark.parametrize("seed", range(30))
@@ -76,8 +79,8 @@ def test_the_text_of_an_earlier_request_is_not_kept() -> None:
     index, turn, other = PromptStates(), Turn(group="g", messages=[]), Turn(group="g", messages=[])
     state = made_state((1,), key, 0)
     index.add(state, turn)
-    assert index.find((9,), key, None, turn).like is state
-    assert index.find((9,), key, None, other).like is None
+    assert index.find(array("Q", (9,)), key, None, turn).like is state
+    assert index.find(array("Q", (9,)), key, None, other).like is None
     alive = ref(turn)
     del turn
     gc.collect()

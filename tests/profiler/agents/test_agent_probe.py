@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 import stat
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +20,10 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.profiler import agents
-from kvtool.profiler.agents import circumstances, prefix_stability
+from kvtool.profiler.agents import agent_run, circumstances, prefix_stability
 from kvtool.profiler.agents.agent_commands import AgentCommand
 from kvtool.profiler.agents.circumstances import VARIED, McpServer
+from kvtool.profiler.agents.stub_server import StubTraffic
 
 FAKE = Path(__file__).with_name("fake_agent.py")
 PROTOCOLS = ("messages", "chat", "responses", "gemini")
@@ -34,13 +37,15 @@ def _nothing_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     monkeypatch.setattr(tempfile, "tempdir", None)
     yield
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("kvtool-agent")] == []
-    assert [each for each in environments() if str(tmp_path).encode() in each and b"KVTOOL_PROBE_RUN=" in each] == []
+    assert [
+        each for each in of_processes("environ") if str(tmp_path).encode() in each and b"KVTOOL_PROBE_RUN=" in each
+    ] == []
     assert children() == before
 
 
-def environments() -> list[bytes]:
+def of_processes(name: str) -> list[bytes]:
     found = []
-    for each in Path("/proc").glob("[0-9]*/environ"):
+    for each in Path("/proc").glob(f"[0-9]*/{name}"):
         try:
             found.append(each.read_bytes())
         except OSError:
@@ -198,14 +203,18 @@ def test_a_recipe_prepares_each_new_home(capsys: pytest.CaptureFixture[str], mon
         ("input()", "sent no request"),
         ("post('/v1/embeddings', b'{}')", "/v1/embeddings"),
         ("post('/v1/messages', b'{broken')", "no JSON object"),
-        ("post('/v1/messages', b'{\"messages\": []}')", ""),
+        ("post('/v1/messages', b'{\"messages\":' + b'[' * 400 + b']' * 400 + b'}')", "none that its API takes"),
+        ("say(b'\\x16\\x03\\x01\\x02hello')", "something else than HTTP (bytes 16 03 01 02)"),
     ],
 )
 def test_an_agent_that_cannot_be_probed_ends_in_a_sentence(
     script: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     client = (
-        "import os, urllib.request\n"
+        "import os, socket, urllib.request\n"
+        "def say(data):\n"
+        "    address = ('127.0.0.1', int(os.environ['ANTHROPIC_BASE_URL'].rpartition(':')[2]))\n"
+        "    with socket.create_connection(address) as there: there.sendall(data) or there.recv(1)\n"
         "def post(path, data):\n"
         "    url = os.environ['ANTHROPIC_BASE_URL'] + path\n"
         "    try: urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, data)\n"
@@ -220,17 +229,40 @@ def test_an_agent_that_cannot_be_probed_ends_in_a_sentence(
 
 
 def test_what_an_agent_leaves_behind_is_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    agent = tmp_path / "agent.py"
+    agent, unique = tmp_path / "agent.py", f"60{os.getpid()}.5"
     agent.write_text(
         "import os, sys, time\n"
-        "if os.fork() == 0:\n"
-        "    os.setsid()\n"
-        "    if os.fork() == 0: time.sleep(600)\n"
-        "    os._exit(0)\n"
+        "for environment in (os.environ, {}):\n"
+        "    if os.fork() == 0:\n"
+        "        os.setsid()\n"
+        f"        if os.fork() == 0: os.execve({shutil.which('sleep')!r}, ['sleep', {unique!r}], environment)\n"
+        "        os._exit(0)\n"
         f"sys.path.insert(0, {str(FAKE.parent)!r})\nimport fake_agent\nfake_agent.main('chat', sys.argv[1])\n"
     )
     code, found = probe(capsys, f"{sys.executable} {agent} {{prompt}}")
     assert (code, found["verdict"]) == (0, "stable")
+    left = sum(unique.encode() in each for each in of_processes("cmdline"))
+    assert left == 0 or any("proxies" in note for note in found["notes"]), "a network of its own tells what is of a run"
+
+
+def test_silence_counts_from_the_last_answer() -> None:
+    traffic = StubTraffic(any=3, latest=time.monotonic())
+    assert not prefix_stability._is_over(traffic, 0, 0.0, 1e6)
+    traffic.latest -= 1e5
+    assert not prefix_stability._is_over(traffic, 0, 0.0, 1.0)
+    assert not prefix_stability._is_over(traffic, 0, 1e5, 1e6)
+    assert prefix_stability._is_over(traffic, 0, 0.0, 1e6)
+
+
+def test_a_folder_in_which_nobody_may_write_is_removed(tmp_path: Path) -> None:
+    inner = tmp_path / "home" / "mod" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "file").touch()
+    (tmp_path / "home" / "link").symlink_to(tmp_path)
+    for each in (inner, inner.parent):
+        each.chmod(0o500)
+    agent_run._remove(tmp_path / "home")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_flood_of_requests_is_cut_off(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

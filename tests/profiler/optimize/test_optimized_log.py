@@ -109,6 +109,30 @@ def test_moves_and_settings_that_win_only_together_are_made_together(in_folder: 
     assert [each["rerun"]["total_after"] for each in profiled["findings"] if each["rerun"]] == [pytest.approx(rate)]
 
 
+def test_a_key_and_a_mark_that_win_only_together_are_made_together(in_folder: Command) -> None:
+    """Changing text ends the instructions: one key shares nothing that no mark ends, and no other key reads a mark."""
+    rules = "\n".join(f"Rule {n}: answer questions on topic {n} by its own section." for n in range(120))
+    bodies = [
+        {
+            "timestamp": f"2026-11-20T09:{at:02}:00Z",
+            "model": "gpt-5.6",
+            "prompt_cache_key": f"k{at}",
+            "messages": [
+                {"role": "system", "content": f"{rules}\nThe customer is of branch {at}{at}."},
+                {"role": "user", "content": f"Question {at}?"},
+            ],
+        }
+        for at in range(6)
+    ]
+    path = written(bodies, "log.jsonl")
+    found = document(in_folder, "optimize", path, "--allow", "P1", "-o", "better.jsonl")
+    cost = cost_of(in_folder, "better.jsonl")[1]
+    before, after = (Decimal(found["edited_log"]["cost"][at]) for at in ("before", "after"))
+    assert (after, len(found["settings"]), len(found["marks"])) == (cost, 1, 1)
+    assert cost < before / 2
+    assert Decimal(document(in_folder, "profile", path)["money"]["with_marks"]) == cost
+
+
 def test_a_provider_that_marks_the_last_question_gets_the_line_after_it(in_folder: Command) -> None:
     """GPT-5.6 stores what ends at the last question: a line in it would be new with each turn, a message after it is not stored."""
     path = written(SYSTEM_LAST.bodies(), "log.jsonl")

@@ -223,9 +223,26 @@ def test_a_printed_span_and_a_row_of_phoenix_are_read(tmp_path: Path) -> None:
         "attributes.llm.input_messages": [{"message": each} for each in MESSAGES],
         "attributes.llm.token_count.prompt": 120,
     }
-    rows, _ = read(write(tmp_path / "log.jsonl", [printed, row]))
-    assert [each["messages"] for each in rows] == [WANTED, WANTED]
-    assert [each["prompt_tokens"] for each in rows] == [120, 120]
+    arize = {
+        **{name: value for name, value in row.items() if name != "span_kind"},
+        "context.span_id": "4",
+        "attributes.openinference.span.kind": "LLM",
+        "attributes.llm.input_messages": [
+            {f"message.{name}": value for name, value in each.items()} for each in MESSAGES
+        ],
+    }
+    rows, _ = read(write(tmp_path / "log.jsonl", [printed, row, arize]))
+    assert [each["messages"] for each in rows] == [WANTED] * 3
+    assert [each["prompt_tokens"] for each in rows] == [120] * 3
+    table = ",".join(arize) + "\n" + ",".join(_cell(value) for value in arize.values())
+    (tmp_path / "log.csv").write_text(table)
+    rows, _ = read(str(tmp_path / "log.csv"))
+    assert [(each["messages"], each["prompt_tokens"]) for each in rows] == [(WANTED, 120)]
+
+
+def _cell(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return '"' + text.replace('"', '""') + '"'
 
 
 def langfuse(**fields: Any) -> dict[str, Any]:
@@ -409,3 +426,15 @@ def test_a_weave_call_of_an_own_operation_is_not_the_one_in_it(tmp_path: Path) -
     )
     assert [row["messages"] for row in rows] == [WANTED]
     assert sum(source.left_out.counts.values()) == 1
+
+
+def test_a_batch_of_langfuse_s_sdk_is_a_call_with_its_update_and_its_trace(tmp_path: Path) -> None:
+    events = [
+        {"type": "trace-create", "body": {"id": "t1", "sessionId": "s1", "userId": "u1"}},
+        {"type": "generation-create", "body": {"id": "g1", "traceId": "t1", "model": "m", "input": MESSAGES}},
+        {"type": "generation-update", "body": {"id": "g1", "output": "Yes.", "usage": {"input": 120, "output": 7}}},
+    ]
+    rows, source = read(document(tmp_path / "a.json", {"batch": events, "metadata": {}}))
+    counts = [(each["session"], each["prompt_tokens"], each["output_tokens"], each["messages"]) for each in rows]
+    assert counts == [("s1", 120, 7, WANTED)]
+    assert dict(source.left_out.counts) == {"trace event": 2}

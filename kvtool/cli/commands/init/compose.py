@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 
+from kvtool.accounting.caches.providers import find_provider
 from kvtool.cli.commands.init.called_rules import CalledRules
 from kvtool.cli.commands.init.compose_config import quoted
 from kvtool.cli.commands.init.made_up import generator, names_line, tools_lines, variable_lines
@@ -29,6 +30,10 @@ _REQUESTS = 240
 """Requests of all groups together, where each gets a number between these:"""
 _FEWEST, _MOST = 12, 40
 _MESSAGE = "user_message"
+_NO_MARKS = ["    # The code sets no cache_control, so the provider caches nothing.", "    cache_control: none"]
+_UNKNOWN_MARKS = [
+    f"    # {MADE_UP}: a cache breakpoint at the last block, as no cache_control of this prompt was found"
+]
 _VARIABLE = re.compile(r"\{\{ \w+ \}\}")
 _JINJA = (".j2", ".jinja", ".jinja2")
 
@@ -214,16 +219,21 @@ def _error(folder: Path, prompt: FoundPrompt, uses: VariableUses) -> KvtoolError
     return None
 
 
-def compose_workloads(folder: Path, found: FoundTemplates, rules: CalledRules) -> dict[str, str]:
-    """Return a workload for the prompts of each provider, by its name; `rules` are those of the calls in the code."""
+def compose_workloads(
+    folder: Path, found: FoundTemplates, rules: CalledRules, *, sets_marks: bool = True
+) -> dict[str, str]:
+    """Return a workload for the prompts of each provider, by its name; `rules` are those of the calls in the code.
+
+    `sets_marks`: whether the code speaks of cache breakpoints.
+    """
     parts: dict[str, list[FoundPrompt]] = {}
     for prompt in found.prompts:
         parts.setdefault(_provider_of(prompt, rules), []).append(prompt)
+    marked = {each: sets_marks if each and find_provider(each).needs_mark else None for each in parts}
     if len(parts) < 2:
-        return {provider: compose_workload(found) for provider in parts}
+        return {provider: compose_workload(found, marked=marked[provider]) for provider in parts}
     texts: dict[str, str] = {}
-    for provider in sorted(parts):
-        prompts = parts[provider]
+    for provider, prompts in sorted(parts.items()):
         part = read_prompts(
             folder,
             [prompt.path for prompt in prompts if prompt.copied is None],
@@ -231,8 +241,14 @@ def compose_workloads(folder: Path, found: FoundTemplates, rules: CalledRules) -
             [prompt.copied for prompt in prompts if prompt.copied is not None],
             {prompt.path: prompt.calls for prompt in prompts},
         )
-        texts[provider] = compose_workload(part, provider)
+        texts[provider] = compose_workload(part, provider, marked=marked[provider])
     return texts
+
+
+def unmarked_sentence(providers: Iterable[str], *, sets_marks: bool) -> str:
+    """Return a sentence on providers that cache nothing, as the code sets no breakpoints; empty where none needs them."""
+    unmarked = [each for each in providers if each and find_provider(each).needs_mark and not sets_marks]
+    return f" The code sets no cache_control, so {' and '.join(unmarked)} caches nothing." if unmarked else ""
 
 
 def workload_name(provider: str) -> str:
@@ -249,8 +265,11 @@ def _provider_of(prompt: FoundPrompt, rules: CalledRules) -> str:
     return rules.provider if found is None else found
 
 
-def compose_workload(found: FoundTemplates, provider: str = "") -> str:
-    """A workload file with a group for each prompt: as the system message before a question, or what its name says it is."""
+def compose_workload(found: FoundTemplates, provider: str = "", *, marked: bool | None = None) -> str:
+    """A workload file with a group for each prompt: as the system message before a question, or what its name says it is.
+
+    `marked`: whether the code speaks of the cache breakpoints that the provider needs, if it needs any.
+    """
     pairs = _paired(found.prompts)
     shapes = dict(found.shared.variables)
     values = [line for name in sorted(shapes) for line in variable_lines(name, shapes[name], found.passed)]
@@ -284,6 +303,13 @@ def compose_workload(found: FoundTemplates, provider: str = "") -> str:
                 lines += [f"    {line}" for line in variable_lines(variable, own_shapes[variable], passed)]
         sent = system.copied.tools if system is not None and system.copied is not None else None
         lines += tools_lines(sent, system.path) if sent is not None and system is not None else []
+        copied = None if system is None else system.copied
+        if marked is False:
+            lines += _NO_MARKS
+        elif copied is not None and copied.automatic:
+            lines.append("    cache_control: automatic")
+        elif marked and not (copied is not None and copied.is_marked):
+            lines += _UNKNOWN_MARKS
         lines.append("    messages:")
         if system is not None:
             lines.append(_message("system", system))
@@ -354,17 +380,18 @@ def _message(role: str, prompt: FoundPrompt) -> str:
         copied = prompt.copied
         lines: list[str] = []
         for number, (each, text) in enumerate(copied.messages or ((role, copied.text),)):
+            mark = f", cache_control: {ttl}" if copied.messages and (ttl := copied.marks[number]) else ""
             if copied.messages and copied.files[number]:
-                lines.append(_file_message(each, copied.files[number]))
+                lines.append(_file_message(each, copied.files[number], more=mark))
                 continue
             if _VARIABLE.fullmatch(text) is None:  # else nothing of it is written there
                 place = copied.message_places[number] if copied.message_places else prompt.path
                 sender = "" if place.partition(":")[0] == prompt.path else one_line(prompt.path)
                 lines.append(f"      {copied_comment(one_line(place), sender)}")
-            lines.append(f"      - {{role: {each}, text: {quoted(text)}}}")
+            lines.append(f"      - {{role: {each}, text: {quoted(text)}{mark}}}")
         return "\n".join(lines)
     return _file_message(role, prompt.path, raw=prompt.raw)
 
 
-def _file_message(role: str, path: str, *, raw: bool = False) -> str:
-    return f"      - {{role: {role}, file: {quoted(path)}{', raw: true' if raw else ''}}}"
+def _file_message(role: str, path: str, *, raw: bool = False, more: str = "") -> str:
+    return f"      - {{role: {role}, file: {quoted(path)}{', raw: true' if raw else ''}{more}}}"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal
 
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
-from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups, whole_percent
+from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups
+from kvtool.results.gate_words import gate_percent
 from kvtool.text.terminal.numbers import percent
 from kvtool.workload.yaml.made_up_values import MADE_UP
 
@@ -79,8 +81,8 @@ def _gates(
     made_up: Collection[str],
 ) -> list[str]:
     """Today's lowest rate of a workload, and today's rate of each of its groups; a fall below them fails the build."""
-    lowest = whole_percent(min(rates.values()))
-    shares = {name: whole_percent(rate) for name, rate in groups.items()}
+    lowest = gate_percent(min(rates.values()))
+    shares = {name: gate_percent(rate) for name, rate in groups.items()}
     several = len(groups) > len(rates) or any(share > lowest for share in shares.values())
     gated = [(name, share) for name, share in shares.items() if several and share]
     zero = [name for name, share in shares.items() if several and not share]
@@ -99,7 +101,7 @@ def _gates(
     if gated and zero:
         lines += ["", ungated_groups(zero)]
     if not gated:
-        lines += ["", *(f"# {line}" for line in group_gate(next(iter(groups), "support"), 80, prefix))]
+        lines += ["", *(f"# {line}" for line in group_gate(next(iter(groups), "support"), Decimal(80), prefix))]
     return lines
 
 

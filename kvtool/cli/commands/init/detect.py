@@ -70,6 +70,8 @@ _CALL = re.compile(
 )
 _AGENT = re.compile(r"\binstructions\s*[:=]")
 """How frameworks of agents call a system prompt, where a file speaks of models."""
+_SETS_MARKS = re.compile(r"cache_?control|cache_?point|prompt_?cach|anthropic\w*cach", re.IGNORECASE)
+"""What code says somewhere that has Anthropic cache anything."""
 _LOADS_TEMPLATE = re.compile(r"\b(?:get|select|get_or_select|render)_template\(")
 
 
@@ -88,6 +90,8 @@ class FoundPrompts:
     """Other Python files that load templates: what they pass to them is read."""
     calls: list[PromptCall] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    sets_marks: bool = False
+    """Whether any code speaks of cache breakpoints."""
 
 
 def detect(folder: Path) -> FoundPrompts:
@@ -204,6 +208,7 @@ class _Search:
             self._code_read += len(text)
             calls = prompt_calls(name, lambda: read_code(name, text))
         self._found.calls += calls
+        self._found.sets_marks = self._found.sets_marks or _SETS_MARKS.search(text) is not None
         if (
             any(call.name for call in calls)
             or _PROMPT_IN_CODE.search(text)

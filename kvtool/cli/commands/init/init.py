@@ -18,8 +18,8 @@ class InitCommand(InitOptions, Command):
     """Write a first configuration: find the prompts, simulate them, and set a gate at today's hit rate.
 
     kvtool finds templates, prompts and logs in FOLDER by their names. Without a workload file it writes one, with made-up values
-    for the variables of the templates. It names the line that loses most. The gate is today's hit rate, rounded down to whole
-    percent; check --tighten raises it later. Prompts in code, YAML and TOML are copied into the workload file. No code is run.
+    for the variables of the templates. It names the line that loses most. The gate is today's hit rate, rounded down;
+    check --tighten raises it later. Prompts in code, YAML and TOML are copied into the workload file. No code is run.
     Where such a copy differs, --force copies the prompts again, and keeps your values and gates.
     """
 
@@ -37,6 +37,7 @@ class InitCommand(InitOptions, Command):
             compose_workloads,
             copied_places,
             read_prompts,
+            unmarked_sentence,
             workload_name,
         )
         from kvtool.cli.commands.init.compose_config import compose_config
@@ -83,7 +84,7 @@ class InitCommand(InitOptions, Command):
             prompts = None
         engine = engine_settings(self, folder)
         called = CalledRules() if "block_size" in engine else rules_of_calls(found.calls)
-        texts = {} if prompts is None else compose_workloads(folder, prompts, called)
+        texts = {} if prompts is None else compose_workloads(folder, prompts, called, sets_marks=found.sets_marks)
         names = {each: workload_name(each) if len(texts) > 1 else WORKLOAD for each in texts}
         files = {names[each]: text for each, text in texts.items()}
         there = next((name for name in files if (folder / name).exists()), None)
@@ -94,7 +95,7 @@ class InitCommand(InitOptions, Command):
             raise report_nothing_found(self.folder, found)
         places = copied_places(prompts.prompts) if prompts is not None else {}
         provider = "" if len(texts) > 1 else next(iter(texts), called.provider)
-        rules = called.sentence_on(names)
+        rules = called.sentence_on(names) + unmarked_sentence(texts, sets_marks=found.sets_marks)
         if provider:
             engine["provider"] = provider
         measured = measured_inputs(self, folder, inputs, files, found.notes, places, provider)

@@ -9,7 +9,7 @@ from math import ceil, floor
 
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
-from kvtool.lint.prompt_copies import Constant, PassedList, SentTools, TemplateCalls, ValueKind, is_settled
+from kvtool.lint.prompt_copies import Constant, PassedList, SentTools, TemplateCalls, ValueKind, is_known_to_vary
 from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
 from kvtool.workload.yaml.made_up_values import MADE_UP, MARK, copied_comment
 
@@ -105,7 +105,7 @@ class _Writer:
             yield from lines
         elif kind == "list":
             yield from self.lines("list", root.element(), _one_of(path), depth + 1)
-            yield f"{pad}  count: {_count(root)}  {MARK}: the least and the most"
+            yield f"{pad}  count: {_count(root, path)}"
         elif kind == "tuple":
             yield f"{pad}  items:"
             for number in range(max(root.positions) + 1):
@@ -182,12 +182,14 @@ def _one_of(path: str) -> str:
     return path[:-1] if path.endswith("s") and not path.endswith("ss") and len(path) > 2 else path
 
 
-def _count(root: ValueShape) -> str:
+def _count(root: ValueShape, path: str) -> str:
     low, high = 1, 3
     if root.lengths:
         low, high = max(floor(min(root.lengths)) - 1, 0), max(ceil(max(root.lengths)), 0) + 1
+    elif not is_known_to_vary(path):
+        return f"{min(max(2, root.least), 1000)}  {MARK}: always as many"
     low = max(low, root.least)
-    return f"[{min(low, 1000)}, {min(max(high, low), 1000)}]"
+    return f"[{min(low, 1000)}, {min(max(high, low), 1000)}]  {MARK}: the least and the most"
 
 
 def _scalar(root: ValueShape, kind: str, path: str, known: ValueKind | None) -> tuple[str, str]:
@@ -200,7 +202,11 @@ def _scalar(root: ValueShape, kind: str, path: str, known: ValueKind | None) -> 
         return _COUNTER
     if kind == "number":
         if not root.numbers:
-            return "{range: [1, 9]}", "a whole number"
+            return (
+                ("{range: [1, 9]}", "a whole number")
+                if is_known_to_vary(path)
+                else ("{range: [2, 2]}", "always the same")
+            )
         low, high = floor(min(root.numbers)), ceil(max(root.numbers))
         return f"{{range: [{low - 1 if low < 0 else max(low - 1, 0)}, {high + 1}]}}", "a whole number"
     if root.texts:
@@ -217,7 +223,7 @@ def _scalar(root: ValueShape, kind: str, path: str, known: ValueKind | None) -> 
 def generator(path: str, known: ValueKind | None = None, *, is_text: bool = False) -> tuple[str, str]:
     """Return the generator of a plain value as YAML, and what it is.
 
-    A value of which nothing is known is another one in each request: what repeats by chance would decide over hits.
+    A value changes only where its kind or its name says so: no line is blamed for a guess.
     """
     if known is not None:
         value, why = _KINDS[known]
@@ -228,7 +234,7 @@ def generator(path: str, known: ValueKind | None = None, *, is_text: bool = Fals
             return _one(path) if value == "one" else (value, why)
     if word in ("n", "i"):
         return _COUNTER
-    if is_settled(path):
+    if not is_known_to_vary(path):
         return _one(path)
     if kind_of_name(path) is FLAG:
         values = [f"{MADE_UP}: {path} {number}" for number in range(1, _VALUES + 1)]

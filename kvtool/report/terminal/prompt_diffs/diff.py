@@ -11,7 +11,7 @@ from kvtool.diff.prompts import CHAT_TEMPLATE, Difference, PromptDiff
 from kvtool.report.terminal.hidden_text import hidden_text
 from kvtool.report.terminal.lines import put_head, put_next, shown_path
 from kvtool.report.terminal.prompt_diffs.excerpt import print_excerpt, redacted
-from kvtool.results.documents.diff import Spot, Trial
+from kvtool.results.documents.diff import ReportedRead, Spot, Trial
 from kvtool.text.terminal.console import (
     ascii_only,
     at_right,
@@ -47,10 +47,12 @@ def print_diff(
     show_text: ShowText = "full",
     *,
     minimum: int = 0,
+    reported: ReportedRead | None = None,
 ) -> None:
     """Print header, totals, ruler, the first difference, the gain of moving it, and what to do next.
 
     `command` is what followed `kvtool`; without it nothing is proposed. The provider of the requests caches from `minimum` tokens.
+    `reported` is what the second request read when it was sent.
     """
     plain = ascii_only(console)
     a, b = (shown_path(name, plain) for name in (diff.name_a, diff.name_b))
@@ -64,6 +66,9 @@ def print_diff(
     put(console)
     is_reused = diff.reuse.tokens >= minimum
     _totals(console, diff, is_reused=is_reused)
+    if reported is not None:
+        read = f"{reported.tokens:,} of {plural(reported.prompt_tokens, 'prompt token')} read when {b} was sent"
+        put_field(console, "Reported", read, size=_LABEL - 2)
     if not is_reused and diff.common:
         why = (
             f"The provider caches from {minimum:,} tokens. This prefix is shorter"

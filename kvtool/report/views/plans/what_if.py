@@ -140,9 +140,11 @@ def _of_columns(words: Mapping[str, str], titles: Collection[str] | None) -> lis
 def _legend_of_changes(rows: Sequence[SweepRow], titles: Collection[str] | None = None) -> str:
     if any(row.sure == "rules" for row in rows):
         computed = {"computed": "Computed: prompt tokens that are not read from the cache, relative to today."}
+        estimated = any(row.sure == "predicted" for row in rows)
         return " ".join(
             [
                 "Hit rate and cost: by the published rules and prices, each row from another run.",
+                *(["Explicit caches: an estimate from what was reported and paid."] if estimated else []),
                 *_of_columns(computed, titles),
                 "Another model gives other answers.",
             ]

@@ -39,6 +39,7 @@ PROMPT_COLUMNS = frozenset(
         *("conversations", "input", "inputs", "text", "instruction", "instructions", "prompts", "kwargs", "params"),
         *("token_ids", "prompt_token_ids", "hash_ids", "full_request", "proxy_server_request", "turns", "question"),
         *("message", "@message", "inputBodyJson", "gen_ai.input.messages", "gen_ai.prompt"),
+        *("attributes.llm.input_messages", "attributes.input.value"),
     )
 )
 """Columns that may hold what was asked."""

@@ -26,6 +26,8 @@ class UnreadShape:
     fields: tuple[str, ...] = ()
     without: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    inside: str = ""
+    """A field that a record of no known format has: names of objects in each other, through the first of a list."""
     left_out: str = ""
     line: str = ""
     """A pattern of its first line, where it is no JSON."""
@@ -49,6 +51,17 @@ def shape_of(fields: Fields) -> UnreadShape | None:
         if each.fields and fields.keys() >= set(each.fields) and fields.keys().isdisjoint(each.without):
             return each
     return None
+
+
+def shape_inside(fields: Fields) -> UnreadShape | None:
+    """Return the shape of a record that no format knows, by a field anywhere in it; None where it has none of them."""
+    return next((each for each in unread_shapes() if each.inside and _has(fields, each.inside.split("."))), None)
+
+
+def _has(value: object, path: list[str]) -> bool:
+    while isinstance(value, list) and value:
+        value = value[0]
+    return not path or (isinstance(value, dict) and path[0] in value and _has(value[path[0]], path[1:]))
 
 
 def shape_of_table(columns: Collection[str]) -> UnreadShape | None:

@@ -34,7 +34,7 @@ WRAPPERS = (
 may be around them."""
 LISTS = (
     *("data", "requests", "records", "items", "logs", "runs", "calls", "spans", "results", "samples", "events"),
-    *("logEvents", "request_states"),
+    *("logEvents", "request_states", "batch"),
 )
 """Fields that hold the records of a file that is one object."""
 
@@ -254,6 +254,10 @@ def _found(record: Record, format_: RecordFormat | None) -> tuple[Record, Record
 def _unknown(record: Record) -> RecordError:
     from difflib import get_close_matches
 
+    from kvtool.workload.logs.formats.unread import shape_inside
+
+    if (shape := shape_inside(record.fields)) is not None:
+        return record.error(shape.message, hint=shape.hint)
     keys = list(record.fields)
     named = fields_shown("key", keys, _SHOWN_KEYS) if keys else "it is empty"
     message = f"no prompt found in this record: {named}"

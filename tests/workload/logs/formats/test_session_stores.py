@@ -156,6 +156,9 @@ def test_other_databases_and_damaged_ones_are_refused(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.executescript("CREATE TABLE users (name TEXT); CREATE VIEW messages AS SELECT * FROM users;")
     assert refusal(path).message == "the SQLite database contains no sessions of a known agent"
+    with closing(sqlite3.connect(path)) as database:  # as the history of threads of Codex
+        database.executescript("CREATE TABLE items (j TEXT); CREATE INDEX i ON items (json_extract(j, '$.a'));")
+    assert ".codex/sessions" in str(refusal(path).hint)
     path.write_bytes(path.read_bytes()[:600])
     assert "SQLite database" in refusal(path).message
     with closing(sqlite3.connect(tmp_path / "bad.db")) as database:

@@ -14,6 +14,7 @@ from kvtool.workload.logs.logs import LogOptions, LogSource
 from tests.workload.logs.reading_made import Read, lines, refusal
 
 OF_RECORDS = [each for each in unread_shapes() if each.fields]
+INSIDE = [each for each in unread_shapes() if each.inside]
 OF_TABLES = [each for each in unread_shapes() if each.columns]
 MESSAGES = [{"role": "user", "content": "Is it open?"}]
 AIDER = "# aider chat started at 2026-02-02 09:00:00"
@@ -41,6 +42,14 @@ def test_a_record_of_such_a_file_is_named_whatever_else_it_holds(tmp_path: Path,
         ('10.0.0.7 - - [02/Feb/2026:09:00:00 +0000] "POST /v1/messages HTTP/1.1" 200 12\n', "access log"),
         ("# HELP vllm:prefix_cache_hits hits\nvllm:prefix_cache_hits_total 5\n", "metrics"),
         ("<!DOCTYPE html><title>secret</title>", "page"),
+        ("[project]\nname = 'secret'\n", "settings"),
+        ("API_KEY=secret\n", "settings"),
+        ("services:\n  secret:\n", "YAML"),
+        ("import secret\n", "source code"),
+        ("traceparent: 00-secret-01\n", "header of a trace"),
+        ("level=info msg=hello\n", "not JSON"),
+        ("INFO: hello\nERROR: import failed\n", "not JSON"),
+        ("import failed here\n", "not JSON"),
         ('PK\x03\x04\0\0a.jsonl{"messages": [{"role": "user", "content": "secret"}]}\n', "zip archive"),
     ],
 )
@@ -49,6 +58,16 @@ def test_a_file_that_is_no_json_is_named(tmp_path: Path, text: str, named: str) 
     path.write_text(text)
     error = refusal(path)
     assert (named in error.message, "secret" in str(error)) == (True, False)
+
+
+@pytest.mark.parametrize("shape", INSIDE, ids=lambda each: each.inside)
+def test_a_record_that_no_format_knows_is_named_by_a_field_in_it(tmp_path: Path, shape: UnreadShape) -> None:
+    record: Any = "secret"
+    for name in reversed(shape.inside.split(".")):
+        record = {name: [record] if name in ("data", "spans") else record}
+    error = refusal(lines(tmp_path / "a.jsonl", {**record, "title": "secret"}))
+    assert (error.message, error.hint, "secret" in str(error)) == (shape.message, shape.hint, False)
+    assert len(Read(lines(tmp_path / "b.jsonl", {**record, "messages": MESSAGES})).rows) == 1
 
 
 @pytest.mark.parametrize("shape", OF_TABLES, ids=lambda each: each.columns[0])

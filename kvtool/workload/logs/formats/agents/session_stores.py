@@ -91,6 +91,8 @@ _STORES = (
         key="session_id",
     ),
 )
+_UNSAFE = "unsafe use"
+"""What SQLite says of a schema whose indexes call functions, which is not trusted; no agent above has one, Codex has."""
 AGENTS = ", ".join(each.agent for each in _STORES)
 
 
@@ -110,6 +112,8 @@ def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawReco
             database.execute("PRAGMA trusted_schema = OFF")
             yield from _sessions(database, path)
     except sqlite3.Error as error:
+        if _UNSAFE in str(error):
+            raise _unknown(path) from error
         hint = "close the agent, and check whether the file is complete"
         raise KvtoolError("the SQLite database cannot be read", hint=hint, place=Place(path)) from error
 
@@ -121,11 +125,7 @@ def _sessions(database: sqlite3.Connection, path: str) -> Iterator[RawRecord]:
     }
     store = next((each for each in _STORES if _fits(each, columns)), None)
     if store is None:
-        raise KvtoolError(
-            "the SQLite database contains no sessions of a known agent",
-            hint=f"kvtool reads those of {AGENTS}; of another program, pass its export as JSON",
-            place=Place(path),
-        )
+        raise _unknown(path)
     began = "time_created" if "time_created" in columns[store.sessions] else "created_at"
     order = began if began in columns[store.sessions] else store.key
     query = f"SELECT * FROM {store.sessions} ORDER BY {order}, {store.key}"  # noqa: S608 # names of the table above
@@ -148,6 +148,14 @@ def _sessions(database: sqlite3.Connection, path: str) -> Iterator[RawRecord]:
             yield RawRecord(b"", number, 1, True, value=store.make(dict(session), tables))
         except ValueError:
             yield RawRecord(b"", number, 1, True, "a message of the session is no JSON", value={})
+
+
+def _unknown(path: str) -> KvtoolError:
+    return KvtoolError(
+        "the SQLite database contains no sessions of a known agent",
+        hint=f"kvtool reads those of {AGENTS}; Codex has files below ~/.codex/sessions; of others, pass an export as JSON",
+        place=Place(path),
+    )
 
 
 def _fits(store: _Store, columns: dict[str, set[str]]) -> bool:

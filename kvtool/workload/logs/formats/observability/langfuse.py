@@ -40,6 +40,8 @@ _OF_SPAN = {
 }
 """Fields of an observation, by what they are called in a span."""
 _HOLDS = "langfuse generation around another"
+_UPDATE, _TRACE = "langfuse update of a generation", "langfuse trace"
+_ABOUT = {"generation-update": _UPDATE, "trace-create": _TRACE}
 _AROUND = LeftOut("second record of the same call")
 _CALLED_WITH = frozenset(("args", "kwargs"))
 """What a decorated function was called with, where a framework logs its call."""
@@ -81,13 +83,29 @@ def read_trace(record: Record) -> Several:
     return found
 
 
+def keys_of_event(record: Record) -> list[Key]:
+    """Return what an event is about, where others ask for it: the trace, or the generation that it updates."""
+    about = _ABOUT.get(record.fields["type"])
+    own = names_of([object_of(record.fields.get("body")).get("id")])
+    return [] if about is None or own is None else [(about, own)]
+
+
 def read_event(record: Record) -> FoundCall | LeftOut:
-    """Return an event of the API that takes in what SDKs send: `generation-create` has the whole call."""
+    """Return an event of the API that takes in what SDKs send: `generation-create` is a call, to which later updates add."""
     kind = record.fields["type"]
     if kind != "generation-create":
         return LeftOut("trace event")
     inner = record.inner("body")
-    return LeftOut("trace event") if inner is None else _observation(inner, {**inner.fields, "type": "GENERATION"}, {})
+    if inner is None:
+        return LeftOut("trace event")
+
+    def found(about: str, name: str) -> dict[str, Any]:
+        own, joins = names_of([inner.fields.get(name)]), record.where.joins
+        bodies = [] if own is None or joins is None else [each.fields["body"] for each in joins.find(about, own)]
+        return {key: value for body in bodies for key, value in body.items() if value is not None}
+
+    whole = {**inner.fields, **found(_UPDATE, "id"), "type": "GENERATION"}
+    return _observation(inner, whole, found(_TRACE, "traceId"))
 
 
 def _observation(record: Record, fields: dict[str, Any], trace: dict[str, Any]) -> FoundCall | LeftOut:
@@ -266,6 +284,11 @@ FORMATS = (
         example=_LANGFUSE_TRACES_EXAMPLE,
     ),
     RecordFormat(
-        "langfuse-events", "type: generation-create + body", _is_event, read_event, example=_LANGFUSE_EVENTS_EXAMPLE
+        "langfuse-events",
+        "type: generation-create + body",
+        _is_event,
+        read_event,
+        keys=keys_of_event,
+        example=_LANGFUSE_EVENTS_EXAMPLE,
     ),
 )

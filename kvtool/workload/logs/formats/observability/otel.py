@@ -12,6 +12,7 @@ from kvtool.workload.logs.formats.observability.otel_spans import (
     Attributes,
     Span,
     lists_in,
+    nested,
     spans_in,
 )
 from kvtool.workload.logs.formats.observability.span_joins import (
@@ -163,12 +164,21 @@ def _input_value(attributes: Attributes) -> tuple[list[Message] | None, str | No
 
 def _dressed(item: Any) -> Any:
     """Return an indexed message with its own lists as lists; OpenLLMetry's tool calls are in it as they are."""
-    made = lists_in(item)
+    made = lists_in(_undotted(item))
     if isinstance(made, dict) and isinstance(content := made.get("content"), str) and content.startswith("[{"):
         parsed = parsed_text(content)
         if isinstance(parsed, list):
             made = {**made, "content": parsed}
     return made
+
+
+def _undotted(item: Any) -> Any:
+    """Return a message that Arize exports, `{"message.role": …}`, with objects in it; any other as it is."""
+    if isinstance(item, list):
+        return [_undotted(each) for each in item]
+    if not isinstance(item, dict) or not any(name.startswith(("message.", "tool_call.")) for name in item):
+        return item
+    return nested({name: _undotted(value) for name, value in item.items()})
 
 
 def _of_events(events: Sequence[Span]) -> tuple[list[Message] | None, list[Message] | None]:

@@ -48,7 +48,7 @@ class Attributes:
             return value
         if not isinstance(value, dict):
             if self._nested is None:
-                self._nested = _nested(self.given)
+                self._nested = nested(self.given)
             value = self._nested
             for step in name.split("."):
                 value = value.get(step) if isinstance(value, dict) else None
@@ -58,7 +58,7 @@ class Attributes:
         return [positions[number] for number in sorted(positions)]
 
 
-def _nested(given: Mapping[str, Any]) -> dict[str, Any]:
+def nested(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return names with dots as objects in objects; lists as objects with numbers for names."""
     root: dict[str, Any] = {}
     for name, value in given.items():
