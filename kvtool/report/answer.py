@@ -170,7 +170,8 @@ def steps_told(steps: Steps) -> str:
     """Say whether each request of a session begins with the one before it, or which do not."""
     if not steps.broken:
         begin = "begins" if steps.steps == 1 else "begin"
-        return f"{steps.steps:,} of {plural(steps.steps, 'step')} {begin} with the step before"
+        past = f", except for text that the server ignores (in {steps.read_past:,})" if steps.read_past else ""
+        return f"{steps.steps:,} of {plural(steps.steps, 'step')} {begin} with the step before{past}"
     begin = "does not begin" if steps.broken == 1 else "do not begin"
     text = f"{steps.broken:,} of {plural(steps.steps, 'step')} {begin} with the step before"
     text += f" ({plural(steps.lost_tokens, 'token')} computed again)"

@@ -28,10 +28,14 @@ class BrokenStep(Model):
 
 
 class Steps(Model):
-    """`steps` of `sessions`; `broken` of them lose `lost_tokens`. `breaks` are the costliest ones."""
+    """`steps` of `sessions`; `broken` of them lose `lost_tokens`. `breaks` are the costliest ones.
+
+    `read_past` more differ in text that their server reports to have read past: it is no part of what the server compares.
+    """
 
     sessions: Count
     steps: Count
     broken: Count
     lost_tokens: Count
+    read_past: Count = 0
     breaks: list[BrokenStep] = Field(default_factory=list)

@@ -35,6 +35,6 @@ def test_all_that_is_kept_after_a_first_difference_is_missed(seed: int, tmp_path
     path.write_text("".join(lines), encoding="utf-8")
     misses = kvtool.profile(str(path), tokenizer=bytes_json).misses
     assert misses is not None
-    assert {cause: total.events for cause, total in misses.by_cause.items()} == {"prompt_changed": missed}
+    assert {cause: total.events for cause, total in misses.by_cause.items()} == {"system_changed": missed}
     assert all(event.gap is not None and event.gap <= TTL for event in misses.events)
     assert all(5900 < event.tokens <= 6020 for event in misses.events)

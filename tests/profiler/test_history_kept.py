@@ -12,6 +12,7 @@ from typing import Any
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.fixes.edits.record_edits import edited_record
 from kvtool.fixes.history_kept import HistoryKept
+from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Turn
 from tests.conftest import Command
@@ -129,21 +130,16 @@ def test_results_that_are_objects_come_back_into_the_record(tmp_path: Path) -> N
     assert outputs == pages
 
 
-def test_a_longer_prompt_has_no_reported_length(in_folder: Command) -> None:
+def test_a_longer_prompt_has_no_reported_length() -> None:
     """A server counted the prompt that was sent; what a longer one costs is computed of its own tokens."""
-    usage = {"input_tokens": 40, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 5000, "output_tokens": 9}
+    usage = Usage(prompt=5_040, cached=0, output=9)
+    page = "a page " * 40
 
-    def logged(pruned: bool) -> str:
-        records = [
-            {"timestamp": body.pop("timestamp"), "session_id": body.pop("session_id"), "request": body}
-            for body in bodies(12, pruned=pruned)
-        ]
-        answered = [{**record, "response": {"usage": usage}} for record in records] if pruned else records
-        return written(answered, f"{pruned}.jsonl")
+    def turn(text: str) -> Turn:
+        messages = [{"role": "user", "content": "Go."}, {"role": "tool", "content": text}]
+        return Turn("g", messages=messages, session="s", call=Call(usage=usage))
 
-    _, out, _ = in_folder("optimize", logged(pruned=True), "--allow", "P3", "-o", "whole.jsonl", "--json")
-    steps, edited = json.loads(out)["steps"], json.loads(out)["edited_log"]
-    assert [step["code"] for step in steps] == ["KV143"]
-    assert Decimal(edited["cost"]["after"]) == cost(in_folder, "whole.jsonl")
-    last = json.loads(Path("whole.jsonl").read_text().splitlines()[-1])
-    assert last["response"]["usage"] == {"output_tokens": 9}
+    keep = HistoryKept()
+    sent = turn(page)
+    assert keep(sent).call.usage == usage
+    assert keep(turn("[removed]")).call.usage == Usage(output=9)

@@ -136,6 +136,31 @@ def test_a_step_that_breaks_is_no_all_clear_however_small(tmp_path: Path, capsys
     assert f"{log.name}:9" in shown
 
 
+@pytest.mark.parametrize("reads", [True, False])
+def test_text_that_the_server_reads_past_breaks_no_step(tmp_path: Path, reads: bool) -> None:
+    """A header changes with each request; the server reports to have read all that comes after it, or nothing."""
+    bodies = Agent(random.Random(4), {}, 300).bodies(9)
+    for number, body in enumerate(bodies):
+        body["system"] = f"header: {number * 7919}; {body['system']}"
+    sizes = [len(json.dumps(body)) // 4 for body in bodies]
+    records = [
+        {
+            "request": body,
+            "response": {
+                "usage": {
+                    "input_tokens": size if not reads or not at else size - sizes[at - 1],
+                    "cache_read_input_tokens": sizes[at - 1] if reads and at else 0,
+                    "cache_creation_input_tokens": 0,
+                    "output_tokens": 5,
+                }
+            },
+        }
+        for at, (body, size) in enumerate(zip(bodies, sizes, strict=True))
+    ]
+    steps = profile(tmp_path, records)["steps"]
+    assert (steps["steps"], steps["broken"], steps["read_past"]) == (8, 0 if reads else 8, 8 if reads else 0)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_single_questions_are_no_steps(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _MOST_BREAKS = 50
 _TEMPLATE = "chat template"
+_PAST, _PAST_TOKENS = 1.1, 128
+"""A server that reports to have read so many times, and so many tokens more than, what comes before a difference read past it."""
 
 
 class StepBook(Book):
@@ -39,7 +41,7 @@ class StepBook(Book):
         self._threads = Threads()
         self._sessions: set[int] = set()
         self._thread_of: dict[int, int] = {}
-        self._steps = self._broken = self._lost = 0
+        self._steps = self._broken = self._lost = self._read_past = 0
         self._breaks: list[tuple[int, int, BrokenStep, tuple[RequestName | None, RequestName | None]]] = []
 
     def leave_out(self, job: Job) -> None:
@@ -64,19 +66,21 @@ class StepBook(Book):
             steps=self._steps,
             broken=self._broken,
             lost_tokens=self._lost,
+            read_past=self._read_past,
             breaks=breaks,
         )
 
     def _enter(self, job: Job, hit: int) -> None:
         """Enter a request: it read what its server reports, else what the rules predict."""
         usage = job.turn.call.usage
+        reported = False
         if usage is not None and usage.prompt and usage.cached is not None:
-            hit = usage.cached * len(job.ids) // usage.prompt
+            hit, reported = usage.cached * len(job.ids) // usage.prompt, True
         if job.prompt is not None and _is_as_sent(job.turn):
-            self.add(job.turn, job.prompt, job.request.id, hit)
+            self.add(job.turn, job.prompt, job.request.id, hit, reported=reported)
 
-    def add(self, turn: Turn, prompt: Prompt, name: str, read: int = 0) -> None:
-        """Enter a request as it was sent, which read so many tokens from a cache."""
+    def add(self, turn: Turn, prompt: Prompt, name: str, read: int = 0, *, reported: bool = False) -> None:
+        """Enter a request as it was sent, which read so many tokens from a cache; a server may have reported that."""
         if not turn.messages or not isinstance(prompt.text, Traced):
             return
         end = _end_of_messages(prompt.text)
@@ -91,14 +95,19 @@ class StepBook(Book):
             self._steps += 1
             self._sessions.add(thread)
             if not str.startswith(prompt.text, before.text):
-                self._break(turn, prompt, name, before, step, read)
+                self._break(turn, prompt, name, before, step, read, reported=reported)
         self._threads.put(turn.session, step, before)
 
-    def _break(self, turn: Turn, prompt: Prompt, name: str, before: ThreadStep, step: ThreadStep, read: int) -> None:
+    def _break(
+        self, turn: Turn, prompt: Prompt, name: str, before: ThreadStep, step: ThreadStep, read: int, *, reported: bool
+    ) -> None:
         assert prompt.text is not None
         text = str.__str__(prompt.text)
         at = common_characters(before.text, text)
         kept = min(prompt.token_at(at), before.tokens)
+        if reported and read > _PAST * kept + _PAST_TOKENS:
+            self._read_past += 1
+            return
         lost = max(min(before.tokens, len(prompt)) - max(kept, read), 0)
         self._broken += 1
         self._lost += lost
