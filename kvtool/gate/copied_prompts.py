@@ -57,7 +57,7 @@ def without_verdict(checks: Iterable[Check], copies: Sequence[DifferingCopy]) ->
 
 
 def _unmet(check: Check, copy: DifferingCopy) -> Check:
-    who = subject(check.group, check.workload)
+    who = subject(check.group, check.workload, check.covered)
     message = f"{who}: cannot be checked: {copy.copy_at} is a copy of {copy.place} that differs"
     status = status_of(False, check.level, partial=False)
     return check.model_copy(update={"status": status, "actual": None, "message": message})

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import PurePath
 
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState, ToolForm
 from kvtool.results.misses import MissCause
@@ -100,8 +101,9 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def place_in_record(turn: Turn, place: str) -> str:
-    """Return a place with the record that it is in, where there is one."""
-    return f"record {turn.name.record}, {place}" if turn.name is not None and turn.name.record else place
+    """Return a place with its file and record, where there is one, as `a.jsonl:4, tools[0]`."""
+    name = turn.name
+    return f"{PurePath(name.path).name}:{name.record}, {place}" if name is not None and name.record else place
 
 
 def place_of_message(turn: Turn, number: int) -> str:

@@ -16,6 +16,7 @@ from kvtool.accounting.misses.miss_causes import (
     MissReason,
     cause_of_report,
     compaction,
+    expired,
     find_cause,
     find_unstored,
     reported_by_provider,
@@ -119,7 +120,11 @@ class ComparedRequest:
         rows = self._unread(before, stored, evidence)
         repeated = request.theirs_of(max(request.own_tokens - known - self._new_tokens(), 0))
         blocked = min(repeated, before.stored - shared, prompt - shared) - max(read - shared, 0)
-        changed = MissPart(blocked, self._changed(before, known, shared), evidence.gap) if blocked > least else None
+        changed = None
+        if blocked > least:
+            changed = MissPart(blocked, self._changed(evidence, known, shared), evidence.gap)
+            if rows and rows[-1].found == changed.found:
+                changed = replace(changed, tokens=blocked + rows.pop().tokens)
         if (unstored := shared - max(stored, read)) > least:
             after = before.prompt - least <= before.stored <= shared
             found = reported_by_provider(evidence)
@@ -128,9 +133,9 @@ class ComparedRequest:
                 found = find_unstored(request, before, shared, after_prompt=after, past=past)
                 if past and found is not None and found.cause in ("not_marked", "below_minimum"):
                     if changed is not None:  # what it stored ends after the change, and would have held without it
-                        unstored, found, changed = unstored + blocked, changed.found, None
+                        unstored, found, changed = unstored + changed.tokens, changed.found, None
                     elif before is self.earlier.session:
-                        found = self._changed(before, known, shared)
+                        found = self._changed(evidence, known, shared)
             rows += [] if found is None else [MissPart(unstored, found, evidence.gap)]
         rows += [] if changed is None else [changed]
         missed = request.call.missed
@@ -216,9 +221,11 @@ class ComparedRequest:
         read = max(request.read - request.least, 0) * request.own_tokens // max(request.prompt, 1)
         return find_other_json(before, request.job, self.forms, self.tools, read)
 
-    def _changed(self, before: PromptState, known: int, shared: int) -> MissReason:
-        """Return which change parts the prompt from the earlier one, and where it is in the record."""
-        turn = self.request.job.turn
+    def _changed(self, evidence: MissEvidence, known: int, shared: int) -> MissReason:
+        """Return which change parts the prompt from the earlier one, and where it is in the record; not of text that is gone."""
+        if (gone := expired(evidence)) is not None:
+            return gone
+        turn, before = self.request.job.turn, evidence.state
         if (other := self._other_json(before)) is not None:
             return MissReason("wire_form", "proven", other.says, place_in_record(turn, other.place))
         part = find_changed_part(before, turn, self.forms, self.tools)
