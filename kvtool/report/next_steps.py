@@ -21,6 +21,9 @@ from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSEN
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import capitalized
 
+_TOGETHER = 0.005
+"""By how much more a group's hit rate must rise with another fix, for both to be named."""
+
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
@@ -95,16 +98,22 @@ def place_of_finding(finding: Finding) -> str:
     return f"{finding.path}:{finding.line}" if finding.line else finding.path
 
 
-def _edit(case: Case) -> Finding | None:
-    return next((each for each in case.proven if each.in_source), None)
+def _fixes_by_hand(case: Case) -> list[Finding]:
+    """Return the first fix in a file, and with it those of its group without which it does not win what is promised."""
+    fixes = [each for each in case.proven if each.in_source]
+    first = fixes[0].rerun if fixes else None
+    if first is None or first.group_alone is None or first.group_alone >= first.group_after - _TOGETHER:
+        return fixes[:1]
+    return [each for each in fixes if each.group == fixes[0].group]
 
 
-def _edit_in_words(edit: Finding) -> str:
-    place = place_of_finding(edit)
-    edits = f"Edit {place}"
-    if edit.example is not None:  # each request is a file of its own
-        edits = f"Apply the fix below in every file with this line, such as {place}"
-    return f"{edits}. Then run again"
+def _by_hand_in_words(fixes: Sequence[Finding]) -> str:
+    first, *others = dict.fromkeys(map(place_of_finding, fixes))
+    if fixes[0].example is not None:  # each request is a file of its own
+        return f"Apply the fix below in every file with this line, such as {first}. Then run again"
+    path = fixes[0].path
+    more = "".join(f" and {place.removeprefix(f'{path}:')}" for place in others)
+    return f"Make the fix{'es' if others else ''} below at {first}{more}{' together' if others else ''}. Then run again"
 
 
 def _larger(case: Case) -> CommandLine | None:
@@ -204,7 +213,7 @@ _TOO_SHORT = _Row(
 _OF_PROMPTS = (
     _TOO_SHORT,
     _Row(lambda case: case.report if case.report.editable else None, preview_of, _optimize),
-    _Row(_edit, _edit_in_words),
+    _Row(_fixes_by_hand, _by_hand_in_words),
     _Row(
         lambda case: next((each for each in case.proven if each.logged or each.example), None),
         lambda shown: f"Fix the code that writes {place_of_finding(shown)}. {SEE_EDITED_REQUEST}",

@@ -54,7 +54,10 @@ def test_a_fix_of_several_findings_counts_once() -> None:
 def test_what_kvtool_cannot_edit_is_edited_by_hand() -> None:
     made = made_results.report(findings=[fixed()])
     answer = answer_of(made, command=["profile", "w.yaml", "--json", "-b", "32"])
-    assert answer.todo == "Edit prompts/support.md:3. Then run again"
+    assert answer.todo == "Make the fix below at prompts/support.md:3. Then run again"
+    alone = FIXED.model_copy(update={"group_alone": FIXED.group_before})
+    made = made_results.report(findings=[fixed(line=line, rerun=alone) for line in (3, 3, 4)])
+    assert answer_of(made).todo == "Make the fixes below at prompts/support.md:3 and 4 together. Then run again"
     assert answer.command == ("profile", "w.yaml", "-b", "32")
 
 
