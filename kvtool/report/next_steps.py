@@ -131,6 +131,17 @@ def _better_setting(case: Case) -> CommandLine | None:
     return case.command.with_flags(tried) if tried else None
 
 
+def _tried_by_hand(case: Case) -> bool:
+    """Return whether the fix of the finding won where prompts were changed, which no command does."""
+    finding = case.finding
+    return finding is not None and finding.tried is not None and not finding.flags and finding.tier != "P0"
+
+
+def _unfixed_error(case: Case) -> str | None:
+    """Return the code of an error that no fix mends: a gate at today's rate would keep what it loses."""
+    return case.finding.code if case.finding is not None and case.finding.severity == "error" else None
+
+
 def _untried_fix(case: Case) -> str:
     finding = case.finding
     untried = finding is not None and finding.tried is None and not finding.no_gain
@@ -231,8 +242,10 @@ _OF_PROMPTS = (
     ),
     _Row(_larger, lambda _: "Double the cache", _itself),
     _Row(_better_setting, lambda _: "Run again with the setting that helped", _itself),
+    _Row(_tried_by_hand, lambda _: "Make the fix below by hand. Then run again"),
     _Row(_untried_fix, lambda fix: f"{fix}. Then run again"),
     _Row(_broken_pair, lambda _: "Compare the two requests of this step", lambda _, pair: _shell(pair)),
+    _Row(_unfixed_error, lambda code: f"Read what causes {code}", lambda _, code: ("explain", code)),
     _Row(_gate, lambda _: "Fail the build if the hit rate drops below today's", _itself),
 )
 """Prompts that were run: cause, what to say, next step."""

@@ -152,3 +152,20 @@ def test_what_leaves_a_marked_message_is_promised_as_it_is_made(in_folder: Optim
     assert profiled["editable"]
     assert rerun["total_after"] == made["hit_rate"]["after"] > 0.7
     assert made["files"] == ["prompts/desk.md", "w.yaml"]
+
+
+def test_a_mark_is_tried_at_the_end_of_the_shared_text(in_folder: Optimize) -> None:
+    """Where no block ends there, a trial makes one; once the user has that mark, nothing is left to fix."""
+    write("prompts/desk.md", RULES * 120 + "Now: {{ now }}\n")
+    hosted = WORKLOAD.replace("vars:", "engine: {provider: anthropic}\nvars:").replace("requests: 10", "requests: 4")
+    hosted = hosted.replace("datetime: 1m", "uuid: hex").replace("  rid: {uuid: 4}\n", "")
+    write("w.yaml", hosted)
+    by_code = {
+        each["code"]: each for each in json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])["findings"]
+    }
+    assert "(before prompts/desk.md:121), and put cache_control on it: desk 0.0% -> 7" in by_code["KV203"]["fix"]
+    write("a.md", RULES * 120)
+    two = '{role: system, file: a.md, cache_control: 5m}\n      - {role: system, text: "Now: {{ now }}"}'
+    write("w.yaml", hosted.replace("{role: system, file: prompts/desk.md}", two))
+    split = json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])
+    assert all(each["severity"] == "info" for each in split["findings"])
