@@ -160,9 +160,11 @@ def _text_trials(pair: Pair, diff: PromptDiff, render: Render) -> tuple[Trial, .
     if unseen:
         result = " and ".join(one.result for one in unseen)
         plain_a, plain_b = normalized(texts.a, unseen), normalized(texts.b, unseen)
-        alone = measured(_Tried("normalize", 1, line_a, line_b, result, code), plain_a, plain_b)
-        if plain_a == plain_b:
-            return (alone,)
+        change = _Tried("normalize", 1, line_a, line_b, result, code)
+        if plain_a == plain_b:  # both are written as the shorter one is
+            one = min(texts.a, texts.b, key=len)
+            return (measured(change, one, one),)
+        alone = measured(change, plain_a, plain_b)
         left = moved_units(DiffTexts(Traced(plain_a), Traced(plain_b))).every
         if not left:
             return (alone,)

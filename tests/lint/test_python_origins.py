@@ -341,3 +341,45 @@ export function buildPrompt(path) { return `You run as ${instance(path)}. RULES`
     for store, told in (("writeFileSync(path, own);", False), ("", True)):
         codes = {one.code for one in made_findings(text.replace("STORE", store), "prompt.ts")}
         assert ("KV102" in codes) is told
+
+
+BY_NAME = """function given(name) {
+  const wanted = name.trim();
+  if (wanted === "now") return new Date().toISOString();
+  SWITCH
+  return "";
+}
+export function buildPrompt(template, name) { return `Now: ${given(GIVEN)}. RULES`; }
+""".replace("RULES", RULES)
+
+
+@pytest.mark.parametrize(
+    ("given", "codes"),
+    [("name", set()), ('"now"', {"KV101"}), ('"id"', {"KV102"}), ('"other"', set()), ("template[0]", set())],
+)
+def test_a_clock_that_is_asked_for_by_its_name_is_of_who_asks(given: str, codes: set[str]) -> None:
+    text = BY_NAME.replace("SWITCH", 'switch (name) { case "id": return crypto.randomUUID(); default: break; }')
+    findings = made_findings(text.replace("GIVEN", given), "prompt.ts")
+    assert {one.code for one in findings if one.severity != "info"} == codes
+
+
+@pytest.mark.parametrize(
+    ("path", "told"), [("options.context", False), ("config.context", False), ("order.context", True)]
+)
+def test_what_settings_hold_stays_one_of_settings_in_a_function_that_is_given_it(path: str, told: bool) -> None:
+    owner = path.partition(".")[0]
+    text = f"""function about(context) {{ return `Context: ${{context.trim()}}\\n`; }}
+export function buildPrompt({owner}) {{ const preamble = about({path}); return `${{preamble}}{RULES}`; }}
+export function go({owner}, openai) {{ return openai.responses.create({{ input: buildPrompt({owner}) }}); }}
+"""
+    assert bool([one for one in made_findings(text, "prompt.ts") if one.severity != "info"]) is told
+
+
+@pytest.mark.parametrize(("last", "told"), [('strategy === "old" ? "Keep." : "Find."', False), ('"Find."', True)])
+def test_what_chooses_among_texts_is_one_of_a_few(last: str, told: bool) -> None:
+    text = f"""function buildPrompt(strategy) {{
+  return `You plan by ${{strategy.toUpperCase()}}. ${{strategy === "new" ? "Go on." : {last}}} {RULES}`;
+}}
+export function go(params, openai) {{ return openai.responses.create({{ input: buildPrompt(params.strategy) }}); }}
+"""
+    assert bool([one for one in made_findings(text, "prompt.ts") if one.severity != "info"]) is told

@@ -84,3 +84,19 @@ def test_headings_between_such_signs_are_no_marks() -> None:
     """As prompts of routers have them, with values in braces."""
     code = f'KEEPER_PROMPT = """<< FORM >>\n{RULES}\n<< INPUT >>\n{{question}}\n<< OUTPUT >>\n{RULES}"""\n'
     assert [(one.code, one.message.partition(" ")[0]) for one in made_findings(code)] == [("KV201", "`question`")]
+
+
+@pytest.mark.parametrize(
+    ("value", "told"), [("this.config.question", False), ("process.env.QUESTION", False), ("this.find(turn)", True)]
+)
+def test_a_mark_that_gets_a_setting_of_an_object_or_a_process_is_the_same_in_all_requests(
+    value: str, told: bool
+) -> None:
+    code = f"""const SYSTEM_PROMPT = `You answer: {{{{QUESTION}}}}\n{RULES * 2}`;
+export class Router {{
+  constructor(config) {{ this.config = config; }}
+  prompt(turn) {{ return SYSTEM_PROMPT.replace('{{{{QUESTION}}}}', {value}); }}
+  go(turn, openai) {{ return openai.responses.create({{ input: this.prompt(turn) }}); }}
+}}
+"""
+    assert bool([one for one in made_findings(code, "prompt.ts") if one.severity != "info"]) is told

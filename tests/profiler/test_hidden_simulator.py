@@ -197,7 +197,7 @@ def found_in(made: MadeLog, path: Path, tokenizer: str) -> CacheMisses:
     return misses
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [391_714, 391_702, *range(1, 5)])  # in the first two, sessions share framing alone
 def test_events_are_found_and_nothing_false_is_proven(seed: int, tmp_path: Path, bytes_json: str) -> None:
     made = MadeLog(seed, claude=seed % 2 == 0)
     misses = found_in(made, tmp_path / "log.jsonl", bytes_json)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
+from kvtool.accounting.misses.own_text import texts_of
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState, ToolForm
 from kvtool.results.misses import MissCause
-from kvtool.text.message import Message, role_of
+from kvtool.text.message import role_of
 from kvtool.text.pieces import found_in_order
-from kvtool.text.templates.served_messages import part_text
 from kvtool.text.traced import Traced
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
@@ -34,8 +33,8 @@ def find_changed_part(
     before: PromptState, turn: Turn, forms: tuple[MessageForm, ...], tools: tuple[ToolForm, ...]
 ) -> ChangedPart | None:
     """Return the first part that differs from the request before; None where its whole content is sent again, or is not known."""
-    if not _same_tools(before.tools, tools):
-        return _changed_tools(before.tools, tools)
+    if (changed := find_changed_tools(before.tools, tools)) is not None:
+        return changed
     for number, (was, now) in enumerate(zip(before.forms, forms, strict=False)):
         if (was.role, was.text) == (now.role, now.text):
             continue
@@ -86,17 +85,11 @@ def token_of_message(job: Job, number: int) -> int | None:
     """Return our tokens before the text of a message; None where the prompt does not hold it as it was sent."""
     if job.prompt is None or job.prompt.text is None:
         return None
-    texts = [list(_texts(each)) for each in job.turn.messages or []]
+    texts = [list(texts_of(each)) for each in job.turn.messages or []]
     before = sum(map(len, texts[:number]))
     places = list(found_in_order(chain.from_iterable(texts), str.__str__(job.prompt.text)))
     found = next((place for place in places[before:] if place is not None), None)
     return None if found is None else job.prompt.token_at(found[0])
-
-
-def _texts(message: Message) -> Iterator[str]:
-    content = message.get("content")
-    for part in content if isinstance(content, list) else [content] if content else []:
-        yield str.__str__(part_text(part))
 
 
 def place_in_record(turn: Turn, place: str) -> str:
@@ -127,7 +120,10 @@ def place_of_token(job: Job, token: int) -> str | None:
     return f"{origin.part}, line {origin.lines.number(offset)}"
 
 
-def _changed_tools(was: tuple[ToolForm, ...], now: tuple[ToolForm, ...]) -> ChangedPart:
+def find_changed_tools(was: tuple[ToolForm, ...], now: tuple[ToolForm, ...]) -> ChangedPart | None:
+    """Return the first tool that differs; None where all have the same values in the same order."""
+    if _same_tools(was, now):
+        return None
     same = zip(was, now, strict=False)
     number = next((at for at, (old, new) in enumerate(same) if old[:2] != new[:2]), min(len(was), len(now)))
     shown = now if number < len(now) else was

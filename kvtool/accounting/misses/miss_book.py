@@ -15,6 +15,7 @@ from kvtool.accounting.misses.largest_events import LargestEvents
 from kvtool.accounting.misses.miss_causes import cause_of_report
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
 from kvtool.accounting.misses.miss_sums import CauseSum, MissedRequest, MissesByKey, MissTotals
+from kvtool.accounting.misses.own_text import has_own_text
 from kvtool.accounting.misses.prefix_cuts import PrefixCuts, prefix_cuts
 from kvtool.accounting.misses.prompt_states import (
     CHUNK,
@@ -123,8 +124,7 @@ class MissBook(Book):
             self.short += is_short(job)
             return
         self.counted_twice += job.turn.call.counted_twice
-        if self.epoch is None:
-            self.epoch = job.turn.epoch
+        self.epoch = job.turn.epoch if self.epoch is None else self.epoch
         if len(self._keys) < _MOST_KEYS:
             self._keys.add(request.key)
         self._judge_rules(request)
@@ -132,7 +132,9 @@ class MissBook(Book):
         self.zoned_times += request.now is not None and not request.is_local
         turn = job.turn
         donor = None if entry is None or entry.alignment is None else entry.alignment.donor
-        earlier = self._states.find(request.names, request.key, turn.session, None if donor is None else donor.turn)
+        found = self._states.find(request.names, request.key, turn.session, None if donor is None else donor.turn)
+        shares = found.shared <= found.shared_session or has_own_text(job, found.shared, LEAST_TOKENS)
+        earlier = found if shares else found.of_session()
         like = earlier.session or earlier.any
         compared = ComparedRequest(
             request,

@@ -37,6 +37,8 @@ class MissEvidence:
     forms: tuple[MessageForm, ...]
     other_json: ChangedPart | None
     """The first part that is the same JSON in another form."""
+    tools: ChangedPart | None
+    """The first tool that differs."""
     hosted: bool
     cached: bool
 
@@ -234,6 +236,14 @@ def system_changed(evidence: MissEvidence) -> MissReason | None:
     return None
 
 
+def tools_moved(evidence: MissEvidence) -> MissReason | None:
+    """Other tools: servers may write them before text that they follow in kvtool's template."""
+    if evidence.tools is None:
+        return None
+    place = place_in_record(evidence.request.job.turn, evidence.tools.place)
+    return MissReason("tools_changed", "consistent", f"{evidence.tools.says}; servers may write tools first", place)
+
+
 def wire_form(evidence: MissEvidence) -> MissReason | None:
     """The same text in another form, a string or a list of parts, is another request for some providers; so is the same JSON."""
     if (other := evidence.other_json) is not None:
@@ -297,6 +307,7 @@ CAUSES: tuple[FindCause, ...] = (
     marks_limit,
     setting_changed,
     system_changed,
+    tools_moved,
     wire_form,
     reported_against_the_log,
 )

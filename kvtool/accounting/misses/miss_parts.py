@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from kvtool.accounting.misses.changed_part import (
     ChangedPart,
     find_changed_part,
+    find_changed_tools,
     find_other_json,
     place_in_record,
     place_of_token,
@@ -20,6 +21,7 @@ from kvtool.accounting.misses.miss_causes import (
     find_unstored,
     reported_by_provider,
 )
+from kvtool.accounting.misses.own_text import has_own_text, repeated_tokens
 from kvtool.accounting.misses.prompt_states import Earlier, MessageForm, PromptState, ToolForm
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest
 from kvtool.results.misses import MissCause
@@ -117,10 +119,14 @@ class ComparedRequest:
         shared = request.theirs_of(known)
         stored = self._stored(before, known, shared)
         rows = self._unread(before, stored, evidence)
-        repeated = request.theirs_of(max(request.own_tokens - known - self._new_tokens(), 0))
-        blocked = min(repeated, before.stored - shared, prompt - shared) - max(read - shared, 0)
+        gaps = () if entry is None or entry.alignment is None else entry.alignment.gaps
+        repeated = request.theirs_of(min(repeated_tokens(request.job, gaps), request.own_tokens - known))
+        held, last = before.stored, self.earlier.session
+        if last is not None and self._changed_front(before) is not None:
+            held = max(held, last.stored)
+        blocked = min(repeated, held - shared, prompt - shared) - max(read - shared, 0)
         changed = MissPart(blocked, self._changed(before, known, shared), evidence.gap) if blocked > least else None
-        if (unstored := shared - max(stored, read)) > least:
+        if (unstored := shared - max(stored, read)) > least and has_own_text(request.job, known, LEAST_TOKENS):
             after = before.prompt - least <= before.stored <= shared
             found = reported_by_provider(evidence)
             if found is None and not (after and self.reasons):
@@ -175,17 +181,27 @@ class ComparedRequest:
     def _find_cause(self, evidence: MissEvidence) -> MissReason:
         """Return why a stored prefix was not read. Where an older prefix is gone and the request before in the session is not, a
         change since then is the cause."""
-        found, before, request = find_cause(evidence), self.earlier.session, self.request
-        if found.cause not in ("expired", "provider", "unknown") or before is None or before is evidence.state:
+        found = find_cause(evidence)
+        part = self._changed_since(evidence.state) if found.cause in ("expired", "provider", "unknown") else None
+        if part is None:
             return found
-        is_kept = request.whole and (request.gap_after(before) or 0.0) <= (before.ttl or 0.0)
-        turn = request.job.turn
-        part = find_changed_part(before, turn, self.forms, self.tools) if is_kept else None
-        return (
-            found
-            if part is None
-            else MissReason(part.cause, "consistent", part.says, place_in_record(turn, part.place))
-        )
+        return MissReason(part.cause, "consistent", part.says, place_in_record(self.request.job.turn, part.place))
+
+    def _changed_since(self, state: PromptState) -> ChangedPart | None:
+        """Return what changed since the request before in the session, if the cache keeps that one and it is not `state`."""
+        before, request = self.earlier.session, self.request
+        if before is None or before is state or not request.whole:
+            return None
+        is_kept = (request.gap_after(before) or 0.0) <= (
+            before.ttl or 0.0
+        ) or not self.hosted  # own servers: no time to live
+        return find_changed_part(before, request.job.turn, self.forms, self.tools) if is_kept else None
+
+    def _changed_front(self, state: PromptState) -> ChangedPart | None:
+        """Return the change of tools or system prompt since the request before in the session, if the text that follows is of that
+        one: another request shares a longer beginning, which ends in this text."""
+        part = self._changed_since(state) if self.earlier.like is self.earlier.session else None
+        return part if part is not None and part.cause in ("system_changed", "tools_changed") else None
 
     def _least(self, before: PromptState) -> int:
         """Return the tokens above which a stored prefix was not read: none are lost to rounding where both are reported, unless our
@@ -207,6 +223,7 @@ class ComparedRequest:
             rewritten=rewritten,
             forms=self.forms,
             other_json=self._other_json(before),
+            tools=find_changed_tools(before.tools, self.tools),
             hosted=self.hosted,
             cached=self.cached,
         )
@@ -221,6 +238,9 @@ class ComparedRequest:
         turn = self.request.job.turn
         if (other := self._other_json(before)) is not None:
             return MissReason("wire_form", "proven", other.says, place_in_record(turn, other.place))
+        since = self._changed_front(before)
+        if since is not None:
+            return MissReason(since.cause, "proven", since.says, place_in_record(turn, since.place))
         part = find_changed_part(before, turn, self.forms, self.tools)
         if part is not None and part.cause == "tools_changed" and before is self.earlier.session:
             return MissReason("tools_changed", "proven", part.says, place_in_record(turn, part.place))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from weakref import ref
 
@@ -121,6 +121,10 @@ class Earlier:
     shared: int
     like: PromptState | None
     """A request whose text it repeats after another beginning."""
+
+    def of_session(self) -> Earlier:
+        """Return it without requests of other sessions with a common beginning: what they share is no text of theirs."""
+        return replace(self, same_cache=None, shared_same_cache=0, any=None, shared=0)
 
 
 class _Piece:

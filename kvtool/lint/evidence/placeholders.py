@@ -77,7 +77,7 @@ def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
         return None
     kind = named_kind(name) or id_of(name)
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and kind is not None:
-        if kind not in (TIME, REQUEST_ID) and _is_setting(name):
+        if kind not in (TIME, REQUEST_ID) and is_setting(name):
             return None
         if kind is USER and kind_of_name(words[-1]) is not USER and doubt_of(name) == "use":
             return OTHER, "use"  # `user_goal`: it is what the user wants, not who that is
@@ -90,6 +90,11 @@ def is_known_to_vary(name: str) -> bool:
     """Return whether a name says that its value is another one in each request, or for each user."""
     told = _told(name)
     return told is not None and told[1] != "open"
+
+
+def constant_text(name: str, spot: TemplatePlace) -> Hole:
+    """The hole of a text that is the same in all requests, but is not known."""
+    return Hole(spot, OTHER, f"`{name}`", doubt="open", hidden=True, unseen=f"the text of `{name}`", constant=True)
 
 
 def unnamed(name: str, spot: TemplatePlace) -> Hole:
@@ -126,7 +131,7 @@ def _is_limit(words: list[str]) -> bool:
     return not _LIMITS.isdisjoint((*words[:1], *words[-1:]))
 
 
-def _is_setting(name: str) -> bool:
+def is_setting(name: str) -> bool:
     """Return whether it is a part of an object that is named for settings: `config.tenant_label`, `self.settings.region`."""
     owners = name.rpartition(".")[0].split(".")
     return any(words_of(owner)[-1:] and words_of(owner)[-1] in _SETTINGS for owner in owners)
@@ -153,7 +158,7 @@ def doubt_of(name: str) -> Doubt:
         words = words[: words.index("for", 1)]  # `text_input_for_titles`: what it is for says nothing of it
     while len(words) > 1 and (words[-1] in _SAYS_NOTHING or words[-1] in _DONE):
         words.pop()
-    if _is_setting(name):
+    if is_setting(name):
         return "open"
     root = words_of(name.partition(".")[0]) if "." in name else []
     if not words or _SET_UP.intersection([words[-1], *root[-1:]]) or _SYSTEM.intersection(words):

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 import ast
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from kvtool.lint.python.changed_values import made_up
 from kvtool.lint.python.expressions import Expressions
 from kvtool.lint.python.syntax import dotted, names_in
-from kvtool.lint.python.text_values import Either, Items, Many, Mapped, Piece, Value, cut, either, has_param, varies
+from kvtool.lint.python.text_values import (
+    Either,
+    Items,
+    Literal,
+    Many,
+    Mapped,
+    Param,
+    Piece,
+    Value,
+    cut,
+    either,
+    has_param,
+    pieces_of,
+    text_of,
+    varies,
+)
 from kvtool.lint.python.work_budget import spend
 from kvtool.lint.skeleton import Hole
 
@@ -22,6 +38,8 @@ class Flow(Expressions):
 
     _in_known = False
     """Whether a loop over known elements is read, once for each."""
+    _asked_name: tuple[str, str] | None = None
+    """Within `if name == "now"`: what callers give, and what it is there."""
 
     @abstractmethod
     def _body(self, body: Iterable[ast.stmt]) -> bool:
@@ -31,19 +49,50 @@ class Flow(Expressions):
         self.value_of(statement.test) if isinstance(statement.test, ast.NamedExpr) else None
         missing = _missing(statement.test)
         before = self.values.get(missing)
-        self._branches([statement.body, statement.orelse])
+        test = statement.test
+        equal = isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
+        named = self._name_given(test.left, test.comparators[0]) if isinstance(test, ast.Compare) and equal else None
+        self._branches([statement.body, statement.orelse], [named])
         if before is not None and not varies(before) and not has_param(before):
             self.values[missing] = made_up(self.values.get(missing, ()))
 
-    def _do_match(self, statement: ast.Match) -> None:
-        self._branches([*(case.body for case in statement.cases), []])
+    def _name_given(self, subject: ast.expr, wanted: ast.AST) -> tuple[str, str] | None:
+        """Return what callers give, and the constant text that it is compared with; None for anything else."""
+        value = self.value_of(subject)
+        if not isinstance(wanted, ast.Constant) or not isinstance(wanted.value, str) or len(value) != 1:
+            return None
+        (one,) = value
+        return (one.name, wanted.value) if isinstance(one, Param) and not one.name.startswith("self.") else None
 
-    def _branches(self, bodies: list[list[ast.stmt]]) -> None:
-        values = self.values
+    def _as_named(self, value: Value) -> Value:
+        """Return a clock or an id that a function gives where it is asked for by its name: only who asks for it has it.
+
+        A template of a user's asks by its placeholders, which are not seen.
+        """
+        if self._asked_name is None or not value or not all(isinstance(one, Hole) and one.certain for one in value):
+            return value
+        name, wanted = self._asked_name
+
+        def given(asked_for: Value) -> Value:
+            texts = (text_of(one) for one in pieces_of(asked_for) if isinstance(one, str | Literal))
+            return value if wanted in texts else ()
+
+        return (Param(name, filled=given),)
+
+    def _do_match(self, statement: ast.Match) -> None:
+        wanted = [getattr(case.pattern, "value", case) for case in statement.cases]
+        named = [self._name_given(statement.subject, one) for one in wanted]
+        self._branches([*(case.body for case in statement.cases), []], named)
+
+    def _branches(self, bodies: list[list[ast.stmt]], named: Sequence[tuple[str, str] | None]) -> None:
+        """Read statements of which one list runs; `named`: what callers give where the first ones do."""
+        values, outer = self.values, self._asked_name
         ends: list[dict[str, Value | None]] = []
-        for body in bodies:
+        for body, name in zip_longest(bodies, named):
             mark = values.begin()
+            self._asked_name = name or outer
             reached = self._body(body)
+            self._asked_name = outer
             end = values.undo(mark)
             if reached:
                 ends.append(end)

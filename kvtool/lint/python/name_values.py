@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
+from kvtool.lint.evidence.placeholders import constant_text
 from kvtool.lint.evidence.prompt_evidence import (
     Evidence,
     is_prompt_file,
@@ -222,8 +223,7 @@ class Names(ABC):
             return None
         if not any(self.origins(name.partition(".")[0])) or self._imported_texts(name):
             return None
-        spot = self.source.spot_of(node)
-        return Hole(spot, OTHER, f"`{name}`", doubt="open", hidden=True, unseen=f"the text of `{name}`", constant=True)
+        return constant_text(name, self.source.spot_of(node))
 
     def _elsewhere(self, name: str, spot: TemplatePlace) -> Hole | None:
         """Return the hole of a prompt that another module holds, by its name: `SYSTEM_PROMPT`, which is imported."""

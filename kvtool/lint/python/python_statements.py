@@ -22,7 +22,7 @@ from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
 from kvtool.lint.python.module import FunctionCode, imported
 from kvtool.lint.python.name_values import Summary
-from kvtool.lint.python.stored_values import stored_names
+from kvtool.lint.python.stored_values import listed_names, stored_names
 from kvtool.lint.python.syntax import dotted, names_in
 from kvtool.lint.python.text_values import (
     MOST_PIECES,
@@ -63,6 +63,7 @@ class PythonStatements(Flow):
 
     def read_function(self, function: FunctionCode) -> Summary:
         """Read a function's body, and say what it gives."""
+        self.listed = listed_names(function.node.body)
         self._returns: list[Value] = []
         self._yields: list[Value] = []
         self.in_function = True
@@ -105,6 +106,7 @@ class PythonStatements(Flow):
                 continue
             default = self.as_text(self.value_of(defaults[one.arg]), one) if one.arg in defaults else ()
             hole = default[0] if len(default) == 1 and isinstance(default[0], Hole) else self.by_name(one.arg, spot)
+            hole = None if hole is not None and hole.doubt and one.arg in self.listed else hole
             if hole is not None:
                 self.program.declared.add(spot)
             template = default if hole is None and filled_text(default) else ()
@@ -227,7 +229,7 @@ class PythonStatements(Flow):
     def _do_return(self, statement: ast.Return) -> None:
         if statement.value is None:
             return
-        value = self.value_of(statement.value)
+        value = self._as_named(self.value_of(statement.value))
         self.returned(value)
         if hasattr(self, "_returns"):
             self._returns.append(value)

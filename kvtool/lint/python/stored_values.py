@@ -1,4 +1,7 @@
-"""Values that a program stores where it looks for them first: an id in a file, made once, is the same from then on."""
+"""Values that are the same in many requests by how a function uses them.
+
+An id in a file, made once, is the same from then on. What a text is chosen by is one of a few values that the code names.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,25 @@ def stored_names(body: Iterable[ast.stmt]) -> frozenset[str]:
         elif _READS.search(name):
             looked_at |= {ast.dump(key) for key in keys}
     return frozenset(found)
+
+
+def listed_names(body: Iterable[ast.stmt]) -> frozenset[str]:
+    """Return the names of values that choose between texts by constants: `A if mode == "a" else B if mode == "b" else C`."""
+    return frozenset(
+        name
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.IfExp) and isinstance(node.orelse, ast.IfExp)
+        if (name := _compared(node.test)) and name == _compared(node.orelse.test)
+    )
+
+
+def _compared(test: ast.expr) -> str:
+    """Return the name of what a test compares with a constant text; empty for any other test."""
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1 or not isinstance(test.ops[0], ast.Eq):
+        return ""
+    wanted = test.comparators[0]
+    return dotted(test.left) if isinstance(wanted, ast.Constant) and isinstance(wanted.value, str) else ""
 
 
 def _keys(call: ast.Call) -> list[ast.expr]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
-from kvtool.lint.evidence.placeholders import asked
+from kvtool.lint.evidence.placeholders import asked, constant_text, is_setting
 from kvtool.lint.evidence.prompt_evidence import Evidence, is_prompt_name
 from kvtool.lint.evidence.value_precision import sure_kind
 from kvtool.lint.evidence.volatile_calls import environment, order_hole
@@ -80,8 +80,14 @@ class TemplateFills(KnownCalls):
         if needle is None:
             return self._later(base, {}) if _is_mark(node.args[0]) else base
         if _MARK.fullmatch(needle):
-            hole = asked(needle.strip(_SIGNS).lower(), spot)
-            put = self._filled_in(node.args[1]) or ((hole,) if hole is not None and hole.doubt == "use" else ())
+            mark, given = needle.strip(_SIGNS).lower(), node.args[1]
+            hole = asked(mark, spot)
+            name = dotted(given)
+            if (name.startswith("self.") and is_setting(name)) or self._is_setting(given):
+                hole = constant_text(mark, spot)  # an object or a process has it once, whatever the mark is called
+            put = self._filled_in(given) or (
+                (hole,) if hole is not None and (hole.constant or hole.doubt == "use") else ()
+            )
         else:
             put = self._argument(node.args[1])
         return cut(with_replaced(base, needle, put))

@@ -14,6 +14,7 @@ from kvtool.diagnose.codes.values.kv104 import USER
 from kvtool.lint.evidence.placeholders import (
     asked,
     doubt_of,
+    is_setting,
     is_settled,
     names_a_conversation,
     names_a_part,
@@ -50,11 +51,16 @@ _FIRST = 20
 class ValueOrigins(Names):
     """Tells where a value comes from."""
 
+    listed: frozenset[str] = frozenset()
+    """Names of values that are one of a few, which the function names: a text for each of them is shared."""
+
     def asked_of(self, node: ast.expr) -> Hole | None:
         if not self.in_function:
             return None
         spot = self.source.spot_of(node)
         if name := self._given_name(node, _DEEPEST):
+            if name in self.listed:
+                return None
             hole = asked(name.removeprefix("self."), spot) or _key_of_settings(name, spot)
             if "." in name and not name.startswith("self.") and (own := _of_person(name, spot)) is not None:
                 return own
@@ -62,7 +68,8 @@ class ValueOrigins(Names):
                 return replace(hole, doubt="open")  # how many: that is mostly set once
             if hole is not None and hole.doubt == "open" and self._varies_as_made(name, node):
                 hole = replace(hole, doubt="use")
-            return None if hole is None else replace(hole, given=name.removeprefix("self.") not in _ASKED_OF_OBJECTS)
+            per_call = not is_setting(name) and name.removeprefix("self.") not in _ASKED_OF_OBJECTS
+            return None if hole is None else replace(hole, given=per_call)
         name, written = self._local_name(node, _DEEPEST), dotted(node)
         if not name and (self._of_turn(written) or (written and self.is_answer(node))):
             name = written

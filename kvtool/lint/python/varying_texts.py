@@ -9,7 +9,7 @@ from dataclasses import replace
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
-from kvtool.lint.evidence.placeholders import is_set_up, may_be_question, names_a_part
+from kvtool.lint.evidence.placeholders import is_set_up, is_setting, may_be_question, names_a_part
 from kvtool.lint.evidence.value_precision import DATE
 from kvtool.lint.evidence.volatile_calls import HOST, RANDOM
 from kvtool.lint.python.changed_values import changed, placed
@@ -56,7 +56,7 @@ def filler(given: Mapping[str, Value], unknown: Mapping[str, Hole]) -> Callable[
             return value if hole is not None or written_length(value) >= _FEW_WORDS else without_doubtful(value)
         if not value:
             argument = unknown.get(param.name)
-            says_more = argument is not None and argument.doubt != "open"
+            says_more = argument is not None and (argument.doubt != "open" or is_setting(argument.what))
             return () if argument is None else (argument.at(hole.spot) if says_more else hole,)
         if all(
             (isinstance(one, Hole) and _doubts(one)) or (isinstance(one, Param) and one.hole is None) for one in value
@@ -179,7 +179,14 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool) -> l
 
 
 def reported_once(prompts: list[list[Node]], declared: set[TemplatePlace]) -> list[list[Node]]:
-    """Without what is reported where a parameter is declared, if it is reported where a text holds it, too."""
+    """Without what is reported where a parameter is declared, if it is reported where a text holds it, too.
+
+    A placeholder that gets a text that is the same in all requests is hidden, in the constant that has it, too.
+    """
+    settled = {one.spot for nodes in prompts for one in _holes(nodes) if one.constant}
+    prompts = [
+        with_holes(nodes, lambda one: replace(one, hidden=one.hidden or one.spot in settled)) for nodes in prompts
+    ]
     placed = {(one.kind.key, one.what) for nodes in prompts for one in _holes(nodes) if one.spot not in declared}
     result: list[list[Node]] = []
     for nodes in prompts:

@@ -9,6 +9,7 @@ from kvtool.fixes.fix import Tier
 from kvtool.profiler.advice.kept_fixes import KeptFix
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.optimize.disk_lines import Place
+from kvtool.profiler.optimize.other_prompts import other_prompts
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.documents.parts import PromptEdit
 from kvtool.text.terminal.numbers import plural
@@ -17,6 +18,7 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 
 _LEAST_LINE = 8
 """Characters of a line by which it is known again in another file."""
+_MOST_SHOWN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,13 @@ def edit_notes(workload: str, files: Sequence[Changed], edits: Iterable[PromptEd
         named, code = (moved[0], "it") if len(moved) == 1 else (plural(len(moved), "file"), "them")
         must = f"it must send these lines where {workload} has them, or its prompts lose them."
         notes.append(f"Lines move from {named} into {workload}. Change the code that uses {code}: {must}")
+    if others := other_prompts(workload, [each.path for each in files]):
+        shown = ", ".join(others[:_MOST_SHOWN]) + (
+            f" and {len(others) - _MOST_SHOWN:,} more" * (len(others) > _MOST_SHOWN)
+        )
+        notes.append(
+            f"These prompts include an edited file, but {workload} does not run them: {shown}. Check them too."
+        )
     if copied := list(dict.fromkeys(edit.copied_from for edit in edits if edit.copied_from)):
         changes = f"Your service changes only when you edit {', '.join(copied)}."
         notes.append(f"{workload} contains copies. {changes}")

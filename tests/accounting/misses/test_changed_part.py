@@ -6,9 +6,15 @@ import random
 from dataclasses import replace
 from typing import Any
 
+from kvtool.accounting.ledger.alignment import Gap
 from kvtool.accounting.misses.changed_part import ChangedPart, find_changed_part
+from kvtool.accounting.misses.own_text import has_own_text, repeated_tokens
 from kvtool.accounting.misses.prompt_states import CacheKey, PromptState, message_forms, tool_forms
+from kvtool.text.templates.chat import ChatTemplate
+from kvtool.text.tokens.tokenizer import Tokenizer
 from kvtool.workload.call import CallSettings
+from kvtool.workload.jobs import JobMaker
+from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
 
 
@@ -92,3 +98,26 @@ def test_forms_of_equal_messages_are_kept_once() -> None:
     assert all(one is other for one, other in zip(before.forms, again, strict=False))
     assert tool_forms(tools, before.tools) is before.tools
     assert replace(before, stored=1).forms is before.forms
+
+
+def test_what_a_template_writes_around_text_is_no_shared_text(byte_tokenizer: Tokenizer) -> None:
+    """Random tools of the same fields: what their prompts share counts as far as it is names, descriptions and messages."""
+    template = (
+        "{% for tool in tools %}{{ tool | tojson }}{% endfor %}{% for m in messages %}<m>{{ m.content }}{% endfor %}"
+    )
+    renderer = Renderer(lambda: byte_tokenizer, lambda _: ChatTemplate("plain", template, {}))
+    for seed in range(20):
+        source = random.Random(seed)
+        names = ["".join(source.choice("abcdefgh") for _ in range(source.randrange(1, 20))) for _ in range(4)]
+        fields = {"type": "object", "required": [], "properties": {}}
+        tools = [{"type": "tool", "name": name, "description": name[::-1], "fields": fields} for name in names]
+        job = JobMaker(renderer, seed=0).make(
+            Turn("g", messages=[{"role": "user", "content": "said " * 20}], tools=tools)
+        )
+        assert job.prompt is not None
+        text, own = str(job.prompt.text), 2 * sum(map(len, names))
+        before = text.index("<m>")
+        assert has_own_text(job, before, own - 1)
+        assert not has_own_text(job, before, own)
+        gaps = [Gap(0, text.index('", "fields'), 0, 0, 30), Gap(0, before + 3, 0, 0, 40)]  # framing, and a message
+        assert repeated_tokens(job, gaps) == 40

@@ -104,7 +104,8 @@ def test_a_model_with_windows_agrees_by_its_own_config(
         events = document["events"]
         assert (events["agree"], events["by"]) == (events["recorded"], "hash")
         together, _ = replayed(capsys, path, "--server", url, "--yes", "--reset", "--concurrency", "6")
-        assert together["agree"] >= 0.9 * 150  # a busy machine looks more requests up in another step
+        is_followed = any("reached the scheduler" in note for note in together["notes"])
+        assert together["agree"] >= (150 if is_followed else 0.9 * 150)  # on a busy machine the search may give up
         assert {each["cause"] for each in together["disagree"]} <= {"order", "steps"}
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import some
+from kvtool.profiler.optimize.other_prompts import other_prompts
+from tests.conftest import Command, some
 from tests.files import write
 from tests.profiler.optimize.conftest import Optimize, document
 
@@ -87,3 +88,15 @@ def test_a_prompt_that_does_not_win_by_it_is_named(optimize: Optimize) -> None:
     found = document(optimize, write("w.yaml", text), "--allow", "P2")
     assert found["files"] == []
     assert any("`g0` reads the same text" in step["reason"] for step in found["steps"])
+
+
+def test_prompts_that_the_workload_does_not_run_are_named(in_folder: Command) -> None:
+    """They include an edited file, here through another one; a template that only looks alike does not."""
+    write("prompts/parts/head.j2", "Now: {{ now }}\n")
+    write("prompts/parts/lead.j2", "{% include 'parts/head.j2' %}\n")
+    write("prompts/run.j2", "{% include 'parts/head.j2' %}\nBe kind.\n")
+    write("prompts/other.j2", '{%- extends "parts/lead.j2" %}\n')
+    write("prompts/far.j2", "{% include 'head.j2' %}\n")
+    write("w.yaml", "groups: [{name: g, file: prompts/run.j2}]\n")
+    assert other_prompts("w.yaml", ["prompts/parts/head.j2", "w.yaml"]) == ["prompts/other.j2"]
+    assert other_prompts("w.yaml", ["prompts/run.j2", "w.yaml"]) == []

@@ -107,7 +107,8 @@ def _next(console: Console, diff: PromptDiff, command: CommandLine) -> None:
         todo = "fix the code that writes this text. See all requests" if fix is not None else "see all requests"
         put_next(console, f"{todo} of the log", command.to("profile", *logs))
     elif fix is not None and "-" not in command:
-        put_next(console, "make this change in both prompts, then compare again", command)
+        todo = f"write both prompts {fix.result}" if fix.unit == "normalize" else "make this change in both prompts"
+        put_next(console, f"{todo}, then compare again", command)
 
 
 def _totals(console: Console, diff: PromptDiff, *, is_reused: bool) -> None:
