@@ -99,6 +99,7 @@ class WatchCommand(Command):
         try:
             with self._view(alone=looks == 1) as show:
                 show(shown)
+                export(shown, None if heard is None else heard.losses.total)
                 for _ in _times(looks):
                     self._wait(watching, look, heard)
                     shown = document(watching)
