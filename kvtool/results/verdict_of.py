@@ -85,7 +85,7 @@ def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
     named = list(places)[:_MOST_TOLD]
     more = f" and {len(places) - _MOST_TOLD:,} more" if len(places) > _MOST_TOLD else ""
     are, them = ("limits are", "them") if len(places) > 1 else ("limit is", "it")
-    todo = f"Fix the prompts, then raise {them}: `kvtool check --tighten` raises limits of kvtool.toml."
+    todo = f"Fix the prompts, then raise {them}: `kvtool check --tighten`."
     return [f"{len(places):,} {are} 0 % and cannot fail: {', '.join(named)}{more}. {todo}"]
 
 

@@ -207,9 +207,9 @@ class ComparedRequest:
         """Return the tokens above which a stored prefix was not read: none are lost to rounding where both are reported, unless our
         tokens say where the text differs, close to its end."""
         request = self.request
-        shared = request.theirs_of(self.earlier.shared if request.entry is None else request.entry.known)
-        is_exact = before.reported and (not request.whole or before.stored + request.least <= shared)
-        return request.step - 1 if is_exact else request.least
+        known = self.earlier.shared if request.entry is None else request.entry.known
+        is_exact = before.reported and (not request.whole or before.stored + request.least <= request.theirs_of(known))
+        return request.step - 1 if is_exact else request.least_at(known)
 
     def _evidence(self, before: PromptState, ttl: float | None = None) -> MissEvidence:
         request, earlier = self.request, self.earlier
