@@ -56,7 +56,10 @@ def test_a_fix_of_several_findings_counts_once() -> None:
 def test_what_kvtool_cannot_edit_is_edited_by_hand() -> None:
     made = made_results.report(findings=[fixed()])
     answer = answer_of(made, command=["profile", "w.yaml", "--json", "-b", "32"])
-    assert answer.todo == "Edit prompts/support.md:3. Then run again"
+    assert answer.todo == "Make the fix below at prompts/support.md:3. Then run again"
+    alone = FIXED.model_copy(update={"group_alone": FIXED.group_before})
+    made = made_results.report(findings=[fixed(line=line, rerun=alone) for line in (3, 3, 4)])
+    assert answer_of(made).todo == "Make the fixes below at prompts/support.md:3 and 4 together. Then run again"
     assert answer.command == ("profile", "w.yaml", "-b", "32")
 
 
@@ -133,8 +136,13 @@ def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
 
 def test_a_fix_that_gained_nothing_is_not_the_next_step() -> None:
     finding = fixed(rerun=None, fix_key="", path="w.yaml", line=0, fix="sort the tools (tested: no gain)", no_gain=True)
-    answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])
+    warning = finding.model_copy(update={"severity": "warning"})
+    answer = answer_of(made_results.report(findings=[warning]), command=["profile", "w.yaml"])
     assert answer.todo == "Fail the build if the hit rate drops below today's"
+    answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])  # no gate keeps an error
+    assert (answer.todo, answer.command) == ("Read what causes KV101", ("explain", "KV101"))
+    by_hand = finding.model_copy(update={"tried": FIXED, "tier": "P1", "no_gain": False})
+    assert answer_of(made_results.report(findings=[by_hand])).todo == "Make the fix below by hand. Then run again"
 
 
 def test_a_finding_that_was_not_run_says_what_to_do() -> None:
