@@ -189,10 +189,11 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     what = f"move this {moved.told} to "
     near, far = destination(cause.slot, within=True), destination(cause.slot)
     looked = samples[:_LOOKED_AT]
+    after_mark = False
     if stops_at_content(looked, [target]):
         near = far = BEFORE_CONTENT
     elif any(map(marks_in, looked)):
-        if ends_after_mark(looked, lambda turn: move_targets(turn, [target], within=True)):
+        if after_mark := ends_after_mark(looked, lambda turn: move_targets(turn, [target], within=True)):
             near = destination(cause.slot, within=True, after_mark=True)
         if ends_after_mark(looked, lambda turn: move_targets(turn, [target])):
             far = destination(cause.slot, after_mark=True)
@@ -215,7 +216,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     ends = [partial(with_target_at_end, target=target, ended=ended) for ended in (True, False)]
     last = what + destination(cause.slot, within=True)
     fixes = [replace(fix, lines=moved.lines) for fix in fixes]
-    if not cause.slot.logged:
+    if not cause.slot.logged and not after_mark:  # the end of the message is before the mark: nothing is won there
         fixes = [replace(fix, at_end=_at_ends(fix, last, ends)) for fix in fixes]
     named = [] if moved.refusal is None else [_named_once(cause, target, moved.refusal, near)]
     return [*fixes, *(named or _layouts(cause, samples))]

@@ -11,7 +11,7 @@ from kvtool.text.terminal.numbers import percent
 
 MOST_GROUPS = 20
 """Groups with a gate of their own, in a configuration that a person reads."""
-NOTHING_REUSED = "  # nothing is reused today"
+NOTHING_REUSED = "  # a workload reuses nothing today"
 _UNGATED = "# No gate, since they reuse less than 0.1% today: "
 _UNGATED_LINE = re.compile(r"# No gate, since they reuse less than [0-9.]+% today: .*")
 _RATE = re.compile(r"(# hit rate )[0-9.]+%")

@@ -109,6 +109,7 @@ def _check(
         limit=limit,
         actual=actual,
         message=message,
+        covered=facts.covered if demand.group is None and demand.kind != "findings" else "",
         path=demand.place.path,
         line=demand.place.line or 0,
         column=demand.place.column or 0,
@@ -119,7 +120,7 @@ def _limit_check(facts: Facts, demand: Demand) -> Check:
     if demand.kind in CLOCKED:
         return _clocked_check(facts, demand)
     scope = facts.total if demand.group is None else facts.groups.get(demand.group, _EMPTY)
-    who, kind = subject(demand.group, facts.workload), demand.kind
+    who, kind = subject(demand.group, facts.workload, facts.covered), demand.kind
     untold = {"reported_gap": scope.reported_gap is None, "cost_per_1k_requests": scope.cost_per_1k is None}
     has_figure = scope.prompt_tokens or (kind == "hit_rate" and scope.reported is not None)
     if not has_figure or (kind.startswith("ttft") and kind not in scope.ttft) or untold.get(kind):

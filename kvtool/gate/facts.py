@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from kvtool.results.verdict import Kind
+from kvtool.text.terminal.numbers import plural
 
 if TYPE_CHECKING:
     from kvtool.results.choices import Severity
@@ -74,6 +75,8 @@ class Facts:
     path: str = ""
     fleet: FleetFacts | None = None
     """None where no demand needs a clock."""
+    covered: str = ""
+    """How many of all requests the sums cover, in words; empty for all of them."""
 
 
 def facts_of(
@@ -83,6 +86,7 @@ def facts_of(
 
     `groups` are those that the workload names: one of which no request was profiled (all refused, or never reached) is there, too.
     """
+    judged = report.totals.requests
     profiled = {
         group.name: _group_money(_scope(group, group.predicted_ttft), report, group.name) for group in report.groups
     }
@@ -95,6 +99,7 @@ def facts_of(
         report.partial,
         limit,
         path,
+        covered=f"{judged:,} of {plural(report.request_count, 'request')}" if 0 < judged < report.request_count else "",
     )
 
 

@@ -59,13 +59,17 @@ def lint(
     _read_texts(inputs, options, load, result, ignores, cached=cached)
     if inputs.runs:
         with showing.progress() as progress:
-            failed = _run_traffic(inputs, options, progress, load, result, ignores)
-        if failed:  # what could not be run is read
-            names = [path for run in failed for path in _named_by(run, options)]
+            failed, short = _run_traffic(inputs, options, progress, load, result, ignores)
+        for unmeasured in filter(None, (failed, short)):  # what could not be run, or hits nothing at all, is read
+            before = len(result.findings)
+            names = [path for run in unmeasured for path in _named_by(run, options)]
             texts = [replace(one, found=True) for one in sort_inputs(names, names).texts]
             told, result.problems = result.problems, []
             _read_texts(Inputs(texts=texts), options, load, result, ignores, cached=False)
             result.problems = [*told, *_new_problems(told, result.problems)]
+            if unmeasured is short:
+                read = result.findings[before:]
+                result.findings[before:] = [one.model_copy(update={"severity": "info"}) for one in read]
     if probing is not None and probing.probe is not None and not result.partial:
         with showing.progress() as progress:
             result.probe = _probed(probing.probe, probing.probe_timeout, options, progress, offline=showing.offline)
@@ -236,9 +240,13 @@ def _run_traffic(
     load: Tokenizers,
     result: LintResult,
     ignores: list[Ignore],
-) -> list[list[str]]:
-    """Workloads, logs and prompts: what costs hits when they are run. Return the inputs that could not be run."""
+) -> tuple[list[list[str]], list[list[str]]]:
+    """Workloads, logs and prompts: what costs hits when they are run.
+
+    Return the inputs that could not be run, and those of which no prompt is long enough for the provider's cache.
+    """
     failed: list[list[str]] = []
+    short: list[list[str]] = []
     for run in inputs.runs:
         traffic = _run(run, options, progress, load, result)
         if traffic is None:
@@ -258,8 +266,10 @@ def _run_traffic(
         ignores += traffic_ignores(paths, allow_outside=options.reading.allow_outside)
         if traffic.report.partial:
             result.partial = True
-            return []
-    return failed
+            return [], []
+        if least:
+            short.append(run)
+    return failed, short
 
 
 def _run(

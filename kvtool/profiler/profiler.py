@@ -464,6 +464,7 @@ class Profiler:
             return found + shared
         from kvtool.fixes.chat.chat_probe import sample_turns
         from kvtool.fixes.chat.chat_templates import check_chat_template
+        from kvtool.fixes.marked_head import marked_heads, without_useless_mark
         from kvtool.fixes.run_fixes import run_fixes
         from kvtool.profiler.advice.trials import RunTrials
         from kvtool.profiler.reported.request_settings import setting_fixes
@@ -477,7 +478,9 @@ class Profiler:
             self.told += reasoning_left_out(self.renderer.chat_template, sample)
         try:
             keyed = result.counts.keyless < result.counts.routed
-            found = trials.proven(found, [*run_fixes(groups, plan, keyed=keyed), *setting_fixes(result)])
+            heads = marked_heads(groups, plan, result.book(SampleBook).of_group, self.locate)
+            found = trials.proven(found, [*run_fixes(groups, plan, keyed=keyed), *setting_fixes(result), *heads])
+            found = [without_useless_mark(each, groups) for each in found]
             found += trials.checked(check_chat_template(self.renderer, sample))
         except TrialInterruptedError:
             result.partial = True

@@ -27,7 +27,7 @@ _HEALTHY = "none of the text that is known to be cached"
 _SEVERAL = 2
 _NO_LOSS = ("hit", "first_use", "unique", "displaced", "partial_block", "last_token")
 """Fates of text that is sent for the first time, or that no prefix contains."""
-_FORMS: tuple[MissCause, ...] = ("system_changed", "wire_form", "resumed")
+_FORMS: tuple[MissCause, ...] = ("wire_form", "resumed")
 """Causes by which a provider computes a text again that was sent before."""
 _UNLIMITED = ("vllm", "block-lru")
 """Rules whose cache has no limit where no capacity is given."""
@@ -48,13 +48,17 @@ class Answer:
     change: str = ""
     steps: str = ""
     """Whether requests of sessions begin with the request before them."""
-    broken: bool = False
+    steps_label: str = "Stable"
 
     @property
     def lines(self) -> list[tuple[str, str]]:
         """Return each line that has text, with its label."""
-        steps = "Breaks" if self.broken else "Stable"
-        lines = [("Hit rate", self.rate), (steps, self.steps), ("Not reused", self.lost), ("Next", self.todo)]
+        lines = [
+            ("Hit rate", self.rate),
+            (self.steps_label, self.steps),
+            ("Not reused", self.lost),
+            ("Next", self.todo),
+        ]
         return [(label, text) for label, text in lines if text]
 
 
@@ -66,20 +70,27 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
     steps = report.steps
     other = "" if steps.broken else _other_form(report)
     if not other:
-        return replace(answer, steps=steps_told(steps), broken=steps.broken > 0)
-    begin = "begins" if steps.steps == 1 else "begin"
-    text = (
-        f"{steps.steps:,} of {plural(steps.steps, 'step')} {begin} with the same text as the step before, but {other}"
-    )
-    return replace(answer, steps=text, broken=True)
+        told = steps_told(steps, costs=report.misses is None)  # reported misses are the costs of a log
+        return replace(answer, steps=told, steps_label="Breaks" if steps.broken else "Stable")
+    return replace(answer, steps=f"{steps_told(steps)}, but {other}", steps_label="Steps")
 
 
 def _other_form(report: Report) -> str:
     """Say how often a text that was sent before is sent in another order or form, which costs as much as another text."""
-    causes = {} if report.misses is None else report.misses.by_cause
-    requests = sum(causes[cause].events for cause in _FORMS if cause in causes)
+    misses = report.misses
+    requests = (
+        0 if misses is None else sum(misses.by_cause[cause].events for cause in _FORMS if cause in misses.by_cause)
+    )
+    # A system message that was added is moved to the front; one whose text changed is another text.
+    requests += (
+        0
+        if misses is None
+        else sum(event.cause == "system_changed" and event.certainty == "consistent" for event in misses.events)
+    )
     if requests:
-        return f"{plural(requests, 'request')} {'sends' if requests == 1 else 'send'} it in another order or form"
+        return (
+            f"{plural(requests, 'request')} {'sends' if requests == 1 else 'send'} that text in another order or form"
+        )
     return f"{KV112.name} differs ({KV112.code})" if any(one.code == KV112.code for one in report.findings) else ""
 
 
@@ -166,14 +177,16 @@ def _rate(report: Report) -> str:
     return f"{percent(now)}, the maximum for these prompts as written"
 
 
-def steps_told(steps: Steps) -> str:
-    """Say whether each request of a session begins with the one before it, or which do not."""
+def steps_told(steps: Steps, *, costs: bool = True) -> str:
+    """Say whether each request of a session begins with the one before it, or which do not; with `costs` what that costs."""
     if not steps.broken:
         begin = "begins" if steps.steps == 1 else "begin"
         past = f", except for text that the server ignores (in {steps.read_past:,})" if steps.read_past else ""
         return f"{steps.steps:,} of {plural(steps.steps, 'step')} {begin} with the step before{past}"
     begin = "does not begin" if steps.broken == 1 else "do not begin"
     text = f"{steps.broken:,} of {plural(steps.steps, 'step')} {begin} with the step before"
+    if not costs:
+        return text
     text += f" ({plural(steps.lost_tokens, 'token')} computed again)"
     if not steps.breaks:
         return text

@@ -21,6 +21,9 @@ from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSEN
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import capitalized
 
+_TOGETHER = 0.005
+"""By how much more a group's hit rate must rise with another fix, for both to be named."""
+
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
@@ -95,16 +98,22 @@ def place_of_finding(finding: Finding) -> str:
     return f"{finding.path}:{finding.line}" if finding.line else finding.path
 
 
-def _edit(case: Case) -> Finding | None:
-    return next((each for each in case.proven if each.in_source), None)
+def _fixes_by_hand(case: Case) -> list[Finding]:
+    """Return the first fix in a file, and with it those of its group without which it does not win what is promised."""
+    fixes = [each for each in case.proven if each.in_source]
+    first = fixes[0].rerun if fixes else None
+    if first is None or first.group_alone is None or first.group_alone >= first.group_after - _TOGETHER:
+        return fixes[:1]
+    return [each for each in fixes if each.group == fixes[0].group]
 
 
-def _edit_in_words(edit: Finding) -> str:
-    place = place_of_finding(edit)
-    edits = f"Edit {place}"
-    if edit.example is not None:  # each request is a file of its own
-        edits = f"Apply the fix below in every file with this line, such as {place}"
-    return f"{edits}. Then run again"
+def _by_hand_in_words(fixes: Sequence[Finding]) -> str:
+    first, *others = dict.fromkeys(map(place_of_finding, fixes))
+    if fixes[0].example is not None:  # each request is a file of its own
+        return f"Apply the fix below in every file with this line, such as {first}. Then run again"
+    path = fixes[0].path
+    more = "".join(f" and {place.removeprefix(f'{path}:')}" for place in others)
+    return f"Make the fix{'es' if others else ''} below at {first}{more}{' together' if others else ''}. Then run again"
 
 
 def _larger(case: Case) -> CommandLine | None:
@@ -120,6 +129,17 @@ def _better_setting(case: Case) -> CommandLine | None:
     finding = case.finding
     tried = () if finding is None or finding.tried is None else finding.flags
     return case.command.with_flags(tried) if tried else None
+
+
+def _tried_by_hand(case: Case) -> bool:
+    """Return whether the fix of the finding won where prompts were changed, which no command does."""
+    finding = case.finding
+    return finding is not None and finding.tried is not None and not finding.flags and finding.tier != "P0"
+
+
+def _unfixed_error(case: Case) -> str | None:
+    """Return the code of an error that no fix mends: a gate at today's rate would keep what it loses."""
+    return case.finding.code if case.finding is not None and case.finding.severity == "error" else None
 
 
 def _untried_fix(case: Case) -> str:
@@ -204,7 +224,7 @@ _TOO_SHORT = _Row(
 _OF_PROMPTS = (
     _TOO_SHORT,
     _Row(lambda case: case.report if case.report.editable else None, preview_of, _optimize),
-    _Row(_edit, _edit_in_words),
+    _Row(_fixes_by_hand, _by_hand_in_words),
     _Row(
         lambda case: next((each for each in case.proven if each.logged or each.example), None),
         lambda shown: f"Fix the code that writes {place_of_finding(shown)}. {SEE_EDITED_REQUEST}",
@@ -222,8 +242,10 @@ _OF_PROMPTS = (
     ),
     _Row(_larger, lambda _: "Double the cache", _itself),
     _Row(_better_setting, lambda _: "Run again with the setting that helped", _itself),
+    _Row(_tried_by_hand, lambda _: "Make the fix below by hand. Then run again"),
     _Row(_untried_fix, lambda fix: f"{fix}. Then run again"),
     _Row(_broken_pair, lambda _: "Compare the two requests of this step", lambda _, pair: _shell(pair)),
+    _Row(_unfixed_error, lambda code: f"Read what causes {code}", lambda _, code: ("explain", code)),
     _Row(_gate, lambda _: "Fail the build if the hit rate drops below today's", _itself),
 )
 """Prompts that were run: cause, what to say, next step."""

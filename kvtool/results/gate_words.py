@@ -97,7 +97,7 @@ def brief(check: Check) -> str:
     return f"{check.kind.removeprefix('ttft_')} {' > '.join(durations(actual, limit))}"
 
 
-def subject(group: str | None, workload: str | None = None) -> str:
-    """What a check is about, in words."""
-    name = "all requests" if group is None else group
+def subject(group: str | None, workload: str | None = None, covered: str = "") -> str:
+    """What a check is about, in words; `covered` is what it covers of requests that it does not cover all."""
+    name = (covered or "all requests") if group is None else group
     return name if workload is None else f"{name} of {workload}"

@@ -52,6 +52,8 @@ class Check(Model):
     actual: float | None
     baseline: float | None = None
     message: str
+    covered: str = ""
+    """What it is about, where a check without a group does not cover all requests: `220 of 300 requests`."""
     path: str
     line: Count
     column: Count

@@ -77,7 +77,9 @@ def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
     """Return a notice that names each place with a demanded hit rate of 0 %; none where each limit can fail."""
     zero = [check for check in checks if (check.kind, check.limit, check.status) == ("hit_rate", 0, "pass")]
     places = dict.fromkeys(
-        f"{check.path}:{check.line}:{check.column}" if check.line else subject(check.group, check.workload)
+        f"{check.path}:{check.line}:{check.column}"
+        if check.line
+        else subject(check.group, check.workload, check.covered)
         for check in zero
     )
     if not places:
@@ -85,7 +87,7 @@ def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
     named = list(places)[:_MOST_TOLD]
     more = f" and {len(places) - _MOST_TOLD:,} more" if len(places) > _MOST_TOLD else ""
     are, them = ("limits are", "them") if len(places) > 1 else ("limit is", "it")
-    todo = f"Fix the prompts, then raise {them}: `kvtool check --tighten` raises limits of kvtool.toml."
+    todo = f"Fix the prompts, then raise {them}: `kvtool check --tighten`."
     return [f"{len(places):,} {are} 0 % and cannot fail: {', '.join(named)}{more}. {todo}"]
 
 
@@ -110,7 +112,7 @@ def _which(checks: Sequence[Check], several: bool) -> str:
         where = f"{check.workload}: " if several else ""
         what = brief(check)
         whole = check.kind == "audit" or (check.kind == "findings" and check.group is None)
-        told.append(where + (what if whole else f"{subject(check.group)} {what}"))
+        told.append(where + (what if whole else f"{subject(check.group, None, check.covered)} {what}"))
     if len(checks) > _MOST_TOLD:
         told.append(f"and {len(checks) - _MOST_TOLD:,} more")
     return ", ".join(told)

@@ -22,8 +22,9 @@ from kvtool.accounting.prices.price_row import Rates
 from kvtool.fixes.marked_turn import marked_turn
 from kvtool.text.message import Message
 from kvtool.text.tokens.tokenizer import Tokenizer
+from kvtool.workload.call import Usage
 from kvtool.workload.jobs import Job, JobMaker
-from tests.accounting.hosted_turns import EPOCH, asked, filled, hosted_renderer
+from tests.accounting.hosted_turns import EPOCH, asked, filled, hosted_renderer, text_part
 
 RATES = Rates(
     input=Decimal(3),
@@ -167,3 +168,26 @@ def test_no_request_with_the_compiled_marks_is_refused(byte_tokenizer: Tokenizer
     for layout in case.layouts():
         marks = set_of(plan.sets[layout.scope], layout.keys[: layout.lead])
         assert not is_refused(marks, layout), marks
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_reads_are_predicted_to_the_token_where_tools_and_messages_have_other_ratios(
+    byte_tokenizer: Tokenizer, seed: int
+) -> None:
+    """Messages have up to three tokens for each one that the same length of tools has: reports give what each mark stored."""
+    chance = random.Random(seed)
+    maker = JobMaker(hosted_renderer(byte_tokenizer), seed=0)
+    cache = Scenario(PROVIDERS["anthropic"], []).cache()
+    tools = [{"name": "find", "description": filled(600)}]
+    talk: list[Message] = [{"role": "system", "content": filled(300)}]
+    stored, total, ratio = 0, 900, chance.uniform(1.5, 3)
+    for number in range(8):
+        size = chance.randint(80, 300)
+        total += round(size * ratio)
+        talk.append({"role": "user", "content": [text_part(filled(size, head=f"{number}."), {"type": "ephemeral"})]})
+        usage = Usage(total + 8, stored, total - stored)
+        turn = asked([dict(message) for message in talk], 10.0 * number, "m", tools=tools, usage=usage)
+        found = cache.request(maker.make(turn), 10.0 * number, 0).prediction
+        assert found is not None
+        assert (found.cached, found.error) == (stored, 0)
+        stored = total

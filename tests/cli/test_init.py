@@ -375,8 +375,10 @@ def test_many_files_and_folders_are_not_all_looked_at(tmp_path: Path, monkeypatc
 
 
 def test_a_workload_that_is_there_is_used_and_no_other_is_made(init: Command) -> None:
-    write("a.yaml", WORKLOAD)
+    write("a.yaml", WORKLOAD + "engine: {provider: openai}\n")
     write("prompts/x.md", SUPPORT)
+    calls = "client.chat.completions.create(model='gpt-4o')", "client.messages.create(model='claude-sonnet-4-5')"
+    write("app.py", f"import anthropic, openai\ndef ask(client):\n    return {', '.join(calls)}\n")
     write("compose.yaml", "services: {a: {image: b}}\n")
     write("broken.yaml", WORKLOAD + "more: 1\n")
     code, out, _ = init()
@@ -384,6 +386,7 @@ def test_a_workload_that_is_there_is_used_and_no_other_is_made(init: Command) ->
     assert "kvtool-workload.yaml" not in files()
     assert load_config("kvtool.toml").workloads == ["a.yaml"]
     assert "broken.yaml was left out: unknown key `more`" in " ".join(out.split())
+    assert "set `provider`" not in out, "the workload has one"
 
 
 def test_force_lints_the_files_of_the_first_run(init: Command) -> None:
@@ -394,7 +397,10 @@ def test_force_lints_the_files_of_the_first_run(init: Command) -> None:
     assert init()[0] == 0
     first = load_config("kvtool.toml").lint_inputs
     assert {"render.py", "app.py"} <= set(first)
-    assert init("--force")[0] == 0
+    write("prompts/new.j2", "You are new. {{ question }}\n")
+    code, out, _ = init("--force")
+    assert code == 0
+    assert "in no workload: prompts/new.j2. " in " ".join(out.split())
     assert load_config("kvtool.toml").lint_inputs == first
 
 
@@ -518,9 +524,12 @@ def test_what_is_looked_at(tmp_path: Path) -> None:
     write(str(tmp_path / "logs/a.jsonl"), LOG)
     write(str(tmp_path / "logs/metrics.jsonl"), '{"loss": 0.1}\n')
     (tmp_path / "prompts/loop").symlink_to(tmp_path, target_is_directory=True)
+    values = "vars: {a: {file: logs/values.jsonl}}\n"
+    write(str(tmp_path / "logs/values.jsonl"), LOG)
+    write(str(tmp_path / "w.yaml"), WORKLOAD.replace("groups", values + "groups"))
     found = detect(tmp_path)
     assert found.templates == ["deep/er/system_prompt.txt", "prompts/a.md", "x.j2"]
-    assert found.logs == ["logs/a.jsonl"]
+    assert found.logs == ["logs/a.jsonl"], "a workload reads the other"
 
 
 def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

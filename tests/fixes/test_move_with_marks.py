@@ -13,6 +13,7 @@ from kvtool.fixes.moves.move import move_targets
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.turn_texts import marks_in, texts_of
 from kvtool.text.cache_marks import is_marked
+from kvtool.text.templates.template import compile_template
 from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn
 
@@ -124,3 +125,23 @@ def test_nothing_goes_into_the_marked_result_of_a_tool() -> None:
 def test_sorted_tools_keep_the_mark_at_their_end() -> None:
     turn = Turn("g", messages=[], tools=[{"name": "b"}, {"name": "a", **MARK}])
     assert sort_tools(turn).tools == [{"name": "a"}, {"name": "b", **MARK}]
+
+
+@given(marked=st.booleans(), lines=LINES)
+def test_inserted_content_stays_in_the_block_that_a_mark_ends(marked: bool, lines: list[str]) -> None:
+    """After a mark the line is in a block of its own, so it can go past what a template inserts; no edit of the text does that."""
+    template = "\n".join(["Time: {{ now }}", *lines, "Examples:", "{{ examples }}", ""])
+    examples = "My parcel did not arrive, and nobody answers my mails.\nI am sorry."
+    text = compile_template(template, chat=False, origin=Origin("p.j2")).render({"now": "09:00", "examples": examples})
+    slot = Slot("p.j2", 1, 7, variable="now")
+    mark = MARK if marked else {}
+    turn = Turn("g", messages=[{"role": "system", "content": text, **mark}, {"role": "user", "content": "Hi"}])
+    content = (move_targets(turn, [MoveTarget(slot)], within=True).messages or [])[0]["content"]
+    if not marked:
+        assert content.index("Time: 09:00") < content.index("My parcel")
+        return
+    stays, moved = content
+    assert "I am sorry." in stays["text"]
+    assert is_marked(stays)
+    assert not is_marked(moved)
+    assert moved["text"] == "Time: 09:00"

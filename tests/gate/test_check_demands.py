@@ -153,7 +153,9 @@ def test_a_gate_judges_the_requests_that_it_covers_and_the_others_are_named(chec
     assert command[-4:] == ["--group-by", "request.model", "--group", "my-own-model"]
     code, out, _ = check("a.jsonl", "--no-advice", "--min-hit-rate", "30%")
     assert code == 1
-    assert "reported hit rate 0.0%" in " ".join(out.split())
+    said = " ".join(out.split())
+    assert "2 of 3 requests of a.jsonl: reported hit rate 0.0%" in said
+    assert said.partition("FAIL 1 gate ")[2].startswith("(2 of 3 requests 0.0% < 30.0%)")
 
 
 @pytest.mark.parametrize(("limit", "zero"), [("0%", True), ("0.1%", False)])

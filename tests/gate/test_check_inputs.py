@@ -13,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from kvtool.errors import KvtoolError, Place
+from kvtool.gate.copied_prompts import differing_copies
 from kvtool.gate.opened import Problems, in_order
 from kvtool.lint.prompt_copies import copy_prompts
 from kvtool.text.tokens import tokenizer
 from kvtool.text.tokens.tokenizer import Tokenizer
-from kvtool.workload.yaml.made_up_values import copied_comment
+from kvtool.workload.yaml.made_up_values import copied_comment, sent_comment
+from kvtool.workload.yaml.yaml_source import load_yaml_workload
 from tests.conftest import Command
 from tests.files import write
 from tests.gate.conftest import CALM, CONFIG, RULES, SUPPORT, last_line, result_of
@@ -248,6 +250,41 @@ def test_a_mistake_is_told_once_and_at_each_place() -> None:
     made = [KvtoolError("unknown key", place=place) for place in (Place("w.yaml", 1), Place("w.yaml", 2), None)]
     problems = Problems([*made, KvtoolError("unknown key", place=Place("w.yaml", 1)), KvtoolError("unknown key")])
     assert problems.told == made
+
+
+def test_a_group_differs_from_what_code_sends_around_its_templates(tmp_path: Path) -> None:
+    (tmp_path / "prompts").mkdir()
+    for name in ("rules", "facts"):
+        (tmp_path / f"prompts/{name}.j2").write_text(f"{name}: {RULES} {{{{ {name} }}}}")
+    rules, facts = (f"render('{name}.j2', {name}={name})" for name in ("rules", "facts"))
+    clock = "f'It is {datetime.now()}.\\n'"
+    system = "      - {role: system, file: prompts/%s.j2}\n"
+    sent = f"      {sent_comment('app.py:7')}\n"
+    workload = "version: 1\nvars: {rules: {text: a}, facts: {text: b}}\ngroups:\n  - name: ask\n    messages:\n"
+    one, two = (workload + "".join(sent + system % name for name in names) for names in (["rules"], ["rules", "facts"]))
+    question = "      - {role: user, text: Hi}\n"
+    cases = [
+        (one, [rules], False),
+        (two, [rules, facts], False),
+        (one, [rules, facts], True),
+        (two, [rules], True),
+        (one, [f"{clock} + {rules}"], True),
+        (one, [f"{rules} + {clock}"], True),
+        (one, [facts], True),
+        (one.replace(sent, ""), [facts], False),  # nothing says that this code sends it
+    ]
+    for text, systems, differs in cases:
+        said = "".join(f"{{'role': 'system', 'content': {each}}}, " for each in systems)
+        (tmp_path / "app.py").write_text(
+            "import jinja2\nfrom datetime import datetime\nfrom openai import OpenAI\n"
+            "env = jinja2.Environment(loader=jinja2.FileSystemLoader('prompts'))\n\n"
+            "def render(name, **values):\n    return env.get_template(name).render(**values)\n\n"
+            "def ask(rules, facts, question):\n    return OpenAI().chat.completions.create(\n"
+            f"        model='m', messages=[{said}{{'role': 'user', 'content': question}}])\n"
+        )
+        (tmp_path / "w.yaml").write_text(text + question)
+        found = differing_copies(load_yaml_workload(str(tmp_path / "w.yaml")))
+        assert [one.groups for one in found] == ([["ask"] * len(found[0].groups)] if differs else []), (text, systems)
 
 
 def test_a_copy_that_was_edited_is_named_in_the_verdict(check: Command) -> None:

@@ -110,7 +110,7 @@ workloads = [
 [gate]
 # KV101 p.j2:2:15 (`now`) loses most: 20,110 tokens, 13.4% of all prompt tokens.
 # KV101 of the other team stays
-hit_rate = ">=0%"  # nothing is reused today
+hit_rate = ">=0%"  # a workload reuses nothing today
 
 [gate.groups.g]
 hit_rate = "1%"

@@ -337,3 +337,11 @@ def test_lint_help_imports_nothing_heavy() -> None:
     program += f"print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_templates_of_prompts_too_short_for_the_cache_are_read(lint: Lint) -> None:
+    """What changes in them is information: values that are longer make it a loss."""
+    write("prompts/desk.md", f"It is {{{{ now }}}}.\n{LONG[:600]}")
+    write("w.yaml", WORKLOAD.replace("groups:", "engine: {provider: openai}\ngroups:"))
+    (found,) = document(lint, "w.yaml")["findings"]
+    assert (found["code"], found["path"], found["line"], found["severity"]) == ("KV101", "prompts/desk.md", 1, "info")

@@ -13,8 +13,10 @@ from kvtool.config.command_line import CommandLine
 from kvtool.report.answer import answer_of
 from kvtool.report.views.facts import is_predictable
 from kvtool.report.views.misses import view
+from kvtool.report.views.money import view as money_view
 from kvtool.results.finding import ExamplePair, Finding, LoggedPlace, Rerun
 from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum, TtlCosts
+from kvtool.results.money import Predicted
 from kvtool.results.steps import Steps
 from tests import made_results
 
@@ -54,7 +56,10 @@ def test_a_fix_of_several_findings_counts_once() -> None:
 def test_what_kvtool_cannot_edit_is_edited_by_hand() -> None:
     made = made_results.report(findings=[fixed()])
     answer = answer_of(made, command=["profile", "w.yaml", "--json", "-b", "32"])
-    assert answer.todo == "Edit prompts/support.md:3. Then run again"
+    assert answer.todo == "Make the fix below at prompts/support.md:3. Then run again"
+    alone = FIXED.model_copy(update={"group_alone": FIXED.group_before})
+    made = made_results.report(findings=[fixed(line=line, rerun=alone) for line in (3, 3, 4)])
+    assert answer_of(made).todo == "Make the fixes below at prompts/support.md:3 and 4 together. Then run again"
     assert answer.command == ("profile", "w.yaml", "-b", "32")
 
 
@@ -131,8 +136,13 @@ def test_nothing_is_said_where_there_is_nothing_to_say() -> None:
 
 def test_a_fix_that_gained_nothing_is_not_the_next_step() -> None:
     finding = fixed(rerun=None, fix_key="", path="w.yaml", line=0, fix="sort the tools (tested: no gain)", no_gain=True)
-    answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])
+    warning = finding.model_copy(update={"severity": "warning"})
+    answer = answer_of(made_results.report(findings=[warning]), command=["profile", "w.yaml"])
     assert answer.todo == "Fail the build if the hit rate drops below today's"
+    answer = answer_of(made_results.report(findings=[finding]), command=["profile", "w.yaml"])  # no gate keeps an error
+    assert (answer.todo, answer.command) == ("Read what causes KV101", ("explain", "KV101"))
+    by_hand = finding.model_copy(update={"tried": FIXED, "tier": "P1", "no_gain": False})
+    assert answer_of(made_results.report(findings=[by_hand])).todo == "Make the fix below by hand. Then run again"
 
 
 def test_a_finding_that_was_not_run_says_what_to_do() -> None:
@@ -177,6 +187,17 @@ def test_the_fixes_are_counted_once() -> None:
     assert answer_of(made).rate == "40.0% now, 90.0% with 10 fixes (verified)"
 
 
+PREDICTED = Predicted(
+    requests=10,
+    prompt_tokens=10_000,
+    cached_tokens=7_100,
+    reported_tokens=6_500,
+    hit_rate=0.71,
+    reachable_tokens=8_000,
+    lost={},
+    most_a_minute=0,
+    tokens_per_own={},
+)
 STEPS = Steps(sessions=2, steps=9, broken=0, lost_tokens=0)
 
 
@@ -237,7 +258,7 @@ def test_what_a_log_does_not_hold_is_unknown(tmp_path: Path, bytes_json: str, cu
 @pytest.mark.parametrize("cause", get_args(MissCause))
 def test_the_screen_gives_a_change_or_says_that_none_is_advised(cause: MissCause) -> None:
     """Never both, and a change names the record and the message."""
-    report = made_results.report().model_copy(update={"misses": missed(cause, place="record 5, messages[3] (system)")})
+    report = made_results.report().model_copy(update={"misses": missed(cause, place="a.jsonl:5, messages[3] (system)")})
     answer, section = answer_of(report), view(report)
     assert section is not None
     todo = "" if cause == "provider" else answer.todo
@@ -247,7 +268,7 @@ def test_the_screen_gives_a_change_or_says_that_none_is_advised(cause: MissCause
         assert ("ticket" in answer_of(of_provider).command, "ticket" in answer.command) == (True, False)
     none_advised = any(note.endswith("First find out why reports and rules differ.") for note in section.notes)
     assert none_advised is (not todo)
-    assert ("record 5, messages[3] (system)" in todo) is (
+    assert ("a.jsonl:5, messages[3] (system)" in todo) is (
         bool(todo) and cause not in ("expired", "setting_changed", "key_changed", "answer_not_kept")
     )
 
@@ -256,20 +277,47 @@ def test_the_screen_gives_a_change_or_says_that_none_is_advised(cause: MissCause
 @pytest.mark.parametrize("events", [1, 3])
 def test_steps_are_stable_only_in_the_order_and_form_that_is_sent(cause: MissCause, events: int) -> None:
     report = made_results.report().model_copy(update={"misses": missed(cause, events), "steps": STEPS})
-    label, text = next(each for each in answer_of(report).lines if each[0] in ("Stable", "Breaks"))
+    label, text = answer_of(report).lines[1]
     if cause in ("system_changed", "wire_form", "resumed"):
-        requests = "1 request sends" if events == 1 else "3 requests send"
-        same = "9 of 9 steps begin with the same text as the step before"
-        assert (label, text) == ("Breaks", f"{same}, but {requests} it in another order or form")
+        requests = "1 request sends" if events == 1 or cause == "system_changed" else "3 requests send"
+        same = "9 of 9 steps begin with the step before"
+        assert (label, text) == ("Steps", f"{same}, but {requests} that text in another order or form")
     else:
         assert (label, text) == ("Stable", "9 of 9 steps begin with the step before")
+
+
+def test_other_text_is_no_other_form_and_broken_steps_leave_the_costs_to_the_misses() -> None:
+    """One sum of one unit, and one largest case: what was computed again is reported, not what the text makes likely."""
+    misses = missed("system_changed", 1, "a.jsonl:4, system, line 3")
+    proven = misses.model_copy(
+        update={"events": [misses.events[0].model_copy(update={"certainty": "proven", "request": "a.jsonl:4:0"})]}
+    )
+    report = made_results.report().model_copy(update={"misses": proven, "steps": STEPS})
+    assert answer_of(report).lines[1] == ("Stable", "9 of 9 steps begin with the step before")
+    broken = STEPS.model_copy(update={"broken": 2, "lost_tokens": 700})
+    said = answer_of(report.model_copy(update={"steps": broken})).lines[1]
+    assert said == ("Breaks", "2 of 9 steps do not begin with the step before")
+    assert "(700 tokens computed again)" in answer_of(made_results.report().model_copy(update={"steps": broken})).steps
+    section = view(report)
+    assert section is not None
+    cells = {str(cell) for row in section.tables[-1].rows for cell in row}
+    assert any(cell.startswith("system, line 3: system prompt changed") for cell in cells)
+
+
+@pytest.mark.parametrize("cause", get_args(MissCause))
+def test_causes_of_misses_hide_no_difference(cause: MissCause) -> None:
+    """What is read less and more than predicted adds up to the difference, whatever causes the misses have."""
+    made = made_results.report().model_copy(update={"misses": missed(cause, 3), "predicted": PREDICTED})
+    tables = money_view(made.model_copy(update={"difference": {"not_explained": 700, "tokenizer": 100}})).tables
+    shown = {table.caption: [str(row[1]) for row in table.rows] for table in tables if "cached tokens" in table.caption}
+    assert shown == {"Fewer cached tokens than predicted": ["700"], "More cached tokens than predicted": ["100"]}
 
 
 def test_steps_whose_keys_change_their_order_are_not_stable() -> None:
     found = made_results.finding(code="KV112")
     report = made_results.report(findings=[found]).model_copy(update={"steps": STEPS})
     assert any(
-        line[0] == "Breaks" and line[1].endswith("JSON key order differs (KV112)") for line in answer_of(report).lines
+        line[0] == "Steps" and line[1].endswith("JSON key order differs (KV112)") for line in answer_of(report).lines
     )
 
 

@@ -13,6 +13,7 @@ from kvtool.errors import KvtoolError
 from kvtool.results.choices import Routing
 
 if TYPE_CHECKING:
+    from kvtool.accounting.caches.calibration_ratio import Scale
     from kvtool.accounting.caches.mark_plan import MarkPlan
     from kvtool.accounting.caches.providers import Provider
     from kvtool.engine.rules.rule_set import RuleChoice
@@ -88,6 +89,10 @@ class Prediction:
     unread: UnreadPrefix | None = None
     stored_ends: tuple[int, ...] = ()
     """Tokens of the prompt, in our count, at which a mark ends a prefix that it stores."""
+    error: int = 0
+    """Tokens by which `cached` may be wrong, as no report gives the length of the prefix."""
+    scale: Scale | None = None
+    """The prompt's tokens in the provider's count, where reports give the length of some prefixes."""
 
 
 class Outcome(NamedTuple):

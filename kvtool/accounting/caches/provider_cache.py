@@ -10,16 +10,16 @@ import numpy as np
 
 from kvtool.accounting.caches.breakpoints import ContentBlocks, find_blocks
 from kvtool.accounting.caches.cache_rules import CacheRules, Outcome, Prediction, UnreadPrefix
-from kvtool.accounting.caches.calibration_ratio import Alike, Scale, TokenRatios
+from kvtool.accounting.caches.calibration_ratio import Alike, TokenRatios
 from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.caches.forks import Forks, find_forks, settings_digest
 from kvtool.accounting.caches.mark_plan import last_blocks, lead_blocks, prefix_keys, unmarkable_blocks
 from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.caches.request_layout import PromptLayout, is_charged_for_an_hour, written_tokens
+from kvtool.accounting.caches.ruled_request import RuledRequest
 from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.caches.timed_tree import LONG, TimedNode, TimedTree, Use
 from kvtool.accounting.log_clock import CLOCK, day_of
-from kvtool.accounting.prefix_tree import Ids
 from kvtool.accounting.token_store import TokenStore
 from kvtool.workload.call import CallSettings
 from kvtool.workload.jobs import Job
@@ -58,19 +58,6 @@ class _StoredLengths:
     short: int = 0
     at: TimedNode | None = None
     unread: UnreadPrefix | None = None
-
-
-@dataclass(slots=True)
-class RuledRequest:
-    """A request and its rules."""
-
-    job: Job
-    rules: Provider
-    scale: Scale
-    blocks: ContentBlocks | None
-    forks: Forks
-    ids: Ids
-    use: Use
 
 
 class ProviderCache:
@@ -125,9 +112,6 @@ class ProviderCache:
             return Outcome(0, (("unmarked", reachable),))
         scope = scope_of(job.turn) or ""
         asked = self._asked(job, rules, now, scope)
-        if self.least != 0:
-            short = asked.scale.theirs_of(len(job.ids)) < rules.minimum
-            self.least = min(rules.minimum, self.least or rules.minimum) if short else 0
         scoped = self.trees.get(scope)
         if scoped is None:
             scoped = self.trees[scope] = ScopedTree(
@@ -135,13 +119,18 @@ class ProviderCache:
             )
         scoped.rules, tree = rules, scoped.tree
         path = tree.path(asked.ids)
+        if asked.rules.keeps == "breakpoints":
+            asked.scale = asked.scale.through(asked.counted_prefixes(path))
+        if self.least != 0:
+            short = asked.scale.theirs_of(len(job.ids)) < rules.minimum
+            self.least = min(rules.minimum, self.least or rules.minimum) if short else 0
         found = self._prefix(path, asked) if rules.keeps == "prefix" else self._entries(path, asked)
         lengths = self._lengths(found, asked)
         outcome = self._outcome(asked, lengths, found, path, reachable, self._in_a_minute(scope, asked))
         for node in path:
             if node.entry is not None and node.stop <= found.hit:
                 node.entry = now
-        self._store(tree, asked, path)
+        self._store(tree, asked, path, asked.forks.back(found.hit))
         if self.layouts is not None and asked.blocks is not None and self._laid_out_blocks < _MOST_LAID_OUT:
             assert outcome.prediction is not None
             self._laid_out_blocks += len(asked.blocks.ends)
@@ -193,7 +182,7 @@ class ProviderCache:
             self.too_many_marks[count] = self.too_many_marks.get(count, 0) + 1
         forks = Forks() if blocks is None else find_forks(call.settings, rules, blocks)
         ids = forks.parted(job.ids)
-        marks = self.rules.marks
+        last, marks = None if blocks is None else max(blocks.marked, default=None), self.rules.marks
         if marks is not None and blocks is not None and marks.sets_of(scope) is not None:
             marked = marks.marked(scope, ids, blocks, forks, rules.most)
             blocks = replace(blocks, marked=marked, extra=frozenset())
@@ -203,7 +192,7 @@ class ProviderCache:
             ready = None if call.first_answer is None else max(call.first_answer - epoch, now)
             until = None if call.end is None else max(call.end - epoch, now)
         use = Use(now, ready, until, settings_digest(call.settings, _ALL_SETTINGS))
-        return RuledRequest(job, rules, scale, blocks, forks, ids, use)
+        return RuledRequest(job, rules, scale, blocks, forks, ids, use, last)
 
     def _ttl(self, asked: RuledRequest, own: float | None = None) -> float | None:
         """Return the time for which the request's prefixes are kept: the run's, its mark's, its settings', or the usual one."""
@@ -282,6 +271,8 @@ class ProviderCache:
                 marks=0 if asked.blocks is None else len(asked.blocks.asked),
                 unread=found.unread,
                 stored_ends=self._stored_ends(asked),
+                error=scale.error_of(lengths[0]),
+                scale=scale if len(scale.points) > 1 else None,
             ),
         )
 
@@ -385,7 +376,7 @@ class ProviderCache:
         distance = blocks.blocks_to(end, blocks.marked)
         return None if distance is None else UnreadPrefix(tokens, distance, dropped=False)
 
-    def _store(self, tree: TimedTree, asked: RuledRequest, path: list[TimedNode]) -> None:
+    def _store(self, tree: TimedTree, asked: RuledRequest, path: list[TimedNode], hit: int) -> None:
         ids, use = asked.ids, asked.use
         match asked.rules.keeps:
             case "prefix":
@@ -394,7 +385,13 @@ class ProviderCache:
             case "breakpoints":
                 assert asked.blocks is not None
                 marked = asked.blocks.marked.items()
-                tree.insert(ids, {asked.forks.there(stop): self._ttl(asked, ttl) for stop, ttl in marked}, use)
+                stops = {asked.forks.there(stop): self._ttl(asked, ttl) for stop, ttl in marked}
+                tree.insert(
+                    ids,
+                    stops,
+                    use,
+                    counted={asked.forks.there(end): tokens for end, tokens in asked.reported_prefixes(hit).items()},
+                )
             case "requests":
                 sequence = np.concatenate([ids, asked.job.computed_output()])
                 known = path[-1].stop if path else 0  # the common part of two requests is stored from then on

@@ -52,7 +52,7 @@ class TimedNode(StoredPrefix):
     Its tokens are at positions `[start, stop)` of a sequence, and from place `at` on in the tree's store.
     """
 
-    __slots__ = ("at", "children", "settings", "start", "stop", "used")
+    __slots__ = ("at", "children", "counted", "settings", "start", "stop", "used")
 
     def __init__(self, at: int, start: int, stop: int, used: float) -> None:
         super().__init__(used)
@@ -61,6 +61,8 @@ class TimedNode(StoredPrefix):
         self.stop = stop
         self.used = used
         self.settings = 0
+        self.counted: int | None = None
+        """The provider's tokens of the prefix that ends with it, where a report gives them."""
         self.children: dict[int, TimedNode] = {}
 
 
@@ -126,16 +128,24 @@ class TimedTree:
         return best
 
     def insert(
-        self, ids: Ids, stops: Mapping[int, float | None], use: Use, kept: tuple[float | None] | None = None
+        self,
+        ids: Ids,
+        stops: Mapping[int, float | None],
+        use: Use,
+        kept: tuple[float | None] | None = None,
+        counted: Mapping[int, int] | None = None,
     ) -> None:
-        """Add a sequence as used now, and store its prefixes of these lengths, each for its own time; `kept`: or all of them."""
-        wanted = sorted({0, *(stop for stop in stops if stop > 0), len(ids)})
+        """Add a sequence as used now, and store its prefixes of these lengths, each for its own time; `kept`: or all of them.
+        `counted` are prefixes whose tokens in the provider's count are reported."""
+        counted = counted or {}
+        wanted = sorted({0, *(stop for stop in (*stops, *counted) if stop > 0), len(ids)})
         node = self.root
         known = {each.start: each for each in self._walked_before(ids)}
         for start, stop in pairwise(wanted):
             node = self._extend(node, ids[:stop], start, use, kept, known)
             if stop in stops:
                 node.store(use, stops[stop])
+            node.counted = counted.get(stop, node.counted)
 
     def nodes(self) -> Iterator[TimedNode]:
         """Return every edge, in no particular order."""

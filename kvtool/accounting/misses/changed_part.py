@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import PurePath
 
 from kvtool.accounting.misses.own_text import texts_of
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState, ToolForm
@@ -93,8 +94,9 @@ def token_of_message(job: Job, number: int) -> int | None:
 
 
 def place_in_record(turn: Turn, place: str) -> str:
-    """Return a place with the record that it is in, where there is one."""
-    return f"record {turn.name.record}, {place}" if turn.name is not None and turn.name.record else place
+    """Return a place with its file and record, where there is one, as `a.jsonl:4, tools[0]`."""
+    name = turn.name
+    return f"{PurePath(name.path).name}:{name.record}, {place}" if name is not None and name.record else place
 
 
 def place_of_message(turn: Turn, number: int) -> str:

@@ -245,7 +245,7 @@ class MissBook(Book):
             self.unknown[request.lack] = self.unknown.get(request.lack, 0) + 1
         elif prediction is not None:
             self.compared += 1
-            self.contradicted += request.read - prediction.cached > request.least
+            self.contradicted += request.read - prediction.cached > max(request.least, prediction.error)
         if (predicted := request.predicted) is not None:
             counts = self._agreement.setdefault(request.job.turn.group, [0, 0])
             counts[0] += 1

@@ -17,6 +17,7 @@ from kvtool.accounting.misses.miss_causes import (
     MissReason,
     cause_of_report,
     compaction,
+    expired,
     find_cause,
     find_unstored,
     reported_by_provider,
@@ -125,7 +126,9 @@ class ComparedRequest:
         if last is not None and self._changed_front(before) is not None:
             held = max(held, last.stored)
         blocked = min(repeated, held - shared, prompt - shared) - max(read - shared, 0)
-        changed = MissPart(blocked, self._changed(before, known, shared), evidence.gap) if blocked > least else None
+        changed = MissPart(blocked, self._changed(evidence, known, shared), evidence.gap) if blocked > least else None
+        if changed is not None and rows and rows[-1].found == changed.found:
+            changed = replace(changed, tokens=blocked + rows.pop().tokens)
         if (unstored := shared - max(stored, read)) > least and has_own_text(request.job, known, LEAST_TOKENS):
             after = before.prompt - least <= before.stored <= shared
             found = reported_by_provider(evidence)
@@ -134,9 +137,9 @@ class ComparedRequest:
                 found = find_unstored(request, before, shared, after_prompt=after, past=past)
                 if past and found is not None and found.cause in ("not_marked", "below_minimum"):
                     if changed is not None:  # what it stored ends after the change, and would have held without it
-                        unstored, found, changed = unstored + blocked, changed.found, None
+                        unstored, found, changed = unstored + changed.tokens, changed.found, None
                     elif before is self.earlier.session:
-                        found = self._changed(before, known, shared)
+                        found = self._changed(evidence, known, shared)
             rows += [] if found is None else [MissPart(unstored, found, evidence.gap)]
         rows += [] if changed is None else [changed]
         missed = request.call.missed
@@ -207,9 +210,9 @@ class ComparedRequest:
         """Return the tokens above which a stored prefix was not read: none are lost to rounding where both are reported, unless our
         tokens say where the text differs, close to its end."""
         request = self.request
-        shared = request.theirs_of(self.earlier.shared if request.entry is None else request.entry.known)
-        is_exact = before.reported and (not request.whole or before.stored + request.least <= shared)
-        return request.step - 1 if is_exact else request.least
+        known = self.earlier.shared if request.entry is None else request.entry.known
+        is_exact = before.reported and (not request.whole or before.stored + request.least <= request.theirs_of(known))
+        return request.step - 1 if is_exact else request.least_at(known)
 
     def _evidence(self, before: PromptState, ttl: float | None = None) -> MissEvidence:
         request, earlier = self.request, self.earlier
@@ -233,12 +236,14 @@ class ComparedRequest:
         read = max(request.read - request.least, 0) * request.own_tokens // max(request.prompt, 1)
         return find_other_json(before, request.job, self.forms, self.tools, read)
 
-    def _changed(self, before: PromptState, known: int, shared: int) -> MissReason:
-        """Return which change parts the prompt from the earlier one, and where it is in the record."""
-        turn = self.request.job.turn
+    def _changed(self, evidence: MissEvidence, known: int, shared: int) -> MissReason:
+        """Return which change parts the prompt from the earlier one, and where it is in the record; not of text that is gone."""
+        turn, before = self.request.job.turn, evidence.state
+        since = self._changed_front(before)
+        if since is None and (gone := expired(evidence)) is not None:
+            return gone
         if (other := self._other_json(before)) is not None:
             return MissReason("wire_form", "proven", other.says, place_in_record(turn, other.place))
-        since = self._changed_front(before)
         if since is not None:
             return MissReason(since.cause, "proven", since.says, place_in_record(turn, since.place))
         part = find_changed_part(before, turn, self.forms, self.tools)

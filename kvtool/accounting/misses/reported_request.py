@@ -197,8 +197,15 @@ class ReportedRequest:
         return reported_bill(self.usage, self.prompt, self.answer, rates).total
 
     def theirs_of(self, own: int) -> int:
-        """Return the provider's tokens for a number of ours."""
-        return min(own * self.prompt // max(self.own_tokens, 1), self.prompt)
+        """Return the provider's tokens for a number of ours: through the prefixes whose tokens reports give, if there are any."""
+        scale = None if self.prediction is None else self.prediction.scale
+        found = own * self.prompt // max(self.own_tokens, 1) if scale is None else scale.theirs_of(own)
+        return min(found, self.prompt)
+
+    def least_at(self, own: int) -> int:
+        """Return the tokens above which a difference at a number of ours is more than rounding and the error of conversion."""
+        scale = None if self.prediction is None else self.prediction.scale
+        return max(self.least, 0 if scale is None else scale.error_of(own))
 
     def state_after(
         self,

@@ -13,7 +13,7 @@ from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
 from kvtool.fixes.moves.question_text import cue_begin
 from kvtool.fixes.moves.split_text import contained_units, leads_on, may_hold, parted, units_last
-from kvtool.fixes.turn_texts import role_of_part, texts_of
+from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
 from kvtool.text.cache_marks import is_marked, marks_on
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
@@ -57,7 +57,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
     What a user, a tool or the model said stays in the message in which it was said, and goes to the end of that. `within` does so
     with everything: nothing changes its role. `own_message` makes a last message of instructions of them, in the role that they
     have. Nothing moves past content that a template inserts: the end is before it. Nothing goes into a block that a cache mark
-    ends: it becomes a block of its own after that, and the mark stays at the end of what is left.
+    ends: it becomes a block of its own after that and after its inserted content; the mark stays at the end of what is left.
     """
     if turn.text is not None:
         return _with_units_last(turn, turn.text, targets)
@@ -75,7 +75,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
         if number not in holding and message is not last:
             continue
         said = _last_text(message) or ""
-        end = _movable_end(said, targets, role_of(message))
+        end = _movable_end(said, targets, role_of(message), marked=_ends_marked(message))
         # Outside of its message it would come after content that the template inserts there.
         stays = within or role_of(message) in _STAYS_THERE or end < cue_begin(said) or (own_message and number > asked)
         tail = _take_end(message, end) if stays or message is last else Traced("")
@@ -95,7 +95,8 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
         more = Message(role=lead, content="")
         _append(more, lines, Traced(""))
     elif lines:  # of messages behind that
-        tail = _take_end(last, _movable_end(_last_text(last) or "", targets, role_of(last)))
+        end = _movable_end(_last_text(last) or "", targets, role_of(last), marked=_ends_marked(last))
+        tail = _take_end(last, end)
         _append(last, lines, tail)
         _append_text(last, tail, apart=True)
     for index, (was, now) in enumerate(zip(turn.messages or (), messages, strict=True)):
@@ -182,7 +183,7 @@ def stops_at_content(turns: Sequence[Turn], targets: Sequence[MoveTarget]) -> bo
         parted(at.text, targets, at.role, end).units
         for turn in turns
         for at in texts_of(turn)
-        if (end := _movable_end(at.text, targets, at.role)) < cue_begin(at.text)
+        if (end := _movable_end(at.text, targets, at.role, marked=_is_marked_at(turn, at))) < cue_begin(at.text)
     )
 
 
@@ -312,9 +313,18 @@ def _take_end(message: Message, end: int) -> Traced:
     return traced[end:]
 
 
-def _movable_end(text: str, targets: Sequence[MoveTarget], role: str) -> int:
-    """Return where units may go to: before the first inserted content that they are before, else before the last line ends."""
+def _is_marked_at(turn: Turn, at: TextAt) -> bool:
+    return at.message is not None and _ends_marked((turn.messages or [])[at.message])
+
+
+def _movable_end(text: str, targets: Sequence[MoveTarget], role: str, *, marked: bool = False) -> int:
+    """Return where units may go to: before the first inserted content that they are before, else before the last line ends.
+
+    After a `marked` text they are in a block of their own, which no inserted content can be taken for.
+    """
     end = cue_begin(text)
+    if marked:
+        return _end_outside_blocks(text, end) if has_blocks(text) else end
     moving = [(unit.start, unit.stop) for unit in parted(text, targets, role, end).units]
     begin = inserted_begin(text, moving[0][0] if moving else 0, moving)
     end = end if begin is None else min(end, begin)

@@ -167,7 +167,7 @@ class RunTrials:
 
     def _with_best(self, finding: Finding, fixes: Sequence[Fix], *, best_only: bool = True) -> Finding:
         before = self._before.get(finding.group)
-        fixes = [fix for fix in fixes if fix.can_be_tried]
+        fixes = [fix for fix in fixes if fix.can_be_tried and fix.group in (None, finding.group)]
         if before is None or not fixes or finding.fix_key or finding.no_gain:
             return finding
         rates = [self._rate(fix, finding.group) for fix in fixes]

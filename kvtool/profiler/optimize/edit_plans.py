@@ -60,8 +60,18 @@ def plan_edits(runs: EditedRuns, allowed: Collection[Tier] = ()) -> tuple[Optimi
             found = optimize(runs, tiers)
         if any(each.step.fix.tier not in allowed for each in found.edited):
             later = frozenset(step.fix.key for step in every.steps if step.fix.tier not in tiers)
-            return replace(found, later=later), runs.first.advised(tiers)
-    return found, every
+            return replace(found, later=later), _as_made(runs.first.advised(tiers), found)
+    return found, _as_made(every, found)
+
+
+def _as_made(advice: Advice, found: Optimized) -> Advice:
+    """Return the advice with what the edits do about a cause, where no edit does what was advised first."""
+    made = {(each.step.cause.group, each.step.cause.slot): each.step for each in found.edited}
+    kept = {
+        name: [made.get((name, step.cause.slot), step) if step.fix.key in found.refused else step for step in steps]
+        for name, steps in advice.kept.items()
+    }
+    return replace(advice, kept=kept)
 
 
 def first_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:

@@ -150,7 +150,8 @@ def _cells(report: Report, sums: Totals | Group | None, checks: Sequence[Check])
         asked,
         was,
         cost,
-        "-" if predicted is None else percent(sums.reachable_hit_rate),
+        # Beside a rate of the server's tokens, one of kvtool's tokens is no maximum.
+        "-" if predicted is None else percent(sums.reachable_hit_rate) if predicted == sums.hit_rate else "",
     ]
 
 

@@ -164,7 +164,7 @@ def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     put_head(console, parts)
     put(console)
     edited, reported = document.edited_log, document.reported
-    now = "now" if reported is None else "predicted by the published rules"
+    now = "now" if reported is None else "predicted by the published rules, in kvtool tokens"
     if reported is not None:
         from kvtool.accounting.prices.bill import shown_money
 

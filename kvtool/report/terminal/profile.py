@@ -86,7 +86,7 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     _header(console, report, plain)
     put(console)
     total = [gate for gate in report.gates if gate.group is None and gate.kind == "hit_rate"]
-    gate = f"gate >={percent(total[0].limit or 0)}  {worst_status(total)}" if total else ""
+    gate = _gate(total)
     answer = answer_of(report, command=shown.command, optimize=shown.optimize)
     _print_answer(console, answer, gate=gate, copy_first=shown.copy_first)
     put(console)
@@ -130,6 +130,16 @@ def print_accounted(console: Console, report: Report, shown: ShownProfile) -> No
     if not shown.details and report.ttft.predicted.on is not None:
         put(console)
         _put_times(console, report.ttft.predicted, f"predicted: {predicted_for(report)}", plain)
+
+
+def _gate(checks: list[Check]) -> str:
+    """Return the limit of the hit rate and how it fared, with the rate that is judged where it covers only some requests."""
+    if not checks:
+        return ""
+    first = checks[0]
+    covers = first.covered and first.actual is not None
+    judged = f": {percent(first.actual or 0)} for {first.covered}" if covers else ""
+    return f"gate >={percent(first.limit or 0)}{judged}  {worst_status(checks)}"
 
 
 def print_ending(console: Console, report: Report, shown: ShownProfile) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from kvtool.report.views.section import Cell, StatusWord, Table, TableColumn
-from kvtool.results.gate_words import dollars, durations, goodputs, percents
+from kvtool.results.gate_words import dollars, durations, goodputs, percents, subject
 from kvtool.results.verdict import Check, Kind, Status
 from kvtool.text.terminal.numbers import percent
 
@@ -38,7 +38,7 @@ def checks_table(checks: list[Check], *, several: bool) -> Table | None:
             (
                 STATUS[check.status],
                 *of,
-                check.group if check.group is not None else "all requests",
+                subject(check.group, None, check.covered),
                 _what(check),
                 *_figures(check),
                 *((percent(check.baseline) if check.baseline is not None else "",) if compared else ()),

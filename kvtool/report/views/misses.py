@@ -145,8 +145,8 @@ def _events(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Ta
     """Return every miss in the order of the log, a line each."""
     rows: list[tuple[Cell, ...]] = [
         (
-            _moment(event, misses.began),
             request_name(event.request, log),
+            _moment(event, misses.began),
             "" if event.gap is None else Figure(duration(event.gap), event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),
@@ -157,13 +157,13 @@ def _events(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Ta
         for event in misses.events
     ]
     columns = (
-        TableColumn("Time", "word"),
-        TableColumn("request", keep=1),
-        TableColumn("after", "number"),
+        TableColumn("Request"),
+        TableColumn("time", "word", keep=3),
+        TableColumn("after", "number", keep=2),
         TableColumn("tokens", "number"),
-        *((TableColumn("extra cost", "number"),) if priced else ()),
+        *((TableColumn("extra cost", "number", keep=4),) if priced else ()),
         TableColumn("cause"),
-        TableColumn("known", keep=2),
+        TableColumn("known", keep=1),
         TableColumn("evidence", keep=0),
     )
     return Table("Misses by event", columns, rows, more=misses.left_out, sorts="misses")
@@ -177,15 +177,14 @@ def _moment(event: MissEvent, began: float | None) -> str:
 
 
 def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Table:
-    largest = sorted(misses.events, key=lambda event: -event.tokens)[:_MOST_EVENTS]
-    shown = sorted(largest, key=misses.events.index)
+    shown = sorted(misses.events, key=lambda event: -event.tokens)[:_MOST_EVENTS]
     rows: list[tuple[Cell, ...]] = [
         (
             request_name(event.request, log),
             "" if event.gap is None else duration(event.gap),
             Figure(f"{event.tokens:,}", event.tokens),
             *((_money(event.cost, currency),) if priced else ()),
-            _said_once(MISS_CAUSES[event.cause], event.detail) + ("" if event.place is None else f" ({event.place})"),
+            _cause_at(event, log),
             event.certainty,
         )
         for event in shown
@@ -201,11 +200,13 @@ def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> T
     return Table("Largest misses", columns, rows, more=len(misses.events) + misses.left_out - len(shown))
 
 
-def _said_once(cause: str, detail: str) -> str:
-    """Return a cause with its evidence, which may begin with the same words."""
+def _cause_at(event: MissEvent, log: str) -> str:
+    """Return a cause with its place in the request and its evidence, which may begin with the same words."""
+    cause, detail = MISS_CAUSES[event.cause], event.detail
     for repeated in (f"the {cause}: ", "changed: "):
         detail = detail.removeprefix(repeated)
-    return f"{cause}: {detail}"
+    place = (event.place or "").removeprefix(f"{request_name(event.request, log)}, ")
+    return f"{place}: {cause}, {detail}" if place else f"{cause}: {detail}"
 
 
 def _money(amount: str | None, currency: str) -> str:

@@ -27,7 +27,8 @@ def view(report: Report) -> Section:
         title, notes = "Reported and predicted", [*_basis(report), *_ratios(report)]
     else:
         told = report.misses is not None and bool(report.misses.by_cause)  # their table has the causes and costs
-        less = None if told else _less(report, money.by_cause, money.currency)
+        shown = {cause: of for cause, of in money.by_cause.items() if of.difference or not told}
+        less = _less(report, shown, money.currency)
         made = (less, _more(report), _groups(report, money), _marks(money))
         title, notes = "Costs", [*_basis(report), *_crowded(report), *money.notices, *_ratios(report)]
     tables = (_lines_table(report), *(table for table in made if table is not None))
@@ -147,14 +148,16 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
         if cause not in by_cause and cause not in MORE_REPORTED
     }
     told = [(cause, of.tokens, of.cost, of.difference) for cause, of in by_cause.items()]
-    told += [(cause, tokens, "", True) for cause, tokens in _without_named(report, rest).items()]
+    told += [(cause, tokens, "", True) for cause, tokens in rest.items()]
     told = [
         one for one in told if one[0] != "below_minimum" or not report.below_minimum
     ]  # else it is said of every token
     hosted = report.hosted
+    misses = () if report.misses is None else report.misses.by_cause
+    names = MORE_PREDICTED | ({"not_explained": "missed (causes below)"} if {*misses} - {"provider", "unknown"} else {})
     rows = [
         (
-            (MORE_PREDICTED if differs else LOST).get(cause, cause),
+            (names if differs else LOST).get(cause, cause),
             f"{tokens:,}",
             percent(min(tokens / total, 1.0)),
             shown_amount(cost or None, currency),
@@ -162,16 +165,9 @@ def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> 
         )
         for cause, tokens, cost, differs in sorted(told, key=lambda one: (-Decimal(one[2] or 0), -one[1], one[0]))
     ]
-    title = "Not read from the cache" if hosted else "Fewer cached tokens than predicted"
+    lost = any(not differs for *_, differs in told)
+    title = "Not read from the cache" if hosted and (lost or not misses) else "Fewer cached tokens than predicted"
     return _figures(title, (title, "tokens", "share", "cost", "decided by"), rows)
-
-
-def _without_named(report: Report, difference: Mapping[str, int]) -> dict[str, int]:
-    """Return a difference without the tokens that causes of reported misses explain: they have rows of their own."""
-    misses = {} if report.misses is None else report.misses.by_cause
-    named = sum(total.tokens for cause, total in misses.items() if cause not in ("provider", "unknown"))
-    left = {**difference, "not_explained": max(difference.get("not_explained", 0) - named, 0)}
-    return {cause: tokens for cause, tokens in left.items() if tokens}
 
 
 def _more(report: Report) -> Table | None:

@@ -10,7 +10,9 @@ from kvtool.text.files.yaml_document import YamlDocument
 MADE_UP = "made up"
 """Marks a guess, in values and in comments."""
 MARK = f"# {MADE_UP}"
-_COPIED = re.compile(r"\s*# Copied from (.+?)(?:, sent by (.+))?\. Copy it again after a change there\.")
+_COPIED = re.compile(
+    r"\s*# (?:Copied from (?P<place>.+?)(?:, sent by (?P<sender>.+))?\. Copy it again after a change there|Sent by (?P<code>.+))\."
+)
 _NAME = re.compile(r"[^\W\d]\w*")
 
 
@@ -22,6 +24,11 @@ def has_made_up(workload: str) -> bool:
 def copied_comment(place: str, sender: str = "") -> str:
     """Return the comment above a message, or tools, that are a copy of a text elsewhere; `sender`: another file sends it."""
     return f"# Copied from {place}{f', sent by {sender}' if sender else ''}. Copy it again after a change there."
+
+
+def sent_comment(place: str) -> str:
+    """Return the comment above a message that is all of a file, which code at this place sends."""
+    return f"# Sent by {place}."
 
 
 def copied_from(workload: str, line: int, *, sender: bool = False) -> str | None:
@@ -38,7 +45,7 @@ def copied_from(workload: str, line: int, *, sender: bool = False) -> str | None
         inside = _indent(text)
         comments = takewhile(lambda each: each.lstrip().startswith("#"), reversed(lines[:number]))
         if (found := next(filter(None, map(_COPIED.fullmatch, comments)), None)) is not None:
-            return (found[2] if sender else None) or found[1]
+            return (found["sender"] if sender else None) or found["place"] or found["code"]
     return None
 
 

@@ -14,12 +14,12 @@ from kvtool.text.files.yaml_nodes import Mapping, Scalar, Sequence, YamlNode
 FILE_KEYS = ("file", "glob", "chat_template")
 
 
-def named_files(path: str, text: str, *, allow_outside: bool = False) -> list[str]:
-    """Return the files with texts that a workload names, as its findings name them, in order; those outside of its repository or
-    folder only where that is allowed."""
+def named_files(path: str, text: str, *, allow_outside: bool = False, keys: tuple[str, ...] = FILE_KEYS) -> list[str]:
+    """Return the files that a workload names with these keys, as its findings name them, in order; those outside of its repository
+    or folder only where that is allowed."""
     document = parse_yaml(text, path)
     folder, root = Path(path).parent, RootFolder.of(path, allow_outside=allow_outside)
-    names = (scalar.value for scalar in values_of(document.root, FILE_KEYS))
+    names = (scalar.value for scalar in values_of(document.root, keys))
     return list(dict.fromkeys(name for value in names for name in matching_files(folder, value, root)))
 
 

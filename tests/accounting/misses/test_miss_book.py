@@ -298,3 +298,21 @@ def test_the_providers_diagnosis_is_compared_with_ours() -> None:
         ("setting_changed", "proven"),
     ]
     assert (misses.diagnosis.misses, misses.diagnosis.agree) == (4, 2)
+
+
+@pytest.mark.parametrize(("gap", "expired"), [(0.0, False), (400.0, True)])
+def test_a_changed_text_whose_prefix_has_expired_is_expired_once(gap: float, expired: bool) -> None:
+    """All that was cached is gone after the time to live, so the change cost nothing."""
+    source = random.Random(7)
+    front = np.asarray([source.randrange(1_000, 100_000) for _ in range(FRONT)], np.int32)
+    session, book = HiddenSession(source, "s", True, front, CLOCK), MissBook(None, CLOCK, True)
+    turn, ids, _ = session.request(None)
+    enter(book, turn, ids, "r0")
+    session.ids = np.concatenate([ids[: FRONT - 100], session.text(100), ids[FRONT:]])
+    session.now, session.stored = session.now + gap, 0
+    turn, ids, _ = session.request(None)
+    enter(book, turn, ids, "r1")
+    misses = book.misses()
+    assert misses is not None
+    assert ("prompt_changed" in misses.by_cause) is not expired
+    assert not expired or {cause: each.events for cause, each in misses.by_cause.items()} == {"expired": 1}

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,44 @@ def test_steps_of_several_groups_run_together(optimize: Optimize, monkeypatch: p
     assert "prompts/rules.md" not in found["files"]
     assert all(group["hit_rate"]["after"] > 0.5 > group["hit_rate"]["before"] for group in found["groups"])
     assert {f"prompts/{name}.md" for name in names} <= {os.path.relpath(path) for path in states[0]}
+
+
+def test_what_leaves_a_marked_message_is_promised_as_it_is_made(in_folder: Optimize) -> None:
+    """The end of the message is before its mark, so the line goes into the next message; profile and optimize say the same."""
+    write(
+        "prompts/desk.md", "Now: {{ now }}\n" + RULES * 120 + "{% for each in examples %}\n{{ each }}\n{% endfor %}\n"
+    )
+    marked = WORKLOAD.replace("desk.md}", "desk.md, cache_control: 5m}").replace(
+        "vars:", "engine: {provider: anthropic}\nvars:"
+    )
+    marked = (
+        marked.replace("requests: 10", "requests: 4")
+        .replace("datetime: 1m", "uuid: hex")
+        .replace("  rid: {uuid: 4}", "  examples: {list: {text: Sorry.}, count: 2}")
+    )
+    write("w.yaml", marked)
+    _, out, err = in_folder("profile", "w.yaml", "--dry-run", "--json")
+    assert out, err
+    profiled = json.loads(out)
+    rerun = next(each["rerun"] for each in profiled["findings"] if each["rerun"])
+    made = document(partial(in_folder, "optimize"), "w.yaml", "--allow", "P2")
+    assert profiled["editable"]
+    assert rerun["total_after"] == made["hit_rate"]["after"] > 0.7
+    assert made["files"] == ["prompts/desk.md", "w.yaml"]
+
+
+def test_a_mark_is_tried_at_the_end_of_the_shared_text(in_folder: Optimize) -> None:
+    """Where no block ends there, a trial makes one; once the user has that mark, nothing is left to fix."""
+    write("prompts/desk.md", RULES * 120 + "Now: {{ now }}\n")
+    hosted = WORKLOAD.replace("vars:", "engine: {provider: anthropic}\nvars:").replace("requests: 10", "requests: 4")
+    hosted = hosted.replace("datetime: 1m", "uuid: hex").replace("  rid: {uuid: 4}\n", "")
+    write("w.yaml", hosted)
+    by_code = {
+        each["code"]: each for each in json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])["findings"]
+    }
+    assert "(before prompts/desk.md:121), and put cache_control on it: desk 0.0% -> 7" in by_code["KV203"]["fix"]
+    write("a.md", RULES * 120)
+    two = '{role: system, file: a.md, cache_control: 5m}\n      - {role: system, text: "Now: {{ now }}"}'
+    write("w.yaml", hosted.replace("{role: system, file: prompts/desk.md}", two))
+    split = json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])
+    assert all(each["severity"] == "info" for each in split["findings"])

@@ -22,7 +22,7 @@ from kvtool.text.files.text_files import read_text
 from kvtool.text.templates.application import Find, IncludedSource, find_included
 from kvtool.text.templates.variable_uses import VariableUses
 from kvtool.text.traced import Traced
-from kvtool.workload.yaml.made_up_values import MADE_UP, copied_comment
+from kvtool.workload.yaml.made_up_values import MADE_UP, copied_comment, sent_comment
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 WORKLOAD = "kvtool-workload.yaml"
@@ -94,7 +94,7 @@ def read_prompts(
         if plain and (filled := copy_text(folder, name, text)) is not None:
             copies = [*copies, filled]
             continue
-        prompt = FoundPrompt(name, _uses(folder, [(name, text)]))
+        prompt = FoundPrompt(name, variable_uses(folder, [(name, text)]))
         error = _error(folder, prompt, prompt.uses)
         if error is None:
             kept.append(prompt)
@@ -105,7 +105,7 @@ def read_prompts(
         if plain and error is None and not prompt.uses.variables and style_of(text) not in ("", "jinja"):
             notes.append(f"{name} has placeholders that are not Jinja. They are sent as written.")
     for copy in copies:
-        uses = _uses(folder, _texts_of(folder, copy))
+        uses = variable_uses(folder, _texts_of(folder, copy))
         prompt = FoundPrompt(copy.path, uses, copied=copy, calls=TemplateCalls(kinds=copy.kinds))
         if (error := _error(folder, prompt, prompt.uses)) is None:
             kept.append(prompt)
@@ -114,7 +114,7 @@ def read_prompts(
     parts = {os.path.realpath(path) for prompt in kept for path in prompt.uses.included}
     kept = [prompt for prompt in kept if prompt.copied or os.path.realpath(folder / prompt.path) not in parts]
     for name, said in (calls or {}).items():
-        named = {at: file for at, one in enumerate(kept) for file in _files_of(one) if f"/{file}".endswith(f"/{name}")}
+        named = {at: file for at, one in enumerate(kept) for file in files_of(one) if f"/{file}".endswith(f"/{name}")}
         if len(set(named.values())) == 1:
             for at in named:
                 kept[at] = replace(kept[at], calls=said.with_kinds(kept[at].calls.kinds))
@@ -124,7 +124,7 @@ def read_prompts(
 
     def read(prompts: Sequence[FoundPrompt]) -> VariableUses:
         each = (_texts_of(folder, one.copied) if one.copied else [(one.path, texts[one.path])] for one in prompts)
-        return _uses(folder, list(chain.from_iterable(each)))
+        return variable_uses(folder, list(chain.from_iterable(each)))
 
     shared = read(templates)
     differ = _differing(templates)
@@ -171,7 +171,7 @@ def left_out(name: str, error: KvtoolError) -> str:
     return f"{name} was left out: {first.message}{place}{hint}"
 
 
-def _uses(folder: Path, templates: Sequence[tuple[str, str]]) -> VariableUses:
+def variable_uses(folder: Path, templates: Sequence[tuple[str, str]]) -> VariableUses:
     """Return the uses of variables in templates, each a path and a text."""
     uses = VariableUses()
     for name, text in templates:
@@ -179,7 +179,7 @@ def _uses(folder: Path, templates: Sequence[tuple[str, str]]) -> VariableUses:
     return uses
 
 
-def _files_of(prompt: FoundPrompt) -> list[str]:
+def files_of(prompt: FoundPrompt) -> list[str]:
     """Return the template files that are all of a message of a prompt."""
     return [prompt.path] if prompt.copied is None else [file for file in prompt.copied.files if file]
 
@@ -382,6 +382,8 @@ def _message(role: str, prompt: FoundPrompt) -> str:
         for number, (each, text) in enumerate(copied.messages or ((role, copied.text),)):
             mark = f", cache_control: {ttl}" if copied.messages and (ttl := copied.marks[number]) else ""
             if copied.messages and copied.files[number]:
+                called = f"{prompt.path}:{copied.line}" if copied.line else prompt.path
+                lines.append(f"      {sent_comment(one_line(called))}")
                 lines.append(_file_message(each, copied.files[number], more=mark))
                 continue
             if _VARIABLE.fullmatch(text) is None:  # else nothing of it is written there

@@ -10,13 +10,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from kvtool.cli.commands.init.compose import WORKLOAD, variable_uses
 from kvtool.cli.commands.init.init_options import InitOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.errors import KvtoolError
 from kvtool.gate.copied_prompts import copies_in, differing_copies
+from kvtool.text.files.root_folder import RootFolder
+from kvtool.text.files.text_files import read_text
 from kvtool.text.files.yaml_document import YamlDocument, parse_yaml
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.workload.yaml.made_up_values import copied_from
+from kvtool.workload.yaml.named_files import matching_files
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 _MARKUP = re.compile(r"\{[{%].*?[}%]\}")
@@ -81,7 +85,7 @@ def copied_again(folder: Path, names: Sequence[str], composed: str) -> CopiedAga
         first, *others = lines
         kept = old.source.splitlines()[before.start][: before.column]
         edits.append((before.start, before.end, [kept + first.lstrip(), *others]))
-        used = " ".join(_MARKUP.findall("\n".join(after.lines)))
+        used = " ".join([*_MARKUP.findall("\n".join(after.lines)), *_variables_of_files(folder, made, number)])
         known = {variable for variable, _ in _variables(old, at)}
         for variable, path in _variables(made, number):
             if variable not in known and re.search(rf"\b{re.escape(variable)}\b", used):
@@ -121,6 +125,14 @@ def _variables(document: YamlDocument, group: int) -> list[tuple[str, tuple[str 
     """Return the variables that a group can use, and where they are."""
     places: tuple[tuple[str | int, ...], ...] = (("groups", group, "vars"), ("vars",))
     return [(name, (*place, name)) for place in places for name in getattr(document.find(place), "values", {})]
+
+
+def _variables_of_files(folder: Path, document: YamlDocument, group: int) -> list[str]:
+    """Return the variables of the templates that are messages of a group."""
+    root = RootFolder.of(str(folder / WORKLOAD))
+    texts = [text for name, text, _, _ in copies_in(document) if _group(document, name) == group]
+    files = [file for text in texts for file in matching_files(folder, text, root)]
+    return list(variable_uses(folder, [(file, read_text(Path(file), shown=file)) for file in files]).variables)
 
 
 def _made_group(made: YamlDocument, name: str, file: str) -> int:

@@ -10,6 +10,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -22,6 +23,7 @@ from kvtool.lint.python.prompt_calls import PromptCall, prompt_calls
 from kvtool.text.files.text_files import decode
 from kvtool.text.terminal.numbers import plural
 from kvtool.workload.logs.logs import LogOptions, LogSource
+from kvtool.workload.yaml.named_files import FILE_KEYS, named_files
 
 MAX_DEPTH = 6
 MAX_FILES = 20_000
@@ -89,6 +91,8 @@ class FoundPrompts:
     rendering: list[str] = field(default_factory=list)
     """Other Python files that load templates: what they pass to them is read."""
     calls: list[PromptCall] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
+    """Real paths of the files that the workloads read."""
     notes: list[str] = field(default_factory=list)
     sets_marks: bool = False
     """Whether any code speaks of cache breakpoints."""
@@ -117,6 +121,7 @@ class _Search:
         for name in self._files():
             if name.isprintable():  # no other name can be written into a file and read again
                 self._sort(name)
+        self._leave_out_what_workloads_read()
         for each in (found.workloads, found.templates, found.logs, found.code, found.rendering, found.data):
             each.sort(key=_by_folder)
         found.calls.sort(key=lambda call: (_by_folder(call.path), call.line, call.column))
@@ -132,6 +137,16 @@ class _Search:
         if len(self._unreadable) > _MOST_UNREADABLE:
             found.notes.append(f"{plural(len(self._unreadable) - _MOST_UNREADABLE, 'more file')} could not be read")
         return found
+
+    def _leave_out_what_workloads_read(self) -> None:
+        """Drop the logs that a workload reads: values of a variable, or requests of a group."""
+        named: set[str] = set()
+        for name in self._found.workloads:
+            with suppress(KvtoolError):  # init says what is wrong with it
+                named.update(named_files(str(self._folder / name), self._text(name), keys=(*FILE_KEYS, "jsonl")))
+        read = {os.path.realpath(name) for name in named}
+        self._found.logs = [name for name in self._found.logs if os.path.realpath(self._folder / name) not in read]
+        self._found.read = read
 
     def _files(self) -> Iterator[str]:
         """Files by name, with `/` between the parts; those of a folder before those below it, as prompts seldom lie deep."""

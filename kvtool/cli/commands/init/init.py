@@ -46,6 +46,7 @@ class InitCommand(InitOptions, Command):
         from kvtool.cli.commands.init.steps import (
             appended,
             engine_settings,
+            in_no_workload,
             measured_inputs,
             names_outside,
             overwritten_config,
@@ -81,6 +82,7 @@ class InitCommand(InitOptions, Command):
                     write_all(folder, {again.name: again.text})
                 report_copied_again(self, folder, again)
                 return 0
+            found.notes += in_no_workload(folder, prompts, found.read)
             prompts = None
         engine = engine_settings(self, folder)
         called = CalledRules() if "block_size" in engine else rules_of_calls(found.calls)
@@ -99,6 +101,8 @@ class InitCommand(InitOptions, Command):
         if provider:
             engine["provider"] = provider
         measured = measured_inputs(self, folder, inputs, files, found.notes, places, provider)
+        if measured.hosted and not texts and not provider:
+            rules = ""  # the workload files name their providers
         if measured.partial:
             print("kvtool: interrupted; nothing was written", file=sys.stderr)
             return 130

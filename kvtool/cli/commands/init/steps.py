@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kvtool.cli.commands.init.compose import FoundTemplates, left_out
+from kvtool.cli.commands.init.compose import FoundTemplates, files_of, left_out
 from kvtool.cli.commands.init.compose_config import rate_comment
 from kvtool.cli.commands.init.detect import FoundPrompts
 from kvtool.cli.commands.init.init_options import InitOptions
@@ -133,6 +133,17 @@ def _code(folder: str, found: FoundPrompts, copied: Collection[str] = ()) -> str
 
 def _is_python(name: str) -> bool:
     return name.endswith(".py")
+
+
+def in_no_workload(folder: Path, prompts: FoundTemplates, read: Collection[str]) -> list[str]:
+    """Return a note on the templates that no workload sends; `read` are the files that workloads read."""
+    files = dict.fromkeys(file for prompt in prompts.prompts for file in files_of(prompt))
+    missing = [file for file in files if os.path.realpath(folder / file) not in read]
+    if not missing:
+        return []
+    more = f" and {plural(len(missing) - _MOST_CALLS, 'more file')}" if len(missing) > _MOST_CALLS else ""
+    names = ", ".join(missing[:_MOST_CALLS])
+    return [f"in no workload: {names}{more}. Their hit rate is not checked. Add a group for them to a workload file."]
 
 
 def text_of(folder: Path, name: str, files: Mapping[str, str]) -> str:
