@@ -47,7 +47,8 @@ def logged(reads: list[int]) -> str:
 
 
 def test_optimize_advises_nothing_where_reads_differ_from_the_rules(in_folder: Command) -> None:
-    _, out, _ = in_folder("optimize", logged([0] * 12), "--allow", "P2")
+    _, out, err = in_folder("optimize", logged([0] * 12), "--allow", "P2", "-o", "better.jsonl")
+    assert err == "kvtool: no edit was tried, so better.jsonl was not written\n"
     lines = out.splitlines()
     first = next(at for at, line in enumerate(lines) if "reported by the provider" in line)
     assert lines[first].startswith("  Hit rate     0.0%")

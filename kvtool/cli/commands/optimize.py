@@ -119,6 +119,7 @@ class OptimizeCommand(Command):
             why = (
                 "no edit or other order of the requests raises the hit rate" if order else "no edit raises the hit rate"
             )
+            why = why if outcome.document.tried else "no edit was tried"
             why = why if edited is None else "the edits need your consent (--allow)"
             print(f"kvtool: {why}, so {self.editing.output} was not written", file=sys.stderr)
         with printing():

@@ -199,7 +199,8 @@ class _HostedTable:
             self.edits = fixes
             yield _Change("prompts", "prompt fixes", _PROMPTS, fixes)
         else:
-            self._lack("prompts", "No edit of the prompts lowers the cost")
+            of = " of groups that follow the published rules" if silent else ""
+            self._lack("prompts", f"No edit of the prompts{of} lowers the cost")
 
     def _models(self, calls: list[Call]) -> Iterator[_Change]:
         """Yield a row for each model of the log, with all requests of its provider sent to it."""

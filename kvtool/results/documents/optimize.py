@@ -192,3 +192,11 @@ class OptimizeDocument(Document):
     undo: str | None
     output: str | None
     breakpoints: Breakpoints | None
+
+    @property
+    def tried(self) -> bool:
+        """Return whether edits were tried: not where predictions lack text, or where no group agrees with its reports."""
+        if self.reported is not None and not self.reported.predictable:
+            return False
+        silent = [] if self.calibration is None or self.calibration.advises else self.calibration.differing
+        return not {group.name for group in self.groups}.issubset(silent)
