@@ -14,7 +14,7 @@ from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.results.check import copy_again
 from kvtool.results.finding import Finding, noted_place
-from kvtool.results.gate_words import gate_percent
+from kvtool.results.gate_words import gate_limit
 from kvtool.results.misses import CacheMisses
 from kvtool.results.money import marks_in_words
 from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
@@ -156,8 +156,8 @@ def _broken_pair(case: Case) -> str | None:
 
 def _gate(case: Case) -> CommandLine | None:
     """Return the command with a gate just below today's rate, where there is none."""
-    floor = 0 if case.report.gates else gate_percent(case.report.known_hit_rate) / 100
-    return case.command.with_(min_hit_rate=str(floor)) if floor else None
+    least = "" if case.report.gates else gate_limit(case.report.known_hit_rate)
+    return case.command.with_(min_hit_rate=least) if least else None
 
 
 def _by_field(case: Case) -> CommandLine | None:

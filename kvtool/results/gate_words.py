@@ -19,6 +19,12 @@ def gate_percent(rate: float | Fraction) -> Decimal:
     return Decimal(whole) if 10 * whole >= 9 * 100 * rate else Decimal(floor(1000 * rate)) / 10
 
 
+def gate_limit(rate: float | Fraction) -> str:
+    """Return that as a share, as flags take it; empty where no limit is left."""
+    share = gate_percent(rate) / 100
+    return str(share) if share else ""
+
+
 def percents(one: float, other: float) -> tuple[str, str]:
     """Two ratios with as many decimals as it takes to tell them apart."""
     return _distinguished(one, other, percent, 100, "%")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import PurePath
 
-from kvtool.accounting.misses.own_text import texts_of
+from kvtool.accounting.misses.own_text import content_texts
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState, ToolForm
 from kvtool.results.misses import MissCause
 from kvtool.text.message import role_of
@@ -86,7 +86,7 @@ def token_of_message(job: Job, number: int) -> int | None:
     """Return our tokens before the text of a message; None where the prompt does not hold it as it was sent."""
     if job.prompt is None or job.prompt.text is None:
         return None
-    texts = [list(texts_of(each)) for each in job.turn.messages or []]
+    texts = [list(content_texts(each)) for each in job.turn.messages or []]
     before = sum(map(len, texts[:number]))
     places = list(found_in_order(chain.from_iterable(texts), str.__str__(job.prompt.text)))
     found = next((place for place in places[before:] if place is not None), None)

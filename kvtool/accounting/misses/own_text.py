@@ -58,7 +58,7 @@ def _char(prompt: Prompt, token: int) -> int:
 
 def _places(job: Job, stop: int) -> Iterator[tuple[int, int]]:
     """Yield where text of a request begins and ends in its prompt, as far as it begins before a character."""
-    texts = chain(_strings_of(job.turn.tools), chain.from_iterable(map(texts_of, job.turn.messages or [])))
+    texts = chain(_strings_of(job.turn.tools), chain.from_iterable(map(content_texts, job.turn.messages or [])))
     for place in found_in_order(texts, "" if job.prompt is None else str.__str__(job.prompt.text)):
         if place is not None and place[0] >= stop:
             return
@@ -79,7 +79,7 @@ def _strings_of(value: object) -> Iterator[str]:
             yield from _strings_of(each)
 
 
-def texts_of(message: Message) -> Iterator[str]:
+def content_texts(message: Message) -> Iterator[str]:
     """Yield the texts of a message's content."""
     content = message.get("content")
     for part in content if isinstance(content, list) else [content] if content else []:

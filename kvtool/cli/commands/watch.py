@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 import time
@@ -98,11 +99,10 @@ class WatchCommand(Command):
         shown = document(watching)
         try:
             with self._view(alone=looks == 1) as show:
-                show(shown)
-                export(shown, None if heard is None else heard.losses.total)
-                for _ in _times(looks):
-                    self._wait(watching, look, heard)
-                    shown = document(watching)
+                for number in itertools.count() if looks is None else range(looks):
+                    if number:
+                        self._wait(watching, look, heard)
+                        shown = document(watching)
                     show(shown)
                     export(shown, None if heard is None else heard.losses.total)
         except KeyboardInterrupt:
@@ -200,14 +200,6 @@ class WatchCommand(Command):
 
         with printing():
             print_watched(self.showing.console(), seen, window=parse_duration(self.looks.window))
-
-
-def _times(looks: int | None) -> Iterator[int]:
-    """Yield the looks after the first one."""
-    done = 1
-    while looks is None or done < looks:
-        yield done
-        done += 1
 
 
 def _say(line: str) -> None:

@@ -22,7 +22,7 @@ from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
 from kvtool.lint.python.module import FunctionCode, imported
 from kvtool.lint.python.name_values import Summary
-from kvtool.lint.python.stored_values import listed_names, stored_names
+from kvtool.lint.python.stored_values import steady_names
 from kvtool.lint.python.syntax import dotted, names_in
 from kvtool.lint.python.text_values import (
     MOST_PIECES,
@@ -63,7 +63,7 @@ class PythonStatements(Flow):
 
     def read_function(self, function: FunctionCode) -> Summary:
         """Read a function's body, and say what it gives."""
-        self.listed = listed_names(function.node.body)
+        stored, self.listed = steady_names(function.node.body)
         self._returns: list[Value] = []
         self._yields: list[Value] = []
         self.in_function = True
@@ -71,6 +71,7 @@ class PythonStatements(Flow):
         self._parameters(function)
         if any(is_prompt_decorator(dotted(getattr(one, "func", one))) for one in function.node.decorator_list):
             self._says = Evidence.ASKED
+        self.stored = stored
         self.run(function.node.body)
         value = either(*self._returns[:8]) if self._returns else ()
         if self._yields:
@@ -116,9 +117,7 @@ class PythonStatements(Flow):
 
     def run(self, body: Iterable[ast.stmt]) -> None:
         """Read statements; at the end of those of a whole function or module its names are reported."""
-        statements = list(body)
-        self.stored = stored_names(statements) if self.in_function else frozenset()
-        self._body(statements)
+        self._body(body)
         for name, forwards in list(self.values.items()):
             value = backwards(forwards) if name in self.turned else forwards
             kept = name.startswith("self.") and is_template_name(name)
@@ -346,7 +345,7 @@ class PythonStatements(Flow):
             return
         if name in self.values and self.values[name] is not value and name not in self.unread:
             self.reported_as(name, self.values[name])
-        self.values[name] = without_holes(value) if name in self.stored and self.in_function else value
+        self.values[name] = without_holes(value) if name in self.stored else value
         self.unread.add(name)
         if isinstance(target, ast.Name):
             self.values.forget_below(name)

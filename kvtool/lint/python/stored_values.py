@@ -15,9 +15,20 @@ _READS = re.compile(r"(?:^|[._])(?:is_?file|exists?\w*|open|read\w*|get\w*|has\w
 _STORES = re.compile(r"(?:^|[._])(?:write\w*|set\w*|put\w*|store\w*|save\w*)$", re.IGNORECASE)
 
 
-def stored_names(body: Iterable[ast.stmt]) -> frozenset[str]:
-    """Return the names of values that a function stores under a key, or in a file, which it reads before."""
-    calls = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Call)]
+def steady_names(body: Iterable[ast.stmt]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of values that a function stores under a key, or in a file, which it reads before; and the names of values
+    that choose between texts by constants: `A if mode == "a" else B if mode == "b" else C`.
+    """
+    nodes = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Call | ast.IfExp)]
+    return _stored(one for one in nodes if isinstance(one, ast.Call)), frozenset(
+        name
+        for node in nodes
+        if isinstance(node, ast.IfExp) and isinstance(node.orelse, ast.IfExp)
+        if (name := _compared(node.test)) and name == _compared(node.orelse.test)
+    )
+
+
+def _stored(calls: Iterable[ast.Call]) -> frozenset[str]:
     looked_at: set[str] = set()
     found: set[str] = set()
     for call in sorted(calls, key=lambda one: (one.lineno, one.col_offset)):
@@ -27,17 +38,6 @@ def stored_names(body: Iterable[ast.stmt]) -> frozenset[str]:
         elif _READS.search(name):
             looked_at |= {ast.dump(key) for key in keys}
     return frozenset(found)
-
-
-def listed_names(body: Iterable[ast.stmt]) -> frozenset[str]:
-    """Return the names of values that choose between texts by constants: `A if mode == "a" else B if mode == "b" else C`."""
-    return frozenset(
-        name
-        for statement in body
-        for node in ast.walk(statement)
-        if isinstance(node, ast.IfExp) and isinstance(node.orelse, ast.IfExp)
-        if (name := _compared(node.test)) and name == _compared(node.orelse.test)
-    )
 
 
 def _compared(test: ast.expr) -> str:

@@ -14,7 +14,7 @@ from kvtool.report.views.checks import worst_status
 from kvtool.report.views.facts import run_facts
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
-from kvtool.results.gate_words import change, dollars, gate_percent
+from kvtool.results.gate_words import change, dollars, gate_limit
 from kvtool.results.report import Group, Report, Totals
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import CLOCKED, Check
@@ -246,9 +246,9 @@ def _next_of_passed(console: Console, result: CheckResult, command: CommandLine,
         )
         put_next(console, todo, command.to("profile", *lossy.inputs))
     elif verdict.outcome == "none" and result.reports:
-        least = gate_percent(min(report.known_hit_rate for report in result.reports)) / 100
-        if least > 0:
-            put_next(console, "fail the build if the hit rate drops", command.with_(min_hit_rate=str(least)))
+        least = gate_limit(min(report.known_hit_rate for report in result.reports))
+        if least:
+            put_next(console, "fail the build if the hit rate drops", command.with_(min_hit_rate=least))
 
 
 def _ungated(reports: Iterable[Report]) -> Report | None:
