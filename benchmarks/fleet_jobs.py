@@ -1,6 +1,6 @@
-"""What more processes win on a fleet's logs: `kvtool trace` and a sweep with one process, with several, and on Ray.
+"""What more processes win on a fleet's logs: `kvtool trace` and a sweep with one process and with several.
 
-`python -m benchmarks.fleet_jobs [--files 100] [--mb 50] [--jobs 2] [--runs 3] [--ray]` makes logs of chats, traces them in turns,
+`python -m benchmarks.fleet_jobs [--files 100] [--mb 50] [--jobs 2] [--runs 3]` makes logs of chats, traces them in turns,
 sees that all traces are equal byte for byte, and prints wall and CPU seconds, ratios, and the memory of the command itself for
 these logs and for four times as many. Wall seconds mean something on cores that nobody else uses: `disturbed` says how much
 they were used.
@@ -134,7 +134,6 @@ def main() -> None:
     parser.add_argument("--mb", type=float, default=50.0)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--ray", action="store_true", help="on a Ray cluster that is begun for it, too")
     asked = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the first run")
     with tempfile.TemporaryDirectory() as work:
@@ -142,8 +141,7 @@ def main() -> None:
         mb = make_logs(logs, asked.files, asked.mb) / 1e6
 
         def ways() -> list[Way]:
-            ray = [Way("ray", ["--engine", "ray", "--jobs", str(asked.jobs)])] if asked.ray else []
-            return [Way("one process", ["--jobs", "1"]), Way("processes", ["--jobs", str(asked.jobs)]), *ray]
+            return [Way("one process", ["--jobs", "1"]), Way("processes", ["--jobs", str(asked.jobs)])]
 
         tracing = ways()
         for _ in range(asked.runs):

@@ -12,8 +12,6 @@ INSTALL_PARQUET = "pip install 'kvtool[parquet]'"
 """What brings pyarrow."""
 INSTALL_LIVE = "pip install 'kvtool[live]'"
 """What brings httpx, msgspec and prometheus-client."""
-INSTALL_RAY = "pip install 'kvtool[ray]'"
-"""What brings ray."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Protocol
 from kvtool.engine.engine_error import EngineError
 from kvtool.engine.fleet.fleet_ledger import FleetLedger
 from kvtool.engine.fleet.fleet_request import FleetRequest
-from kvtool.engine.fleet.fleet_router import REFUSED, FleetRouter, ReplicaView, RouterView
+from kvtool.engine.fleet.fleet_router import FleetRouter, ReplicaView, RouterView
 from kvtool.engine.fleet.fleet_run import FleetRun
 from kvtool.engine.fleet.request_event import Happening
 from kvtool.engine.fleet.routed_view import RoutedView
@@ -44,7 +44,7 @@ def serve(
     index_blocks: int | None = None,
     give_up: Callable[[Happening], bool] | None = None,
 ) -> FleetRun:
-    """Serve requests, which are in order of arrival and numbered so. The router's answer REFUSED turns a request away.
+    """Serve requests, which are in order of arrival and numbered so.
 
     Before each choice, the router receives the first tokens and ends up to that arrival. With the view `routed` it knows only the
     blocks that it sent to a replica, the latest `index_blocks` of them. `give_up` receives all events in order and may end the
@@ -63,9 +63,6 @@ def serve(
         if _report_events(router, fleet, give_up):
             return ledger.run(requests, replicas)
         chosen = router.choose(request, views, now)
-        if chosen == REFUSED:
-            ledger.refused += 1
-            continue
         fleet[chosen].add(request, now)
         if routed:
             routed[chosen].sent(request)

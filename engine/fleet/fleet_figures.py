@@ -47,11 +47,11 @@ class FleetFigures:
     goodput: float | None
     """Requests per second of the makespan that met every objective, as in Dynamo and DistServe; None without objectives."""
     within_slo: float | None
-    """Their share of all requests, those that were turned away included."""
+    """Their share of all requests."""
 
 
 def times_of(run: FleetRun) -> tuple[Seconds, Seconds]:
-    """Return TTFT and TPOT by request; NaN for refused requests, and for the TPOT of a single token."""
+    """Return TTFT and TPOT by request; NaN for requests that are not served, and for the TPOT of a single token."""
     gaps = np.where(run.output_tokens > 1, run.output_tokens - 1, np.nan)
     return run.first_token - run.arrival, (run.finished - run.first_token) / gaps
 

@@ -22,7 +22,6 @@ class FleetLedger:
         self.computed_tokens = [0] * requests
         self.loaded_tokens = [0] * requests
         self.preemptions = 0
-        self.refused = 0
 
     def run(self, requests: Sequence[FleetRequest], replicas: int) -> FleetRun:
         """Return all records, with the requests."""
@@ -39,5 +38,4 @@ class FleetLedger:
             computed_tokens=np.array(self.computed_tokens, np.int64),
             loaded_tokens=np.array(self.loaded_tokens, np.int64),
             preemptions=self.preemptions,
-            refused=self.refused,
         )

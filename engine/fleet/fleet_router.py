@@ -11,9 +11,6 @@ if TYPE_CHECKING:
 RouterView = Literal["events", "routed"]
 """The view of a router: caches as replicas report them, or only its own requests."""
 
-REFUSED = -1
-"""The router's answer that turns a request away."""
-
 
 class ReplicaView(Protocol):
     """One replica at an arrival, before it gets the request."""
@@ -72,7 +69,7 @@ class FleetRouter(Protocol):
     """Choose a replica for each request, in order of arrival."""
 
     def choose(self, request: FleetRequest, replicas: Sequence[ReplicaView], now: float) -> int:
-        """Return the number of the replica, or REFUSED."""
+        """Return the number of the replica."""
         ...
 
     def first_token(self, request: FleetRequest, replica: int, ttft: float, now: float) -> None:

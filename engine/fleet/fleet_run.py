@@ -31,8 +31,6 @@ class FleetRun:
     loaded_tokens: Counts
     """Prompt tokens that came from a tier below."""
     preemptions: int = 0
-    refused: int = 0
-    """Requests that a router turned away; they have NaN for moments."""
 
     @property
     def served(self) -> npt.NDArray[np.bool_]:

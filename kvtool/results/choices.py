@@ -35,7 +35,7 @@ Axis = Literal["capacity", "policy", "ttl", "block-size", "tier", "routing", "re
 """What a sweep of `what-if` changes."""
 TraceFormat = Literal["mooncake", "bailian"]
 """Whose format an anonymised trace has."""
-Policy = Literal["lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "slru", "priority", "opt"]
+Policy = Literal["lru", "fifo", "lfu", "slru", "priority", "opt"]
 """Who leaves a full cache, by any rules; `opt` is the bound that knows what comes."""
 Sure = Literal["exact", "sampled", "predicted", "bound", "rules"]
 """Counted; told from a sample, with its error; run on a clock that a latency model drives; what nobody can reach for certain; or
@@ -61,9 +61,6 @@ ChangeKind = Literal[
     "model",
 ]
 """What a row of the table of `what-if` changes, or what is missing there; `clock`: all that takes times."""
-
-TaskEngine = Literal["local", "ray"]
-"""Who does tasks: processes of this machine, or actors of a Ray cluster."""
 
 SIZES = ("capacity", "num_gpu_blocks", "gpu_memory")
 """The options that say how large the cache is, each in its own way."""

@@ -15,8 +15,8 @@ import pytest
 from kvtool.cli.app import run
 from kvtool.profiler.tracing import trace_folder
 from kvtool.profiler.tracing.trace_file import LogToTrace, TracedFile
+from kvtool.workload.block_files.block_file import NotWrittenError
 from kvtool.workload.tasks import process_pool
-from kvtool.workload.tasks.ray_pool import ClusterGoneError
 from kvtool.workload.tasks.task_options import TaskOptions
 
 pytest.importorskip("pyarrow", reason="block traces are Parquet files")
@@ -87,19 +87,19 @@ def test_a_log_that_nobody_survives_is_named_and_the_others_are_traced(
     assert [each["kept"] for each in document["traces"]] == [True, True, False, True, True, True, True]
 
 
-def test_a_cluster_that_goes_away_leaves_what_was_written_and_says_how_to_go_on(
+def test_a_full_disk_leaves_what_was_written_and_says_how_to_go_on(
     logs: Path, tmp_path: Path, bytes_json: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Going:
         def map(self, work: Any, items: Any) -> Iterator[TracedFile]:
             yield from map(work, items[:3])
-            raise ClusterGoneError("the Ray cluster went away after 3 of 7 tasks: its driver ended")
+            raise NotWrittenError("the disk is full")
 
     blocks = tmp_path / "blocks"
     monkeypatch.setattr(TaskOptions, "task_map", lambda *_, **__: Going())
     code, document, err = traced(capsys, logs, blocks, "-t", bytes_json)
-    assert (code, document) == (4, None)
-    assert "went away after 3 of 7 tasks" in err
+    assert (code, document) == (2, None)
+    assert "the disk is full" in err
     assert "run the same command again to continue" in err
     assert len(files(blocks)) == 3
     monkeypatch.undo()

@@ -168,7 +168,7 @@ def test_nothing_is_wider_than_the_terminal(
         (["--sweep", "policy", "--policies", "fifo"], "vLLM has only LRU"),
         (["--sweep", "policy", "--policies", "slru"], "use --rules sglang"),
         (["--sweep", "policy", "--policies", "priority", "--rules", "block-lru"], "of SGLang"),
-        (["--sweep", "policy", "--policies", "arc", "--rules", "sglang"], "SGLang has no policy arc"),
+        (["--sweep", "policy", "--policies", "fifo", "--rules", "sglang"], "SGLang has no policy fifo"),
         (["--sweep", "policy", "--capacities", "1"], "too few for the longest request"),
         (["--rules", "sglang"], "the table follows vllm or block-lru"),
         (["--rules", "sglang", "--sweep", "ttl"], "--sweep ttl supports --rules vllm or block-lru"),

@@ -1,4 +1,4 @@
-"""`what-if --jobs N` and `--engine ray`: the same bytes; however a command ends, no process of it is left."""
+"""`what-if --jobs N`: the same bytes; however a command ends, no process of it is left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from kvtool.cli.app import run
-from kvtool.errors import INSTALL_RAY
 from kvtool.profiler.what_if import sweep_tasks
 from kvtool.workload.tasks import process_pool
 from tests.processes import children, is_gone
@@ -56,7 +55,7 @@ def forking(monkeypatch: pytest.MonkeyPatch) -> None:
     "flags",
     [
         ["--sweep", "policy", "--rules", "block-lru"],
-        ["--sweep", "policy", "--rules", "block-lru", "--policies", "arc,opt", "--capacities", "3,30"],
+        ["--sweep", "policy", "--rules", "block-lru", "--policies", "lfu,opt", "--capacities", "3,30"],
         ["--sweep", "block-size"],
         ["--sweep", "capacity"],
         ["--sweep", "ttl"],
@@ -95,29 +94,14 @@ def test_a_row_that_ends_its_processes_is_named_and_the_others_stand(
         return sweep(*asked)  # type: ignore[arg-type] # the same
 
     monkeypatch.setattr(sweep_tasks, "sweep", deadly)
-    flags = ["--sweep", "policy", "--rules", "block-lru", "--policies", "lru,fifo,arc", "--capacities", "30"]
+    flags = ["--sweep", "policy", "--rules", "block-lru", "--policies", "lru,fifo,lfu", "--capacities", "30"]
     assert run(["what-if", trace, *flags, "--json", "--jobs", "2"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert [row["policy"] for row in found["rows"]] == ["lru", "arc"]
+    assert [row["policy"] for row in found["rows"]] == ["lru", "lfu"]
     assert found["notes"] == ["left out: fifo, 30 blocks, failed 3 times; signal 9 ended its process"]
     flags = ["--sweep", "policy", "--rules", "block-lru", "--policies", "fifo", "--capacities", "30,40"]
     assert run(["what-if", trace, *flags, "--jobs", "2"]) == 2
     assert "no row was computed: left out: fifo, 30 blocks" in capsys.readouterr().err
-
-
-def test_ray_that_is_not_installed_says_how_to_get_it(
-    trace: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("kvtool.workload.tasks.task_options.find_spec", lambda _: None)
-    assert run(["what-if", trace, "--engine", "ray"]) == 4
-    told = capsys.readouterr().err
-    assert "--engine ray needs ray, which is not installed" in told
-    assert INSTALL_RAY in told
-
-
-def test_an_address_without_its_engine_is_refused(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["what-if", trace, "--ray-address", "127.0.0.1:6379"]) == 2
-    assert "add --engine ray" in capsys.readouterr().err
 
 
 # Ends

@@ -98,7 +98,7 @@ _SETTINGS = ("decay", "overlap_weight", "temperature", "balance_abs_threshold", 
 _FLAGS: dict[str, tuple[str, ...]] = {
     "--sweep": ("capacity", "policy", "ttl", "block-size", "tier", "routing", "replicas", "pd"),
     "--capacities": ("1", "1,2,30", "0"),
-    "--policies": ("lru,opt", "arc", "x"),
+    "--policies": ("lru,opt", "lfu", "x"),
     "--ttls": ("1s", "0s,1h"),
     "--block-sizes": ("16,32", "1"),
     "--sample": ("0.01", "1"),

@@ -54,7 +54,7 @@ def policies() -> WhatIfDocument:
     rows = [
         row("policy", rate + step / 100, policy=policy, capacity=size, sure="bound" if policy == "opt" else "exact")
         for size, rate in ((10, 0.05), (100, 0.2), (1000, 0.3))
-        for step, policy in enumerate(("lru", "fifo", "lfu", "sieve", "s3fifo", "arc", "opt"))
+        for step, policy in enumerate(("lru", "fifo", "lfu", "opt"))
     ]
     return document(rows, capacity=50)
 
@@ -89,7 +89,6 @@ ROUTERS = {
     "llm-d (0.3)": (0.2947, 14.3, 1.05),
     "vllm-stack-loadaware": (0.271, 13.9, 1.053),
     "dynamo (0.7)": (0.2364, 12.0, 1.007),
-    "conductor": (0.26, 11.0, 1.02),
     "least-ttft": (0.26, 10.0, 1.012),
 }
 """What the design's table says: hit rate, TTFT p99 in seconds, imbalance."""

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from kvtool.engine.fleet.routers.blind_routers import LEAST_LOADED, LONGEST_PREFIX, RANDOM, ROUND_ROBIN
 from kvtool.engine.fleet.routers.block_hash import FIRST_BLOCK_HASH
-from kvtool.engine.fleet.routers.conductor import CONDUCTOR, LEAST_TTFT
 from kvtool.engine.fleet.routers.dynamo_router import DYNAMO
+from kvtool.engine.fleet.routers.least_ttft import LEAST_TTFT
 from kvtool.engine.fleet.routers.llm_d import LLM_D
-from kvtool.engine.fleet.routers.preble import PREBLE
 from kvtool.engine.fleet.routers.router_kind import RouterKind
 from kvtool.engine.fleet.routers.session_ring import SESSION_RING
 from kvtool.engine.fleet.routers.sglang_gateway import SGLANG, SGLANG_LIBRARY
@@ -37,8 +36,6 @@ ROUTERS: dict[str, RouterKind] = {
         DYNAMO,
         KVAWARE,
         LOADAWARE,
-        PREBLE,
-        CONDUCTOR,
         LEAST_TTFT,
         ORACLE,
     )

@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kvtool.accounting.policies.arc import Arc
 from kvtool.accounting.policies.eviction_policy import EvictionPolicy
 from kvtool.accounting.policies.lfu import Lfu
 from kvtool.accounting.policies.recency import Fifo, Lru
-from kvtool.accounting.policies.s3fifo import S3Fifo
-from kvtool.accounting.policies.sieve import Sieve
 from kvtool.results.choices import Policy
 
 POLICIES: dict[Policy, Callable[[int], EvictionPolicy]] = {
     "lru": Lru,
     "fifo": Fifo,
     "lfu": Lfu,
-    "sieve": Sieve,
-    "s3fifo": S3Fifo,
-    "arc": Arc,
 }
 """Policies that can run, created with a capacity in blocks."""

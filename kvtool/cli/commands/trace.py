@@ -11,7 +11,6 @@ from kvtool.cli.command import Command
 from kvtool.config.option import Argument, Option, check_values, only
 from kvtool.config.options.run_options import Reading, Rendering, Serving, Tracing
 from kvtool.config.options.shown_options import Configured, Showing
-from kvtool.config.options.spread_options import Spreading
 from kvtool.errors import KvtoolError, join_errors
 from kvtool.results.choices import TraceFormat
 from kvtool.text.terminal.streams import check_piped
@@ -38,7 +37,6 @@ class TraceCommand(Command):
     serving: Annotated[Serving, only("block_size")]
     tracing: Annotated[Tracing, only("trace_block_size")]
     reading: Annotated[Reading, only("on_bad_line", "log_format", "log_map", "tenant", "seed", "jobs")]
-    spreading: Spreading
     configured: Configured
     showing: Annotated[Showing, only("json", "offline", "quiet", "color", "plain", "width")]
 
@@ -76,9 +74,10 @@ class TraceCommand(Command):
         from kvtool.profiler.tracing.trace_folder import are_alike, logs_to_trace, trace_all, trace_options
         from kvtool.results.documents.traced_logs import LogTrace, TraceDocument, UntracedLog
         from kvtool.workload.block_files.block_file import need_parquet
+        from kvtool.workload.tasks.task_options import TaskOptions
 
         need_parquet()
-        tasks = self.spreading.tasks(self.reading.jobs)
+        tasks = TaskOptions(self.reading.jobs)
         logs = logs_to_trace(self.inputs, self.output, log_format=options.log_format)
         asked = trace_options(options, offline=self.showing.offline)
         traces, failed = list[LogTrace](), list[UntracedLog]()

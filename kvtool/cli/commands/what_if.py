@@ -14,7 +14,6 @@ from kvtool.config.options.routing_options import Routed
 from kvtool.config.options.rule_flags import RuleFlags
 from kvtool.config.options.run_options import Caching, Predicting, Reading, Rendering, Serving, Tracing
 from kvtool.config.options.shown_options import Configured, Showing
-from kvtool.config.options.spread_options import Spreading
 from kvtool.config.options.sweep_options import Fixing, Sweeping, check_together
 from kvtool.config.options.tier_options import Splitting, Tiering
 from kvtool.errors import KvtoolError
@@ -80,7 +79,6 @@ class WhatIfCommand(Command):
             "jobs",
         ),
     ]
-    spreading: Spreading
     outputs: Annotated[
         tuple[str, ...],
         Option(
@@ -127,8 +125,9 @@ class WhatIfCommand(Command):
         from kvtool.profiler.what_if.planning_pass import block_trace
         from kvtool.profiler.what_if.sweep_tasks import swept
         from kvtool.profiler.what_if.sweeps import SweepOptions, sweep_document
+        from kvtool.workload.tasks.task_options import TaskOptions
 
-        tasks = self.spreading.tasks(self.reading.jobs)
+        tasks = TaskOptions(self.reading.jobs)
         axis = self.sweeping.axis
         check_together(
             self.sweeping,

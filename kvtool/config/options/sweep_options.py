@@ -38,7 +38,7 @@ class Sweeping:
     policies: Annotated[
         str | None,
         Option(
-            "Eviction policies to try: lru, fifo, lfu, sieve, s3fifo, arc, opt (upper bound); SGLang: lru, lfu, slru, priority.",
+            "Eviction policies to try: lru, fifo, lfu, opt (upper bound); SGLang: lru, lfu, slru, priority.",
             "NAME,...",
             words="all",
             panel=Panel.ADVANCED,

@@ -22,7 +22,6 @@ from kvtool.workload.block_files.block_file import SUFFIX, NotWrittenError, writ
 from kvtool.workload.logs.files.input_files import find_inputs, is_folder
 from kvtool.workload.logs.groups.session_names import session_names
 from kvtool.workload.logs.records.record import FIRST_DATE
-from kvtool.workload.tasks.ray_pool import ClusterGoneError
 from kvtool.workload.tasks.task_map import Poisoned
 from kvtool.workload.tasks.task_options import TaskOptions
 
@@ -99,9 +98,9 @@ def _below(paths: Sequence[str], names: Sequence[str]) -> dict[str, str]:
 def trace_all(
     asked: TraceOptions, logs: Sequence[LogToTrace], tasks: TaskOptions
 ) -> Generator[TracedFile | KvtoolError]:
-    """Yield trace each log, a task each; the error of one that cannot be read, or that nobody survives, is in its place.
+    """Yield the trace of each log, a task each; the error of one that cannot be read, or that nobody survives, is in its place.
 
-    NotWrittenError and a cluster that goes away end it all: what is there by then is whole.
+    NotWrittenError ends it all: what is there by then is whole.
     """
     tasks = TaskOptions(1) if any(log.path == STDIN for log in logs) else tasks  # nobody else can read it
     found = tasks.task_map(pays=_pays(logs)).map(_Tracing(LogTracer(asked)), logs)
@@ -112,7 +111,7 @@ def trace_all(
                 yield KvtoolError(why, hint="kvtool left it out and traced the others", place=Place(log.path))
             else:
                 yield traced
-    except (NotWrittenError, ClusterGoneError) as error:
+    except NotWrittenError as error:
         raise KvtoolError(error.message, hint=_RESUME, exit_code=error.exit_code) from error
     finally:  # processes that were ended by signals left what they were at
         if isinstance(found, Generator):

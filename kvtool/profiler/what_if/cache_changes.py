@@ -24,9 +24,6 @@ POLICY_NAMES = {
     "lru": "LRU",
     "fifo": "FIFO",
     "lfu": "LFU",
-    "sieve": "SIEVE",
-    "s3fifo": "S3-FIFO",
-    "arc": "ARC",
     "opt": "OPT",
 }
 

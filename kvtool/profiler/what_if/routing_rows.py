@@ -184,9 +184,7 @@ def _name(part: tuple[NamedRouter, int]) -> str:
 def _notes_of(router: NamedRouter, made: object, run: FleetRun) -> list[str]:
     """Return what should be known of a run before its figures are believed."""
     with_replicas = _name((router, run.replicas))
-    told = []
-    if run.refused:
-        told.append(f"{with_replicas} refused {plural(run.refused, 'request')}: its figures cover the others")
+    told: list[str] = []
     served = run.replica[run.served]
     if run.replicas == 1 or not len(served):
         return told

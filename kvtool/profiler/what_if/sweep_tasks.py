@@ -26,7 +26,7 @@ def swept(
 ) -> tuple[list[SweepRow], list[str]]:
     """Return the rows of `sweep`, whoever counted them, and what there is to say of those that nobody could."""
     todo = parts(trace, asked)
-    if len(todo) == 1 and tasks.engine == "local":
+    if len(todo) == 1:
         return sweep(trace, asked), []
     progress.stage("counting", len(todo))
     notes: list[str] = []

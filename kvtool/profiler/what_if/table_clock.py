@@ -179,7 +179,7 @@ class TableClock:
         tried = {cut: serve_by_two_pools(plan, asked, cut, token_bytes, router, self.seed) for cut in cuts}
         figures = {cut: self._figures(split.run, plan) for cut, split in tried.items()}
         whole = self._figures(mixed, plan)
-        best = min(cuts, key=lambda cut: (tried[cut].run.refused > 0, *split_order(figures[cut], whole)))
+        best = min(cuts, key=lambda cut: split_order(figures[cut], whole))
         self._split = Clocked(tried[best].run, figures[best], None, split_fields(tried[best], asked, best))
         ways = f" (best of {len(tried)} tested)" if len(tried) > 1 else ""
         yield replace(
@@ -203,10 +203,10 @@ class TableClock:
         return named_router(name, self.asked.view)
 
 
-def _waiting(run: FleetRun) -> tuple[bool, float, float]:
-    """Return what the table sorts routers by: who turns requests away comes last."""
+def _waiting(run: FleetRun) -> tuple[float, float]:
+    """Return what the table sorts routers by."""
     figures = fleet_figures(run)
-    return run.refused > 0, figures.ttft_p99 or inf, figures.ttft_p50 or inf
+    return figures.ttft_p99 or inf, figures.ttft_p50 or inf
 
 
 @dataclass(frozen=True, slots=True)

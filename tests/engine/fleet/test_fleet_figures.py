@@ -28,9 +28,8 @@ RUN = FleetRun(
     asked_blocks=np.array([6, 3, 3, 9]),
     computed_tokens=np.array([100, 18, 284, 0]),
     loaded_tokens=np.zeros(4, np.int64),
-    refused=1,
 )
-"""TTFT 1, 0.5 and 4 s; TPOT 0.1 s, none and 0.1 s; the last request was turned away."""
+"""TTFT 1, 0.5 and 4 s; TPOT 0.1 s, none and 0.1 s; the last request was not served."""
 
 
 def test_figures() -> None:

@@ -25,7 +25,7 @@ from kvtool.workload.tasks.task_options import TaskOptions
 
 MODEL = LatencyModel(find_geometry("llama-3.1-8b"), find_accelerator("h100"))
 ALONE = TaskOptions(1)
-ALL = "round-robin,random,least-loaded,first-block-hash,longest-prefix,sglang,llm-d,dynamo,vllm-stack-kvaware,preble,oracle"
+ALL = "round-robin,random,least-loaded,first-block-hash,longest-prefix,sglang,llm-d,dynamo,vllm-stack-kvaware,least-ttft,oracle"
 
 
 def a_plan(requests: Sequence[FleetRequest], blocks: int | None = 65) -> FleetPlan:
@@ -97,13 +97,6 @@ def test_a_rule_without_a_say_is_told() -> None:
     assert any("sent 100.0% of the requests to one replica" in note for note in notes)
     _, notes = rows_of(a_plan(short, None), "round-robin,least-loaded,vllm-stack-kvaware", 1)
     assert len(notes) == 1
-
-
-def test_who_is_turned_away_is_told() -> None:
-    requests = [a_request(number, number, arrival=0.0) for number in range(40)]
-    rows, notes = rows_of(a_plan(requests), "conductor:slo=0.05")
-    assert any("refused 25 requests: its figures cover the others" in note for note in notes)
-    assert rows[0].ttft_p99 is not None
 
 
 def test_a_ring_without_sessions_is_refused() -> None:

@@ -7,12 +7,10 @@ from math import exp
 
 import pytest
 
-from kvtool.engine.fleet.fleet_router import REFUSED
-from kvtool.engine.fleet.routers.conductor import ConductorSettings, LeastTtftSettings
 from kvtool.engine.fleet.routers.dynamo_router import DynamoRouter, DynamoSettings
+from kvtool.engine.fleet.routers.least_ttft import LeastTtftSettings
 from kvtool.engine.fleet.routers.llm_d import LlmdSettings
 from kvtool.engine.fleet.routers.load_book import LoadBook
-from kvtool.engine.fleet.routers.preble import PrebleRouter, PrebleSettings
 from kvtool.engine.fleet.routers.sglang_gateway import LIBRARY, SglangSettings
 from kvtool.engine.fleet.routers.vllm_stack import KvawareSettings, LoadawareSettings
 from tests.engine.fleet.routers.made_replica import MadeReplica, chosen, made_request
@@ -265,7 +263,7 @@ class TestLoadaware:
         assert chosen(LoadawareSettings().router(0), [MadeReplica(0), MadeReplica(1), MadeReplica(2)]) == 0
 
 
-class TestConductor:
+class TestLeastTtft:
     def test_queue_and_what_is_left_of_the_prompt(self) -> None:
         """100 tokens at 100 a second: 0.5 + 0.2; 0 + 0.8; 0.1 + 0.6 (as 0.7 equals 0.7, the first)."""
         replicas = [MadeReplica(0, 8, queue=0.5), MadeReplica(1, 2), MadeReplica(2, 4, queue=0.125)]
@@ -273,55 +271,3 @@ class TestConductor:
         replicas[2].queue = 0.0625
         assert chosen(LeastTtftSettings().router(0), replicas) == 2
         assert chosen(LeastTtftSettings().router(0), [MadeReplica(0), MadeReplica(1)]) == 0
-
-    def test_who_would_be_late_is_turned_away(self) -> None:
-        replicas = [MadeReplica(0, queue=1.0), MadeReplica(1, 5, queue=0.5)]  # 2 and 1
-        assert chosen(ConductorSettings().router(0), replicas) == 1
-        assert chosen(ConductorSettings(slo=1.0).router(0), replicas) == 1
-        assert chosen(ConductorSettings(slo=0.99).router(0), replicas) == REFUSED
-
-
-class TestPreble:
-    def test_more_cached_than_new_goes_to_the_holders(self) -> None:
-        router = PrebleSettings().router(0)
-        assert chosen(router, [MadeReplica(0), MadeReplica(1, 6, waiting=50)]) == 1
-        assert chosen(router, [MadeReplica(0), MadeReplica(1, 5, waiting=50)]) == 0  # as much new as cached
-        assert router.ways == {"holders": 1, "least cost": 1, "overloaded prefix": 0}
-
-    def test_of_holders_the_cheapest(self) -> None:
-        router = PrebleSettings().router(0)
-        replicas = [MadeReplica(0, 8), MadeReplica(1, 8), MadeReplica(2, 7)]
-        assert [chosen(router, replicas) for _ in range(4)] == [0, 1, 0, 1]
-
-    def test_cost_is_missed_prefill_and_decode(self) -> None:
-        """A prompt of 100 tokens of which 0 or 60 are cached misses 1 or 0.4 s; 9 tokens of output at 0.15 s are 1.35 s."""
-        router = PrebleSettings().router(0)
-        assert isinstance(router, PrebleRouter)
-        first, second = made_request(0, output=9), made_request(1, output=9)
-        chosen(router, [MadeReplica(0)], first)
-        chosen(router, [MadeReplica(0, 6)], second)
-        assert router.cost(0, 0) == pytest.approx(1 + 0.4 + 2 * 1.35)
-        router.first_token(first, 0, 1.0, 1.0)
-        router.finished(first, 0, 1.4)  # 0.05 s a token; the median with the 0.15 of the start is 0.1
-        assert router.cost(0, 1.4) == pytest.approx(1.4 + 9 * 0.1)
-        assert router.cost(0, 180.0) == pytest.approx(1.4 + 9 * 0.1)
-        assert router.cost(0, 180.5) == pytest.approx(9 * 0.1)
-
-    def test_a_prefix_whose_ttft_doubled_goes_to_the_cheapest(self) -> None:
-        router = PrebleSettings().router(0)
-        replicas = [MadeReplica(0, 9), MadeReplica(1)]
-        for number, (moment, ttft) in enumerate([(0.0, 1.0), (10.0, 1.0), (120.0, 1.9), (130.0, 2.0)]):
-            router.first_token(made_request(number), 0, ttft, moment)
-        chosen(router, [MadeReplica(0, 9)], now=131)  # so that 1 is the cheaper
-        assert chosen(router, replicas, made_request(8), now=132) == 0  # 1.95 is not twice 1
-        router.first_token(made_request(9), 0, 2.1, 133)
-        assert chosen(router, replicas, made_request(10), now=134) == 1
-        assert chosen(router, replicas, made_request(11), now=135) == 0  # counted anew
-        assert router.ways == {"holders": 3, "least cost": 0, "overloaded prefix": 1}
-
-    def test_times_beyond_the_window_are_forgotten(self) -> None:
-        router = PrebleSettings().router(0)
-        for number, (moment, ttft) in enumerate([(0.0, 1.0), (150.0, 9.0)]):
-            router.first_token(made_request(number), 0, ttft, moment)
-        chosen(router, [MadeReplica(0, 9)], now=170)
-        assert chosen(router, [MadeReplica(0, 9), MadeReplica(1)], now=181) == 0  # nothing is left to compare with
