@@ -77,16 +77,10 @@ def answer_of(report: Report, *, command: Sequence[str] = (), optimize: Sequence
 
 def _other_form(report: Report) -> str:
     """Say how often a text that was sent before is sent in another order or form, which costs as much as another text."""
-    misses = report.misses
-    requests = (
-        0 if misses is None else sum(misses.by_cause[cause].events for cause in _FORMS if cause in misses.by_cause)
-    )
-    # A system message that was added is moved to the front; one whose text changed is another text.
-    requests += (
-        0
-        if misses is None
-        else sum(event.cause == "system_changed" and event.certainty == "consistent" for event in misses.events)
-    )
+    requests = 0
+    if (misses := report.misses) is not None:
+        requests = sum(misses.by_cause[cause].events for cause in _FORMS if cause in misses.by_cause)
+        requests += sum(event.is_moved_to_front for event in misses.events)
     if requests:
         return (
             f"{plural(requests, 'request')} {'sends' if requests == 1 else 'send'} that text in another order or form"

@@ -25,8 +25,11 @@ def reported_rate(report: Report, misses: CacheMisses) -> str:
         text += f"; paid {shown_money(paid, money.currency)}"
         if money.priced_requests < misses.requests:
             text += f" for {money.priced_requests:,} of {plural(misses.requests, 'request')}"
-        if money.without_cache is not None and (saved := Decimal(money.without_cache) - paid) > 0:
+        saved = Decimal(0) if money.without_cache is None else Decimal(money.without_cache) - paid
+        if saved > 0:
             text += f", {shown_money(saved, money.currency)} saved by caching"
+        elif saved < 0:
+            text += f", {shown_money(-saved, money.currency)} more than without caching"
     return text
 
 

@@ -96,6 +96,11 @@ class MissEvent(Model):
     prefix: str | None = None
     """Hash of the tokens at its front that are those of the earlier request; for misses by exclusion."""
 
+    @property
+    def is_moved_to_front(self) -> bool:
+        """Whether a system message of mid-conversation costs the tokens; a proven change of the system prompt is another text."""
+        return self.cause == "system_changed" and self.certainty != "proven"
+
 
 class MissSum(Model):
     """Sums of the misses of one cause. `cost` is None where no price is known of any."""

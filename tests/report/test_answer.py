@@ -11,12 +11,13 @@ import pytest
 import kvtool
 from kvtool.config.command_line import CommandLine
 from kvtool.report.answer import answer_of
+from kvtool.report.reported_answer import reported_rate
 from kvtool.report.views.facts import is_predictable
 from kvtool.report.views.misses import view
 from kvtool.report.views.money import view as money_view
 from kvtool.results.finding import ExamplePair, Finding, LoggedPlace, Rerun
-from kvtool.results.misses import CacheMisses, MissCause, MissEvent, MissSum, TtlCosts
-from kvtool.results.money import Predicted
+from kvtool.results.misses import CacheMisses, Certainty, MissCause, MissEvent, MissSum, TtlCosts
+from kvtool.results.money import Money, Predicted
 from kvtool.results.steps import Steps
 from tests import made_results
 
@@ -311,6 +312,28 @@ def test_causes_of_misses_hide_no_difference(cause: MissCause) -> None:
     tables = money_view(made.model_copy(update={"difference": {"not_explained": 700, "tokenizer": 100}})).tables
     shown = {table.caption: [str(row[1]) for row in table.rows] for table in tables if "cached tokens" in table.caption}
     assert shown == {"Fewer cached tokens than predicted": ["700"], "More cached tokens than predicted": ["100"]}
+
+
+@pytest.mark.parametrize("certainty", get_args(Certainty))
+def test_a_system_message_that_moves_is_another_order_unless_a_change_of_text_is_proven(certainty: Certainty) -> None:
+    found = missed("system_changed")
+    events = [event.model_copy(update={"certainty": certainty}) for event in found.events]
+    misses = found.model_copy(update={"events": events})
+    told = answer_of(made_results.report().model_copy(update={"misses": misses, "steps": STEPS})).lines[1]
+    assert told[0] == ("Stable" if certainty == "proven" else "Steps")
+
+
+@pytest.mark.parametrize(
+    ("without_cache", "said"),
+    [(None, ""), ("1.00", ""), ("1.50", ", $0.50 saved by caching"), ("0.75", ", $0.25 more than without caching")],
+)
+def test_what_caching_saved_or_cost_is_said(without_cache: str | None, said: str) -> None:
+    misses, money = (
+        missed("expired"),
+        Money.model_construct(paid="1.00", currency="USD", priced_requests=10, without_cache=without_cache),
+    )
+    rate = reported_rate(made_results.report().model_copy(update={"money": money}), misses)
+    assert rate == f"75.0% reported (7,500 of 10,000 prompt tokens); paid $1.00{said}"
 
 
 def test_steps_whose_keys_change_their_order_are_not_stable() -> None:

@@ -94,10 +94,8 @@ def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool =
             return "Send one `cache_salt` per tenant"
         if cause in _CHANGES:
             place = None if event is None else event.place
-            is_text = cause == "system_changed" and event is not None and event.certainty == "proven"
-            change = _CHANGES[
-                "prompt_changed" if is_text else cause
-            ]  # a message that was added later is no proven change
+            is_text = cause == "system_changed" and event is not None and not event.is_moved_to_front
+            change = _CHANGES["prompt_changed" if is_text else cause]
             return change if place is None else f"{change}. The largest case: {place}"
     return ""
 
