@@ -336,6 +336,27 @@ def test_what_caching_saved_or_cost_is_said(without_cache: str | None, said: str
     assert rate == f"75.0% reported (7,500 of 10,000 prompt tokens); paid $1.00{said}"
 
 
+def test_misses_of_one_cause_at_one_place_are_one_row_with_their_sums() -> None:
+    """Requests that differ in nothing else say it once; one of its own keeps its gap."""
+    found = missed("host_changed", 4)
+    alike = [
+        found.events[0].model_copy(
+            update={"request": f"{at}:0", "tokens": 100 * at, "cost": f"0.0{at}", "detail": "b, not a"}
+        )
+        for at in (2, 4, 6)
+    ]
+    other = found.events[0].model_copy(update={"request": "9:0", "tokens": 700, "gap": 60.0, "detail": "a, not b"})
+    section = view(
+        made_results.report().model_copy(update={"misses": found.model_copy(update={"events": [*alike, other]})})
+    )
+    assert section is not None
+    table = next(table for table in section.tables if table.caption == "Largest misses")
+    assert [column.head for column in table.columns[1:4]] == ["requests", "after", "tokens"]
+    assert [[str(cell) for cell in row[1:4]] for row in table.rows] == [["3", "", "1,200"], ["1", "60 s", "700"]]
+    assert [str(row[0]) for row in table.rows] == ["support.yaml:2", "support.yaml:9"]
+    assert table.more == 0
+
+
 def test_steps_whose_keys_change_their_order_are_not_stable() -> None:
     found = made_results.finding(code="KV112")
     report = made_results.report(findings=[found]).model_copy(update={"steps": STEPS})

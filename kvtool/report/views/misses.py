@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -26,7 +27,7 @@ from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, SUMMED
 
-_MOST_EVENTS = 10
+_MOST_CASES = 10
 MOST_ROWS = 20
 """They fit on a screen."""
 
@@ -177,27 +178,47 @@ def _moment(event: MissEvent, began: float | None) -> str:
 
 
 def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Table:
-    shown = sorted(misses.events, key=lambda event: -event.tokens)[:_MOST_EVENTS]
-    rows: list[tuple[Cell, ...]] = [
-        (
-            request_name(event.request, log),
-            "" if event.gap is None else duration(event.gap),
-            Figure(f"{event.tokens:,}", event.tokens),
-            *((_money(event.cost, currency),) if priced else ()),
-            _cause_at(event, log),
-            event.certainty,
+    """Return a row for each cause with its evidence and place in the request, however many requests it cost tokens."""
+    alike: dict[str, list[MissEvent]] = {}
+    for event in misses.events:
+        alike.setdefault(_cause_at(event, log), []).append(event)
+    shown = sorted(alike.items(), key=lambda each: -_tokens(each[1]))[:_MOST_CASES]
+    several = any(len(events) > 1 for _, events in shown)
+    rows: list[tuple[Cell, ...]] = []
+    for cause, events in shown:
+        first, costs = events[0], [Decimal(event.cost) for event in events if event.cost is not None]
+        gap = first.gap if len(events) == 1 else None
+        rows.append(
+            (
+                request_name(first.request, log),
+                *((f"{len(events):,}",) if several else ()),
+                "" if gap is None else duration(gap),
+                Figure(f"{_tokens(events):,}", _tokens(events)),
+                *((shown_money(sum(costs, Decimal(0)), currency) if costs else "",) if priced else ()),
+                ", ".join(dict.fromkeys(event.certainty for event in events)),
+                cause,
+            )
         )
-        for event in shown
-    ]
     columns = (
-        TableColumn("Largest misses", cut=True),
+        TableColumn("Largest misses (first)" if several else "Largest misses", cut=True),
+        *((TableColumn("requests", "number", keep=3),) if several else ()),
         TableColumn("after", "number", keep=1),
         TableColumn("tokens", "number"),
         *((TableColumn("extra cost", "number", keep=2),) if priced else ()),
-        TableColumn("cause", "prose"),
         TableColumn("known", keep=0),
+        TableColumn("cause", "prose"),
     )
-    return Table("Largest misses", columns, rows, more=len(misses.events) + misses.left_out - len(shown))
+    more = len(misses.events) + misses.left_out - sum(len(events) for _, events in shown)
+    table = Table("Largest misses", columns, rows, more=more)
+    return (
+        table
+        if any(len(events) == 1 and events[0].gap is not None for _, events in shown)
+        else _without(table, ("after",))
+    )
+
+
+def _tokens(events: Sequence[MissEvent]) -> int:
+    return sum(event.tokens for event in events)
 
 
 def _cause_at(event: MissEvent, log: str) -> str:

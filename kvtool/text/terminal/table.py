@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _MIN_PROSE = 8
+_FOLDED = 24
+"""Cells of a last column of prose from which on it is folded and not cut: about four words a line."""
+_MOST_LINES = 4
 _INDENT = 2
 _GAP = 2
 
@@ -23,7 +26,8 @@ _GAP = 2
 class Column:
     """One column. `align` is `<` or `>`; `keep` None stays at any width, else columns of the lowest `keep` go first.
 
-    Only a `prose` column may be shortened. What a `drawing` column shows is in the other columns as figures, too.
+    Only a `prose` column may be shortened; the last one goes on below its row, where it has room. What a `drawing` column shows is
+    in the other columns as figures, too.
     """
 
     title: str
@@ -57,6 +61,8 @@ def table(
         return [_record(columns, row) for row in rows]
     sizes, excess = _shown_sizes(columns, rows, width - indent)
     shown = list(sizes)
+    if not shown:
+        return [""]
     for c in (c for c in shown if columns[c].prose and excess > 0):
         shrunk = max(sizes[c] - excess, min(_MIN_PROSE, sizes[c]), cell_width(columns[c].title))
         excess -= sizes[c] - shrunk
@@ -64,15 +70,21 @@ def table(
     if excess > 0:
         return _stacked(columns, rows, shown, width, indent)
 
-    def line(cells: Sequence[str]) -> str:
+    last = shown[-1]
+    folds = columns[last].prose and sizes[last] >= _FOLDED
+
+    def lines(cells: Sequence[str]) -> list[str]:
         parts: list[str] = []
         for c in shown:
-            text = shorten(cells[c], sizes[c], ascii_only=ascii_only) if columns[c].prose else cells[c]
+            room = _MOST_LINES * sizes[c] if folds and c == last else sizes[c]
+            text = shorten(cells[c], room, ascii_only=ascii_only) if columns[c].prose else cells[c]
             padding = " " * (sizes[c] - cell_width(text))
             parts.append(padding + text if columns[c].align == ">" else text + padding)
-        return (" " * indent + (" " * _GAP).join(parts)).rstrip()
+        ahead = " " * indent + "".join(part + " " * _GAP for part in parts[:-1])
+        first, *others = fold(parts[-1], sizes[last]) if folds else (parts[-1],)
+        return [(ahead + first).rstrip(), *(" " * cell_width(ahead) + each.rstrip() for each in others)]
 
-    return [line([column.title for column in columns]), *(line(row) for row in rows)]
+    return [each for row in ([column.title for column in columns], *rows) for each in lines(row)]
 
 
 def shown_titles(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> set[str]:
@@ -87,8 +99,10 @@ def _shown_sizes(columns: Sequence[Column], rows: Sequence[Sequence[str]], width
     }
     while True:
         excess = sum(sizes.values()) + _GAP * (len(sizes) - 1) - width
+        folds = bool(sizes) and columns[max(sizes)].prose  # the last column, before others go
+        spare = max(sizes[max(sizes)] - _FOLDED, 0) if folds else 0
         optional = [(keep, -c) for c in sizes if (keep := columns[c].keep) is not None]
-        if excess <= 0 or not optional:
+        if excess <= spare or not optional:
             return sizes, excess
         del sizes[-min(optional)[1]]
 
