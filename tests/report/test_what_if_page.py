@@ -96,7 +96,7 @@ def test_marks_and_errors_are_told() -> None:
 def test_the_bound_is_dashed_and_lines_differ_without_colour() -> None:
     found = page(CASES["policies"]())
     lines = [node.attributes["class"] for node in found.all("polyline")]
-    assert lines == [*(f"series look{look}" for look in range(6)), "series bound"]
+    assert lines == [*(f"series look{look}" for look in range(5)), "series bound"]
     style = found.all("style")[0].words()
     dashes = [
         re.search(rf"\.series\.{name} \{{[^}}]*dasharray: ([^;]*);", style) for name in ("look1", "look2", "bound")
@@ -107,9 +107,7 @@ def test_the_bound_is_dashed_and_lines_differ_without_colour() -> None:
         for node in found.all()
         if "form" in node.attributes.get("class", "").split()
     }
-    assert (
-        len(forms) == 5
-    )  # circle, square, triangle and diamond, which are polygons; circle and square again without filling
+    assert len(forms) == 4  # circle, square, triangle and diamond, which are polygons; circle again without filling
 
 
 def spoiled(made: WhatIfDocument) -> WhatIfDocument:

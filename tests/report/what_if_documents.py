@@ -54,7 +54,7 @@ def policies() -> WhatIfDocument:
     rows = [
         row("policy", rate + step / 100, policy=policy, capacity=size, sure="bound" if policy == "opt" else "exact")
         for size, rate in ((10, 0.05), (100, 0.2), (1000, 0.3))
-        for step, policy in enumerate(("lru", "fifo", "lfu", "opt"))
+        for step, policy in enumerate(("lru", "fifo", "lfu", "slru", "priority", "opt"))
     ]
     return document(rows, capacity=50)
 
