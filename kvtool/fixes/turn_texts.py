@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kvtool.text.cache_marks import is_marked, without_marks
-from kvtool.text.message import role_of
+from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import Cursor
 from kvtool.text.traced import Mark, Traced, concat
 from kvtool.workload.turn import Turn
@@ -106,6 +106,21 @@ def with_split_text(turn: Turn, at: TextAt, length: int, marks: Mapping[str, Any
     )
     messages[at.message] = {**messages[at.message], "content": [*parts[:number], *two, *parts[number + 1 :]]}
     return turn.with_messages(messages)
+
+
+def blocks_apart(messages: Sequence[Message] | None) -> list[Message] | None:
+    """Return messages with each text block of a content as a message of its own, as a workload file writes blocks."""
+    return None if messages is None else [each for message in messages for each in _blocks_apart(message)]
+
+
+def _blocks_apart(message: Message) -> list[Message]:
+    content = message.get("content")
+    if not isinstance(content, list) or any(not isinstance(part, dict) or "text" not in part for part in content):
+        return [message]
+    return [
+        {**message, "content": part["text"], **{key: part[key] for key in part.keys() - {"type", "text"}}}
+        for part in content
+    ]
 
 
 def map_texts(turn: Turn, change: Callable[[str], str], roles: Collection[str] | None = None) -> Turn:

@@ -23,7 +23,10 @@ class ValueEdit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One text of a request (a message, or a whole prompt of several segments): the labels of its parts and what joins them."""
+    """One text of a request (a message, or a whole prompt of several segments): the labels of its parts and what joins them.
+
+    A message that is new has no parts.
+    """
 
     labels: tuple[str, ...]
     before: str
@@ -146,9 +149,9 @@ class _FieldEdits:
         if not removed and not inserted:
             return
         spot = next((piece.spot for piece in (*removed, left, right) if piece is not None and piece.spot), None)
-        if right is None and self._about.glob_last and inserted and not removed:
+        if right is None and (self._about.glob_last or not self._about.labels) and inserted and not removed:
             self._add_part(inserted)
-            inserted = []
+            return
         if removed:
             assert spot is not None
             self._cut(removed, self._source(inserted, spot))
@@ -173,7 +176,7 @@ class _FieldEdits:
 
     def _add_part(self, inserted: list[Piece]) -> None:
         glue = inserted[0].text if inserted[0].spot is None else ""
-        if not self._about.join or not glue.startswith(self._about.join):
+        if self._about.labels and not (self._about.join and glue.startswith(self._about.join)):
             raise NotEditableError("the text before its new place comes from many files (`glob`)")
         first = inserted[0]._replace(text=glue[len(self._about.join) :])
         source = next((piece.spot for piece in inserted if piece.spot is not None), None)

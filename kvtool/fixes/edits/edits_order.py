@@ -228,18 +228,17 @@ def _end(source: str, low: int, high: int, column: int) -> int:
         text = text[:line]
 
 
-def appended(document: YamlDocument, path: Path, entry: str) -> list[SourceEdit]:
-    """Return the edits that put a new last item, written in one line, into a list."""
+def with_item(document: YamlDocument, path: Path, entry: str, after: int = -1) -> list[SourceEdit]:
+    """Return the edits that put a new item, written in one line, into a list after another one."""
     source = document.source
     node = document.find(path)
     if not isinstance(node, List) or not node.items:
         raise NotEditableError("the list is not written in the file itself")
     tree = yaml_tree(document, node)
     assert tree.entries is not None
-    last = tree.entries[-1]
+    stop = tree.entries[after].stop
     if source[tree.start] == "[":
-        return [SourceEdit(last.stop, last.stop, f", {entry}")]
-    stop = last.stop
+        return [SourceEdit(stop, stop, f", {entry}")]
     return [SourceEdit(stop, stop, f"{line_end_of(source)}{' ' * (node.column - 1)}- {entry}")]
 
 

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
+from types import MappingProxyType
 
 from kvtool.fixes.edits.edits_moves import Field, FoundEdits, ValueEdit, found_edits
 from kvtool.fixes.edits.edits_order import (
     Tree,
-    appended,
     json_tree,
     permuted,
     reordered,
     same_entries,
+    with_item,
     without,
     yaml_tree,
 )
 from kvtool.fixes.edits.edits_pieces import PiecePlace, Reader
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.edits.edits_yaml import SourceEdit, quoted
+from kvtool.fixes.turn_texts import blocks_apart
 from kvtool.text.files.text_files import read_text
 from kvtool.text.files.yaml_document import Path
 from kvtool.text.files.yaml_nodes import Scalar
-from kvtool.text.message import Message
+from kvtool.text.message import Message, role_of
 from kvtool.text.traced import Origin
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.load_state import Loading
@@ -31,6 +33,7 @@ from kvtool.workload.yaml.schema import GroupSpec, MessagePart, SegmentPart, Tex
 from kvtool.workload.yaml.yaml_source import YamlSource
 
 _STRUCTURE = "it adds or removes messages, which no text of the file does"
+_NONE: Mapping[int, tuple[str, int]] = MappingProxyType({})
 
 
 class GroupEdits:
@@ -92,14 +95,16 @@ class GroupEdits:
         is_glob = self._parts[labels[-1]][0].glob is not None
         return Field(tuple(labels), before, after, join, is_glob, tuple(map(self._only, labels)))
 
-    def _take(self, found: FoundEdits, lists: Sequence[Path]) -> None:
+    def _take(self, found: FoundEdits, lists: Sequence[Path], new: Mapping[int, tuple[str, int]] = _NONE) -> None:
+        """Collect the edits of fields; `new` has the role of those that are messages to add, and the message before them."""
         for spot, edits in found.edits.items():
             known = self.spots.setdefault(spot, edits)
             known += [edit for edit in edits if self._merge and edit not in known]
         for field, part in found.removed:
             self._change(without(self._source.document, lists[field], part))
         for field, text in found.added:
-            self._change(appended(self._source.document, lists[field], f"{{text: {quoted(text)}}}"))
+            role, after = new.get(field, ("", -1))
+            self._change(with_item(self._source.document, lists[field], f"{{{role}text: {quoted(text)}}}", after))
 
     def _change(self, edits: Sequence[SourceEdit]) -> None:
         self.lists += [edit for edit in edits if edit not in self.lists]
@@ -128,38 +133,48 @@ class GroupEdits:
             if order != sorted(order):
                 self._change(permuted(self._source.document.source, self._tree(path), order))
             return
-        pairs = self._paired(labels, before, after)
+        pairs, new = self._paired(labels, before, blocks_apart(after) or [])
         fields = [
             self._field([label], one["content"], one["content"] if other is None else other["content"])
             for label, one, other in zip(labels, before, pairs, strict=True)
         ]
-        self._take(found_edits(self._reader, fields), [path] * len(fields))
+        written = {len(fields) + at: (f"role: {role_of(other)}, ", index) for at, (index, other) in enumerate(new)}
+        fields += [Field((), "", other["content"]) for _, other in new]
+        self._take(found_edits(self._reader, fields), [path] * len(fields), written)
         for index, other in enumerate(pairs):
             if other is None:
                 self._change(without(self._source.document, path, index))
 
     def _paired(
         self, labels: Sequence[str], before: Sequence[Message], after: Sequence[Message]
-    ) -> list[Message | None]:
-        """Return for each message what became of it; None where it was left out."""
+    ) -> tuple[list[Message | None], list[tuple[int, Message]]]:
+        """Return for each message what became of it (None where it was left out), and new ones with the message before each."""
         pairs: list[Message | None] = []
+        new: list[tuple[int, Message]] = []
         rest = list(after)
+        for message in before:
+            self._reader.before(message["content"])
         for index, message in enumerate(before):
             spare = len(before) - index - len(rest)
+            while spare < 0 and index and not self._is_of(labels[index], message, rest[0]):
+                new.append((index - 1, rest.pop(0)))
+                spare += 1
             other = rest[0] if rest else None
-            if (
-                other is not None
-                and _frame(message) == _frame(other)
-                and (not spare or self._keeps(labels[index], message, other))
+            if other is not None and (
+                self._is_of(labels[index], message, other) if spare else _frame(message) == _frame(other)
             ):
                 pairs.append(rest.pop(0))
             elif spare > 0:
                 pairs.append(None)
             else:
                 raise NotEditableError(_STRUCTURE)
-        if rest:
+        new += [(len(before) - 1, other) for other in rest]
+        if any(_frame(other).keys() != {"role"} for _, other in new):
             raise NotEditableError(_STRUCTURE)
-        return pairs
+        return pairs, new
+
+    def _is_of(self, label: str, message: Message, other: Message) -> bool:
+        return _frame(message) == _frame(other) and self._keeps(label, message, other)
 
     def _keeps(self, label: str, message: Message, other: Message) -> bool:
         """Return whether a message has text of another, and not only because it was moved there."""

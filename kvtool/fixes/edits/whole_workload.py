@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from kvtool.fixes.edits.edits_template import NotEditableError
 from kvtool.fixes.fix import Fix, Transform, combined
+from kvtool.fixes.turn_texts import blocks_apart
 from kvtool.text.traced import Traced
 from kvtool.workload.drive import Rewrite, rewritten
 from kvtool.workload.turn import Output, Turn
@@ -208,7 +209,7 @@ def _text(turn: Turn, exact: bool) -> str:
         turn.output_text,
         turn.output_tokens,
         turn.tools,
-        turn.messages,
+        blocks_apart(turn.messages),
         turn.text,
     ]
     text = json.dumps(said)

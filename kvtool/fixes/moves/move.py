@@ -198,8 +198,8 @@ def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
 def destination(slot: Slot, *, within: bool = False, after_mark: bool = False) -> str:
     """Return in words where `move_targets` brings the slot's line; `after_mark`: a cache mark ends the message."""
     if after_mark:
-        where = "this message" if within or not _is_in_message(slot) else "the last message"
-        return f"a block of its own after the cache mark, at the end of {where}"
+        of_last = "" if within or not _is_in_message(slot) else " of the last message"
+        return f"a block of its own after the cache mark{of_last}"
     if within or slot.part.endswith(tuple(f"({role})" for role in _STAYS_THERE)):
         return "the end of the message"
     return "the end of the last message" if _is_in_message(slot) else "the end of the prompt"

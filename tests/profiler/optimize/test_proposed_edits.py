@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -130,8 +131,9 @@ def test_steps_of_several_groups_run_together(optimize: Optimize, monkeypatch: p
     assert {f"prompts/{name}.md" for name in names} <= {os.path.relpath(path) for path in states[0]}
 
 
-def test_what_leaves_a_marked_message_is_promised_as_it_is_made(in_folder: Optimize) -> None:
-    """The end of the message is before its mark, so the line goes into the next message; profile and optimize say the same."""
+@pytest.mark.parametrize("flow", [True, False])
+def test_what_leaves_a_marked_message_is_promised_as_it_is_made(in_folder: Optimize, flow: bool) -> None:
+    """The end of the message is before its mark: the line gets a block after that. profile and optimize say the same."""
     write(
         "prompts/desk.md", "Now: {{ now }}\n" + RULES * 120 + "{% for each in examples %}\n{{ each }}\n{% endfor %}\n"
     )
@@ -143,15 +145,26 @@ def test_what_leaves_a_marked_message_is_promised_as_it_is_made(in_folder: Optim
         .replace("datetime: 1m", "uuid: hex")
         .replace("  rid: {uuid: 4}", "  examples: {list: {text: Sorry.}, count: 2}")
     )
+    if flow:
+        marked = re.sub(r"messages:\n((?: +- .*\n)+)", lambda found: f"messages: [{_flow(found[1])}]\n", marked)
     write("w.yaml", marked)
     _, out, err = in_folder("profile", "w.yaml", "--dry-run", "--json")
     assert out, err
     profiled = json.loads(out)
     rerun = next(each["rerun"] for each in profiled["findings"] if each["rerun"])
-    made = document(partial(in_folder, "optimize"), "w.yaml", "--allow", "P2")
+    made = document(partial(in_folder, "optimize"), "w.yaml", "--allow", "P2", "--write")
     assert profiled["editable"]
     assert rerun["total_after"] == made["hit_rate"]["after"] > 0.7
     assert made["files"] == ["prompts/desk.md", "w.yaml"]
+    assert [step["warnings"] for step in made["steps"]] == [[]], "no text changes its role"
+    written = Path("w.yaml").read_text(encoding="utf-8")
+    places = [written.index(text) for text in ("5m}", '{role: system, text: "Now: {{ now }}"}', "role: user")]
+    assert places == sorted(places)
+    assert document(partial(in_folder, "optimize"), "w.yaml", "--allow", "P2")["files"] == []
+
+
+def _flow(items: str) -> str:
+    return ", ".join(line.strip(" -") for line in items.splitlines())
 
 
 def test_a_mark_is_tried_at_the_end_of_the_shared_text(in_folder: Optimize) -> None:
