@@ -32,9 +32,8 @@ class TrialInterruptedError(Exception):
 class Trials:
     """Measured hit rates of groups under sets of fixes, and what these are worth.
 
-    Where fixes make prompts longer, so that a larger part hits and yet more tokens are computed than without any, the rate counts
-    as no higher than it was. The worth is that rate; where a provider charges for what it stores, it is what the cache saves, as a
-    part of the first prompts' price without it: below 0 where writes cost more than reads save.
+    The rate is that of `counted_rate`. The worth is that rate; where a provider charges for what it stores, it is what the cache
+    saves, as a part of the first prompts' price without it: below 0 where writes cost more than reads save.
     """
 
     def __init__(self, result: RunResult, again: Again) -> None:
@@ -45,7 +44,7 @@ class Trials:
         self._worths: dict[tuple[str, frozenset[str]], float] = {}
         self._costs: dict[tuple[str, frozenset[str]], Decimal] = {}
         self._full = {name: full for name, (_, full) in result.prompt_costs().items()}
-        self._first = {group.name: (group.hit_rate, lost_tokens(group)) for group in result.ledger.totals()}
+        self._first = totals_by_name(result)
         self._note({group.name: () for group in result.ledger.totals()}, result)
 
     def run(self, chains: Mapping[str, Chain], *, explain: Collection[str] = ()) -> RunResult:
@@ -102,8 +101,7 @@ class Trials:
         costs = result.prompt_costs()
         for group in result.ledger.totals():
             if group.name in chains:
-                rate, most = self._first.get(group.name, (0.0, 0))
-                counted = group.hit_rate if lost_tokens(group) <= most else min(group.hit_rate, rate)
+                counted = counted_rate(group, self._first.get(group.name))
                 key = group.name, _key(chains[group.name])
                 self._rates.setdefault(key, counted)
                 worth = counted
@@ -118,6 +116,22 @@ def steady_first(fixes: Iterable[Fix]) -> list[Fix]:
     comes last.
     """
     return sorted(fixes, key=lambda fix: 0 if fix.cause is None else fix.cause.distinct)
+
+
+def counted_rate(group: GroupTotals, first: GroupTotals | None) -> float:
+    """Return the hit rate by which changes of a group's prompts are judged; `first` are its totals without any.
+
+    Where prompts get longer, so that a larger part hits and yet more tokens are computed than at first, it counts as no higher
+    than it was.
+    """
+    if first is None or lost_tokens(group) <= lost_tokens(first):
+        return group.hit_rate
+    return min(group.hit_rate, first.hit_rate)
+
+
+def totals_by_name(result: RunResult) -> dict[str, GroupTotals]:
+    """Return the totals of each group."""
+    return {group.name: group for group in result.ledger.totals()}
 
 
 def total_rate(result: RunResult) -> float:
@@ -143,7 +157,7 @@ class RunTrials:
     """Runs with one fix each, which all findings share."""
 
     def __init__(self, result: RunResult, again: Again) -> None:
-        self._before = _by_name(result)
+        self._before = totals_by_name(result)
         self._again = again
         self._after: dict[str, dict[str, GroupTotals]] = {}
 
@@ -198,7 +212,7 @@ class RunTrials:
             result = self._again([fix], ())
             if result.partial:
                 raise TrialInterruptedError
-            self._after[fix.key] = _by_name(result)
+            self._after[fix.key] = totals_by_name(result)
         after = self._after[fix.key].get(group)
         return 0.0 if after is None else after.hit_rate
 
@@ -210,7 +224,3 @@ def carried(fix: Fix) -> dict[str, object]:
 
 def _total(groups: dict[str, GroupTotals]) -> float:
     return TokenTotals.of(groups.values()).hit_rate
-
-
-def _by_name(result: RunResult) -> dict[str, GroupTotals]:
-    return {group.name: group for group in result.ledger.totals()}

@@ -117,11 +117,19 @@ class Optimized:
 
     @property
     def final_steps(self) -> list[Done]:
-        """Return the steps without moves of a line that a later step moves on: its last place is what the files show."""
-        found: dict[object, Done] = {}
-        for number, each in enumerate(self.done):
-            moves = not each.reason and each.step.fix.kind.startswith("move") and each.place[1] > 0
-            key = (each.step.cause.group, each.place) if moves else number
-            earlier = found.pop(key, each)
-            found[key] = replace(each, before=earlier.before, step=replace(each.step, before=earlier.step.before))
-        return list(found.values())
+        """Return the steps; moves of a line that follow each other in a group are one, to its last place."""
+        found: list[Done] = []
+        for each in self.done:
+            group = each.step.cause.group
+            at = next((at for at in reversed(range(len(found))) if found[at].step.cause.group == group), None)
+            earlier = each if at is None else found[at]
+            if at is None or not (_moves(each) and _moves(earlier) and each.place == earlier.place):
+                found.append(each)
+                continue
+            step = replace(each.step, before=earlier.step.before)
+            found[at] = replace(each, before=earlier.before, step=step)
+        return found
+
+
+def _moves(done: Done) -> bool:
+    return not done.reason and done.step.fix.kind.startswith("move") and done.place[1] > 0

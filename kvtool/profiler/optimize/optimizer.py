@@ -8,12 +8,11 @@ from itertools import zip_longest
 from os.path import realpath
 from pathlib import Path
 
-from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.profiler.advice.advisor import LEAST_GAIN
 from kvtool.profiler.advice.kept_fixes import KeptFix
-from kvtool.profiler.advice.trials import steady_first
+from kvtool.profiler.advice.trials import counted_rate, steady_first, totals_by_name
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns, SourceRuns
@@ -26,6 +25,8 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 
 _WORSE = 0.005
 """By how much a group's hit rate may fall for an edit that wins hits elsewhere."""
+_SAME = 0.0005
+"""Two hit rates no further apart are written as the same tenth of a percent."""
 _MOST_ROUNDS = 8
 RECORDED = "a log is a record: fix the code that writes it"
 _PROMPTS = "kvtool edits only prompts of a workload file: name them in one"
@@ -150,16 +151,17 @@ class Optimizer:
         """
         worth = [step for chain in chains.values() for at, step in enumerate(chain) if worth_it(chain, at)]
         made = begun or _Made(state)
-        won = _by_name(made.now.result)
+        first = totals_by_name(state.result)
+        won = {name: counted_rate(group, first[name]) for name, group in totals_by_name(made.now.result).items()}
         open_: dict[str, set[str]] = {}
         for wanted in zip_longest(*chains.values()):
             before = made
             made = self._made(state, made, [step for step in wanted if step is not None], worth)
             for step in made.steps[len(before.steps) :]:
                 open_.setdefault(step.cause.group, set()).add(step.fix.key)
-            for name, group in _by_name(made.now.result).items():
-                if _wins(group, won[name]):
-                    won[name] = group
+            for name, group in totals_by_name(made.now.result).items():
+                if (rate := counted_rate(group, first[name])) > won[name]:
+                    won[name] = rate
                     open_.pop(name, None)
         kept = replace(made, steps=[step for step in made.steps if step.fix.key not in open_.get(step.cause.group, ())])
         if not kept.steps:
@@ -203,7 +205,10 @@ class Optimizer:
                 made = self._made(state, made, [step], worth)
             return made
         if not harm:
-            added = [each if each in worth else _measured(each, made, changed.result) for each in added]
+            added = [
+                each if each in worth and _is_as_tried(each, made) else _measured(each, made, changed.result)
+                for each in added
+            ]
             steps = [*made.steps, *added]
         done = [Done(each, harm, _rate(made.now.result, each), _rate(changed.result, each)) for each in added]
         if harm:
@@ -322,20 +327,17 @@ def _has_step(steps: Sequence[KeptFix], step: KeptFix) -> bool:
     return any(each.fix.key == step.fix.key for each in steps)
 
 
+def _is_as_tried(step: KeptFix, made: _Made) -> bool:
+    """Return whether a step is made on files that hit what its trial began with: no step before it was left out."""
+    return abs(_rate(made.now.result, step) - step.before) <= _SAME
+
+
 def _measured(step: KeptFix, made: _Made, now: RunResult) -> KeptFix:
-    """Return a step whose text moves to another place than advised, with what it wins on the edited files."""
+    """Return a step whose text moves to another place than advised, or on other files, with what it wins on the edited files."""
     is_first = all(each.cause.group != step.cause.group for each in made.steps)
-    return replace(step, after=_rate(now, step), alone=_rate(now, step) if is_first else step.alone)
-
-
-def _wins(now: GroupTotals, then: GroupTotals) -> bool:
-    """Return whether a group hits more: not only a larger part, as a prompt that loses text has, but more tokens, too."""
-    return now.hit_rate > then.hit_rate and now.hit_tokens > then.hit_tokens
-
-
-def _by_name(result: RunResult) -> dict[str, GroupTotals]:
-    return {group.name: group for group in result.ledger.totals()}
+    after = _rate(now, step)
+    return replace(step, before=_rate(made.now.result, step), after=after, alone=after if is_first else step.alone)
 
 
 def _rate(result: RunResult, step: KeptFix) -> float:
-    return _by_name(result)[step.cause.group].hit_rate
+    return totals_by_name(result)[step.cause.group].hit_rate

@@ -16,6 +16,7 @@ CHANGING = (
     "The time is {{ now }}.",
     "User: {{ user }}",
     "{% if tier == 'gold' %}Gold customer.{% endif %}",
+    "{{ form }}",
     "## Context\nNow: {{ now }}\nUser: {{ user }}\n",
     "Hello {{ user }}, it is {{ now }}. Delivery ticket bravo agent bravo agent policy.",
 )
@@ -33,6 +34,7 @@ def write_workload(rng: random.Random, end: str) -> None:
         "  now: {datetime: 1m}",
         "  user: {uuid: 4}",
         "  tier: {choice: [gold, silver]}",
+        """  form: {choice: ['Data: {"order": 1, "agent": [2, 3]}', 'Data: {"order":1,  "agent":[2,  3]}']}""",
         f"  question: {{choice: [{sentence(3)!r}, {sentence(4)!r}, {sentence(5)!r}]}}",
         "groups:",
         "  - name: chat",
@@ -58,13 +60,24 @@ def files() -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in Path().iterdir() if path.suffix in (".yaml", ".j2")}
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [9, 0, 1, 2, 3, 4])
 def test_a_second_run_changes_no_file(in_folder: Command, seed: int) -> None:
+    """What the first one promises of a step is what its files hit, and each step begins where the one before ended."""
     rng = random.Random(seed)
     end = rng.choice(("\n", "\r\n"))
     write_workload(rng, end)
     command = ("optimize", "w.yaml", "--unsafe-fixes", "--write")
-    assert in_folder(*command)[0] == 0
+    code, out, _ = in_folder(*command, "--json")
+    assert code == 0
+    made = json.loads(out)
+    rate = made["hit_rate"]["before"]
+    for step in made["steps"]:
+        if step["edited"]:
+            reached = step["files_hit_rate"]["after"]  # Jinja may write other line ends than a trial has
+            assert step["hit_rate"]["after"] == pytest.approx(reached, abs=0.001 if end == "\n" else 0.005)
+            assert step["files_hit_rate"]["before"] == pytest.approx(rate, abs=1e-9)
+            rate = step["files_hit_rate"]["after"]
+    assert rate == pytest.approx(made["hit_rate"]["after"], abs=1e-9)
     first = files()
     assert all(text.count(b"\n") == text.count(end.encode()) for text in first.values())
     assert in_folder(*command)[0] == 0
