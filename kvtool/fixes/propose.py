@@ -55,6 +55,7 @@ from kvtool.fixes.moves.move import (
     ends_after_mark,
     move_targets,
     moved_words,
+    passes_content,
     stops_at_content,
 )
 from kvtool.fixes.moves.move_target import MoveTarget, places_at, target_of, value_in
@@ -91,6 +92,7 @@ _LOOKED_AT = 8
 _MIDNIGHT = "prompts contain the full hour or midnight instead of the time"
 _WHOLE_HISTORY = "prompts get longer: they contain old messages in whole"
 _PICTURE_FIRST = "some models answer better with images first: evaluate before and after"
+PAST_CONTENT = "it moves past inserted text, which is the same in all requests of this workload"
 COARSEN = "coarsen"
 """The kind of a fix that rounds times."""
 _WHOLE_TEXT = "the end of the prompt"
@@ -190,7 +192,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     near, far = destination(cause.slot, within=True), destination(cause.slot)
     looked = samples[:_LOOKED_AT]
     after_mark = False
-    if stops_at_content(looked, [target]):
+    if stops_at_content(looked, target):
         near = far = BEFORE_CONTENT
     elif any(map(marks_in, looked)):
         if after_mark := ends_after_mark(looked, lambda turn: move_targets(turn, [target], within=True)):
@@ -198,6 +200,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
         if ends_after_mark(looked, lambda turn: move_targets(turn, [target])):
             far = destination(cause.slot, after_mark=True)
     looks = (AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
+    looks += (PAST_CONTENT,) * passes_content(looked, target)
     fixes = [
         fix_cause(
             cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]), *looks, memo=target.held
@@ -210,6 +213,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
             "P2",
             what + near,
             lambda: lambda turn: move_targets(turn, [target], within=True),
+            *looks,
             memo=target.held,
         )
         fixes.insert(0, within)

@@ -1,9 +1,9 @@
-"""Content that a template inserts: free text of users and documents. No unit moves into it or past it."""
+"""Content that a template inserts: free text of users and documents. No unit moves into it, nor past it where it varies."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from functools import lru_cache
 
 from kvtool.diagnose.values.classify import MAX_VALUE, OTHER, classify
@@ -20,23 +20,30 @@ CLOSED = re.compile(r"[ \t\"'`]*(?:\r?\n[ \t\"'`]*)*(?:</[\w -]{1,60}>[ \t]*)?\s
 REST_OF_LINE = re.compile(r"[ \t\"'`]*(?:</[\w -]{1,60}>[ \t]*)?\r?(?=\n|\Z)")
 
 
-def inserted_begin(text: str, after: int, moving: Sequence[Span]) -> int | None:
+WrittenAt = tuple[str, int, int]
+"""Path, line and column of what writes a value."""
+
+
+def inserted_begin(text: str, after: int, moving: Sequence[Span], constant: Container[WrittenAt] = ()) -> int | None:
     """Return where the first inserted content after a place begins; None without any. What moves itself is none."""
-    return min((begin for begin, _ in inserted_content(text, moving, after)), default=None)
+    return min((begin for begin, _ in inserted_content(text, moving, after, constant)), default=None)
 
 
-def inserted_content(text: str, moving: Sequence[Span] = (), after: int = 0) -> Iterator[Span]:
+def inserted_content(
+    text: str, moving: Sequence[Span] = (), after: int = 0, constant: Container[WrittenAt] = ()
+) -> Iterator[Span]:
     """Yield inserted content with the line that introduces it, the last first.
 
     A value is inserted content where nothing but a label is on its line and it has several lines. One that is no clock, id or
     number is inserted content also with more words than a name or a date has, or where nothing but inserted content follows it.
+    What is written at `constant` places is the same in all requests, and the author's.
     """
     if not isinstance(text, Traced):
         return
     plain = str.__str__(text)
     end = len(plain)
-    for start, stop in reversed(list(_values(text))):
-        if start < after or any(low < stop and start < high for low, high in moving):
+    for start, stop, place in reversed(list(values_of(text))):
+        if start < after or place in constant or any(low < stop and start < high for low, high in moving):
             continue
         begin = _begin_of(plain, start)
         if begin is None or REST_OF_LINE.match(plain, stop) is None:
@@ -66,19 +73,19 @@ def _begin_of(text: str, start: int) -> int | None:
     return line if begin is None and not text[line:start].strip(QUOTES) else begin
 
 
-def _values(text: Traced) -> Iterator[Span]:
+def values_of(text: Traced) -> Iterator[tuple[int, int, WrittenAt]]:
     """Yield what variables wrote, neighbours of one variable as one."""
     at = 0
-    start, variable = 0, None
+    start, place = 0, None
     for length, origin, _ in text.marks:
-        name = None if origin is None or origin.variable is None else (origin.path, origin.line, origin.column)
-        if name != variable:
-            if variable is not None:
-                yield start, at
-            start, variable = at, name
+        here = None if origin is None or origin.variable is None else (origin.path, origin.line, origin.column)
+        if here != place:
+            if place is not None:
+                yield start, at, place
+            start, place = at, here
         at += length
-    if variable is not None:
-        yield start, at
+    if place is not None:
+        yield start, at, place
 
 
 def _is_detected(value: str) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from kvtool.diagnose.slots import Slot
-from kvtool.fixes.moves.inserted_content import begin_of_introduced, inserted_begin
+from kvtool.fixes.moves.inserted_content import WrittenAt, begin_of_introduced, inserted_begin
 from kvtool.fixes.moves.jinja_places import has_blocks, last_place_outside, without_line_ends
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.move_target import MoveTarget
@@ -177,14 +178,25 @@ def _with_orphans(tools: list[Any] | None, marks: dict[str, Any]) -> list[Any] |
     return [*tools[:-1], {**tools[-1], **marks}]
 
 
-def stops_at_content(turns: Sequence[Turn], targets: Sequence[MoveTarget]) -> bool:
+def stops_at_content(turns: Sequence[Turn], target: MoveTarget) -> bool:
     """Return whether inserted content follows what moves, in its own text."""
-    return any(
-        parted(at.text, targets, at.role, end).units
+    return any(end < last for end, last in _ends(turns, target))
+
+
+def passes_content(turns: Sequence[Turn], target: MoveTarget) -> bool:
+    """Return whether what moves goes past inserted content that is the same in all requests."""
+    return _ends(turns, target) != _ends(turns, replace(target, constant=frozenset()))
+
+
+def _ends(turns: Sequence[Turn], target: MoveTarget) -> list[tuple[int, int]]:
+    """Return the places that a target goes to in the texts that have it, each with the end of that text."""
+    return [
+        (end, cue_begin(at.text))
         for turn in turns
         for at in texts_of(turn)
-        if (end := _movable_end(at.text, targets, at.role, marked=_is_marked_at(turn, at))) < cue_begin(at.text)
-    )
+        for end in [_movable_end(at.text, [target], at.role, marked=_is_marked_at(turn, at))]
+        if parted(at.text, [target], at.role, end).units
+    ]
 
 
 def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
@@ -326,7 +338,8 @@ def _movable_end(text: str, targets: Sequence[MoveTarget], role: str, *, marked:
     if marked:
         return _end_outside_blocks(text, end) if has_blocks(text) else end
     moving = [(unit.start, unit.stop) for unit in parted(text, targets, role, end).units]
-    begin = inserted_begin(text, moving[0][0] if moving else 0, moving)
+    constant = frozenset[WrittenAt]().union(*(target.constant for target in targets))
+    begin = inserted_begin(text, moving[0][0] if moving else 0, moving, constant)
     end = end if begin is None else min(end, begin)
     return _end_outside_blocks(text, end) if has_blocks(text) else end
 

@@ -11,6 +11,7 @@ from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.values.kv106 import KV106
 from kvtool.diagnose.codes.values.kv107 import KV107, OPTIONAL
 from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place
+from kvtool.fixes.moves.inserted_content import WrittenAt, values_of
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.structure.framed_blocks import framed_blocks
@@ -65,6 +66,7 @@ _MOST_LINES = 20_000
 _MOST_BEFORE = 80
 _LOOKED_AT = 8
 _LEAST_COMPARED = 4
+_COMPARED = 32
 _MOST_PREFIXES = 8
 _MOST_TEXTS = 256
 _MOST_SECTIONS = 16
@@ -88,6 +90,8 @@ class MoveTarget:
     beside: tuple[str, str] = ("", "")
     common: frozenset[str] | None = None
     """The lines that two of three of a few requests have; None where nothing is known of other requests."""
+    constant: frozenset[WrittenAt] = frozenset()
+    """Where templates write values that are the same in all requests: units may move past them."""
     held: UnitMemo = field(default_factory=UnitMemo, init=False, repr=False, compare=False)
 
 
@@ -97,7 +101,10 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
         sections, common = _sections(cause, samples), _common(samples)
         return MoveTarget(cause.slot, sections=sections, heads=_heads(cause, samples, sections, common), common=common)
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
-    target = MoveTarget(cause.slot, before=before, beside=_beside(cause, samples), common=_common(samples))
+    constant = frozenset[WrittenAt]() if cause.slot.logged else _constant(samples)
+    target = MoveTarget(
+        cause.slot, before=before, beside=_beside(cause, samples), common=_common(samples), constant=constant
+    )
     if cause.kind.code not in BLOCK_CODES or len(samples) < 2:
         return target
     texts = [
@@ -122,6 +129,20 @@ def _common(samples: Sequence[Turn]) -> frozenset[str] | None:
         for line in {line.rstrip() for at in texts_of(turn) for line in str.__str__(at.text).split("\n", _MOST_LINES)}
     )
     return frozenset(line for line, count in counts.items() if 3 * count >= 2 * len(looked))
+
+
+def _constant(samples: Sequence[Turn]) -> frozenset[WrittenAt]:
+    """Return where templates write the same values in each of a few requests."""
+    known: dict[WrittenAt, list[str]] = {}
+    changing: set[WrittenAt] = set()
+    for turn in samples[:: max(len(samples) // _COMPARED, 1)]:
+        found: dict[WrittenAt, list[str]] = {}
+        for at in texts_of(turn):
+            text = Traced(at.text)
+            for start, stop, place in values_of(text):
+                found.setdefault(place, []).append(text[start:stop])
+        changing.update(place for place, values in found.items() if known.setdefault(place, values) != values)
+    return frozenset(known.keys() - changing) if len(samples) > 1 else frozenset()
 
 
 def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:

@@ -78,10 +78,13 @@ def moved_into(workload: str, files: Sequence[Changed]) -> list[str]:
 
 
 def _gone(file: Changed) -> list[str]:
-    """Return the lines that a file has no more, without the space around them; short ones are anywhere."""
-    left = {line.strip() for line in file.after.split("\n")}
-    gone = (line.strip() for line in file.before.split("\n"))
-    return [line for line in gone if line not in left and len(line) >= _LEAST_LINE]
+    """Return the lines and sentences that a file has no more, without the space around them; short ones are anywhere."""
+    before, after = file.before.split("\n"), file.after.split("\n")
+    left, known = {line.strip() for line in after}, {line.strip() for line in before}
+    lost = [line.strip() for line in before if line.strip() not in left]
+    kept = [line for line in left - known if line]  # of a line that lost its end or its beginning
+    rests = [line.removeprefix(part).removesuffix(part).strip() for line in lost for part in kept]
+    return [text for text in dict.fromkeys((*lost, *rests)) if len(text) >= _LEAST_LINE]
 
 
 @dataclass(slots=True)

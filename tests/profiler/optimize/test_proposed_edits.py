@@ -182,3 +182,45 @@ def test_a_mark_is_tried_at_the_end_of_the_shared_text(in_folder: Optimize) -> N
     write("w.yaml", hosted.replace("{role: system, file: prompts/desk.md}", two))
     split = json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])
     assert all(each["severity"] == "info" for each in split["findings"])
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_a_sentence_moves_past_inserted_text_that_is_the_same_in_all_requests(
+    in_folder: Optimize, constant: bool
+) -> None:
+    """Text of users and documents stays after the instructions; a list that no request changes is the author's."""
+    loop = "Tariffs:\n{% for each in tariffs %}\n- Tariff: {{ each }}\n{% endfor %}\n"
+    write("prompts/desk.md", RULES * 2 + "Be brief. Today is {{ now }}.\n\n" + loop + "\nMail:\n{{ mail }}\n")
+    texts = [
+        f"{name} costs {at} euros within two days and needs no signature at the door"
+        for at, name in enumerate("ABCDEF")
+    ]
+    write(
+        "w.yaml",
+        json.dumps(
+            {
+                "version": 1,
+                "vars": {
+                    "now": {"datetime": "1m"},
+                    "mail": {
+                        "choice": [f"My parcel {number} did not arrive, and nobody answers me." for number in range(9)]
+                    },
+                    "tariffs": {
+                        "items": [
+                            {"choice": texts[at:] + texts[:at] if not constant else [text]}
+                            for at, text in enumerate(texts)
+                        ]
+                    },
+                },
+                "groups": [{"name": "desk", "requests": 9, "file": "prompts/desk.md"}],
+            }
+        ),
+    )
+    made = document(partial(in_folder, "optimize"), "w.yaml", "--allow", "P2", "--write")
+    text = Path("prompts/desk.md").read_text(encoding="utf-8")
+    assert text.index("Today is") < text.index("Mail:")
+    assert not constant or "Be brief.\n" in text
+    assert (text.index("{% endfor %}") < text.index("Today is")) == constant
+    looks = [warning for step in made["steps"] for warning in step["warnings"]]
+    assert any("moves past inserted text" in look for look in looks) == constant
+    assert not constant or made["hit_rate"]["after"] > made["hit_rate"]["before"] + 0.3
