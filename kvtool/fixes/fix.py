@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -36,7 +36,8 @@ class Fix:
     template or the plan. None of them: the advice is for people only and cannot be tried. `warnings` name what a person has to
     look at, such as text that refers to what was moved. `in_order`: what is done to a turn hangs on those before it in the pass.
     `memo` is what `make` remembers of texts from one pass to the next. `at_end` are moves to the very end of the message under the
-    same key: one edit of a file makes one of them in all prompts that read the file.
+    same key: one edit of a file makes one of them in all prompts that read the file. `words` gives what
+    a move does to turns that other fixes have changed before; `what` says it of the turns as they are.
     """
 
     key: str
@@ -55,6 +56,7 @@ class Fix:
     at_end: tuple[Fix, ...] = ()
     lines: int = 1
     """Lines of a prompt that it moves together: 1 where it moves one, where requests differ in it, and where it moves none."""
+    words: Callable[[Sequence[Turn]], str] | None = None
 
     @property
     def kind(self) -> str:

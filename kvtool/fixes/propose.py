@@ -50,6 +50,7 @@ from kvtool.fixes.instructions_kept import (
 from kvtool.fixes.moves.dangling_references import dangling_references, role_changes
 from kvtool.fixes.moves.movable_unit import AMONG_RULES, are_other_rules
 from kvtool.fixes.moves.move import (
+    AFTER_MARK,
     BEFORE_CONTENT,
     destination,
     ends_after_mark,
@@ -188,47 +189,51 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if (delimiter := SingleDelimiter.learn(cause, target, samples)) is not None:
         return [fix_cause(cause, DELIMITER, "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
     moved = moved_words(target, samples)
-    what = f"move this {moved.told} to "
-    near, far = destination(cause.slot, within=True), destination(cause.slot)
     looked = samples[:_LOOKED_AT]
-    after_mark = False
-    if stops_at_content(looked, target):
-        near = far = BEFORE_CONTENT
-    elif any(map(marks_in, looked)):
-        if after_mark := ends_after_mark(looked, lambda turn: move_targets(turn, [target], within=True)):
-            near = destination(cause.slot, within=True, after_mark=True)
-        if ends_after_mark(looked, lambda turn: move_targets(turn, [target])):
-            far = destination(cause.slot, after_mark=True)
+    words = {within: partial(_moved_to, cause, target, moved.told, within=within) for within in (True, False)}
+    near, far = words[True](looked), words[False](looked)
     looks = (AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
     looks += (PAST_CONTENT,) * passes_content(looked, target)
     fixes = [
-        fix_cause(
-            cause, "move", "P2", what + far, lambda: lambda turn: move_targets(turn, [target]), *looks, memo=target.held
-        )
+        fix_cause(cause, "move", "P2", far, lambda: lambda turn: move_targets(turn, [target]), *looks, memo=target.held)
     ]
-    if near != far and far != _WHOLE_TEXT:
+    if near != far and not far.endswith(_WHOLE_TEXT):
         within = fix_cause(
             cause,
             "move-within",
             "P2",
-            what + near,
+            near,
             lambda: lambda turn: move_targets(turn, [target], within=True),
             *looks,
             memo=target.held,
         )
         fixes.insert(0, within)
     ends = [partial(with_target_at_end, target=target, ended=ended) for ended in (True, False)]
-    last = what + destination(cause.slot, within=True)
-    fixes = [replace(fix, lines=moved.lines) for fix in fixes]
-    if not cause.slot.logged and not after_mark:  # the end of the message is before the mark: nothing is won there
+    last = f"move this {moved.told} to {destination(cause.slot, within=True)}"
+    fixes = [replace(fix, lines=moved.lines, words=words[fix.kind == "move-within"]) for fix in fixes]
+    if (
+        not cause.slot.logged and AFTER_MARK not in near
+    ):  # the end of the message is before the mark: nothing is won there
         fixes = [replace(fix, at_end=_at_ends(fix, last, ends)) for fix in fixes]
-    named = [] if moved.refusal is None else [_named_once(cause, target, moved.refusal, near)]
+    end = near.removeprefix(f"move this {moved.told} to ")
+    named = [] if moved.refusal is None else [_named_once(cause, target, moved.refusal, end)]
     return [*fixes, *(named or _layouts(cause, samples))]
+
+
+def _moved_to(cause: SlotCause, target: MoveTarget, noun: str, turns: Sequence[Turn], *, within: bool) -> str:
+    """Return what a move does to these turns."""
+    where = BEFORE_CONTENT
+    if not stops_at_content(turns, target):
+        after_mark = any(map(marks_in, turns)) and ends_after_mark(
+            turns, lambda turn: move_targets(turn, [target], within=within)
+        )
+        where = destination(cause.slot, within=within, after_mark=after_mark)
+    return f"move this {noun} to {where}"
 
 
 def _at_ends(fix: Fix, what: str, ends: Sequence[Transform]) -> tuple[Fix, ...]:
     """Return the moves to the very end of the message under the key of a fix."""
-    return tuple(replace(fix, what=what, make=partial(lambda end: end, end)) for end in ends)
+    return tuple(replace(fix, what=what, words=None, make=partial(lambda end: end, end)) for end in ends)
 
 
 def _own_message(cause: SlotCause, samples: Sequence[Turn], fixes: Sequence[Fix]) -> list[Fix]:

@@ -25,6 +25,14 @@ def jinja(text: str) -> list[Finding]:
 
 
 @pytest.mark.parametrize(
+    ("line", "code"), [("Request {{ id }}", "KV102"), ("Trace id: {{ id }}", "KV102"), ("Product {{ id }}", "KV201")]
+)
+def test_the_word_before_an_id_says_whose_it_is(line: str, code: str) -> None:
+    """A run sees new values under that label; without one, the label says the same."""
+    assert "".join(finding.code for finding in jinja(f"Be kind.\n{line}\n{RULES}")) == code
+
+
+@pytest.mark.parametrize(
     ("names", "code", "doubt"),
     [
         ("now current_date session_id user.email requestId", ("KV101", "KV104", "KV102"), ""),

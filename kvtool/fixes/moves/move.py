@@ -24,6 +24,7 @@ from kvtool.workload.turn import Turn
 
 BEFORE_CONTENT = "the end of its instructions"
 """The destination of what inserted content follows."""
+AFTER_MARK = "a block of its own after the cache mark"
 _LOOKED_AT = 8
 _WORDS = re.compile(r"[^\W\d_]{2}")
 
@@ -211,7 +212,7 @@ def destination(slot: Slot, *, within: bool = False, after_mark: bool = False) -
     """Return in words where `move_targets` brings the slot's line; `after_mark`: a cache mark ends the message."""
     if after_mark:
         of_last = "" if within or not _is_in_message(slot) else " of the last message"
-        return f"a block of its own after the cache mark{of_last}"
+        return f"{AFTER_MARK}{of_last}"
     if within or slot.part.endswith(tuple(f"({role})" for role in _STAYS_THERE)):
         return "the end of the message"
     return "the end of the last message" if _is_in_message(slot) else "the end of the prompt"

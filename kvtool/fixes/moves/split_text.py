@@ -76,7 +76,7 @@ def _with_blocks(text: str, found: SplitText, end: int) -> SplitText:
         start, stop = with_open_blocks(text, unit.start, unit.stop)
         stop = min(stop, end)
         low, high = found.kept[number][1], found.kept[number + 1][0]
-        low = min(max(low, without_line_ends(text, start)), start) if "\n" in text[low:start] else low
+        low = min(max(low, without_line_ends(text, start)) if "\n" in text[low:start] else low, start)
         kept.append((kept.pop()[0] if kept else found.kept[number][0], low))
         kept.append((max(high, stop), max(found.kept[number + 1][1], high, stop)))
         units.append(unit._replace(start=start, stop=stop))

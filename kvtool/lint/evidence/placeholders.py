@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
+from itertools import pairwise
 
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv201 import OTHER
@@ -16,7 +19,7 @@ from kvtool.diagnose.values.variable_names import kind_of_name
 from kvtool.diagnose.word_lists import word_set
 from kvtool.lint.evidence.value_precision import id_of, sure_kind
 from kvtool.lint.evidence.volatile_calls import named, named_kind
-from kvtool.lint.skeleton import Doubt, Hole, TemplatePlace
+from kvtool.lint.skeleton import Doubt, Hole, Node, TemplatePlace
 
 
 def _words(text: str) -> frozenset[str]:
@@ -84,6 +87,17 @@ def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
         if kind is not COUNTER or sure_kind(name) is COUNTER:
             return kind, ""
     return None if is_settled(name) else (OTHER, doubt_of(name))
+
+
+def with_labels(nodes: Sequence[Node]) -> list[Node]:
+    """Return a prompt in which the word before an id on its line says whose it is: `Request {{ id }}` is a `request.id`."""
+    found = list(nodes)
+    for at, (before, hole) in enumerate(pairwise(nodes), 1):
+        if isinstance(before, str) and isinstance(hole, Hole) and hole.what == "`id`" and hole.doubt == "open":
+            words = [word for word in words_of(before.rpartition("\n")[2]) if word != "id"]
+            kind = id_of(f"{words[-1]}.id") if words else None
+            found[at] = hole if kind is None else replace(hole, kind=kind, doubt="")
+    return found
 
 
 def is_known_to_vary(name: str) -> bool:

@@ -14,7 +14,7 @@ from kvtool.diagnose.codes.values.kv102 import REQUEST_ID
 from kvtool.diagnose.codes.values.kv105 import COUNTER
 from kvtool.diagnose.codes.values.kv106 import ENVIRONMENT
 from kvtool.diagnose.severity import UNSURE_MOST, severity_of
-from kvtool.lint.evidence.placeholders import is_answered, is_set_up, names_a_part, names_whole_prompt
+from kvtool.lint.evidence.placeholders import is_answered, is_set_up, names_a_part, names_whole_prompt, with_labels
 from kvtool.lint.evidence.value_precision import DATE, sure_kind
 from kvtool.lint.evidence.values_on_own_lines import questioned_names
 from kvtool.lint.evidence.volatile_calls import HOST, JSON_KEYS
@@ -65,7 +65,7 @@ def find_losses(
         return _enough(one, least, used, named, block_size)
 
     for given in prompts:
-        nodes = list(given)
+        nodes = with_labels(list(given))
         losses.add(nodes)
         founds, behind = _of_prompt(nodes, count, enough)
         told_of += founds

@@ -13,7 +13,7 @@ from kvtool.fixes.fix import ALL_TIERS, Fix, Tier
 from kvtool.fixes.moves.question_text import ASKED
 from kvtool.fixes.proofs import check_proof
 from kvtool.profiler.advice.combined_fixes import MOST_ROUNDS, Lookahead, Pile
-from kvtool.profiler.advice.kept_fixes import Advice, KeptFix, StuckCause
+from kvtool.profiler.advice.kept_fixes import Advice, KeptFix, StuckCause, with_places
 from kvtool.profiler.advice.trials import Again, Chain, Trials, computed
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
@@ -301,7 +301,8 @@ class Advisor:
                     KeptFix(fix, fix.cause, before, after, alone[name, fix.key], predicted, costs)
                 )
                 before = after
-        return steps
+        samples = self._result.book(SampleBook)
+        return {name: with_places(chain, samples.of_group(name)) for name, chain in steps.items()}
 
     def _each_alone(self, chains: Mapping[str, Chain]) -> dict[tuple[str, str], float]:
         rates: dict[tuple[str, str], float] = {}

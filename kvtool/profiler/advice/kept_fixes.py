@@ -10,6 +10,10 @@ from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.fixes.fix import Fix, Tier
 from kvtool.profiler.advice.trials import steady_first
 from kvtool.profiler.run.run_result import RunResult
+from kvtool.workload.turn import Turn
+
+_LOOKED_AT = 8
+"""Samples by which a move is described."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,23 @@ class KeptFix:
     predicted: float
     costs: tuple[Decimal, Decimal] | None = None
     """What the group's prompts cost before it and with it; None where no prices are known."""
+
+
+def with_places(steps: Sequence[KeptFix], samples: Sequence[Turn]) -> list[KeptFix]:
+    """Return the steps of a group, each with the place to which the text moves where all of them are made."""
+    turns = samples[:_LOOKED_AT]
+    whats: dict[str, str] = {}
+    for fix in steady_first(step.fix for step in steps):
+        if fix.words is not None:
+            whats[fix.key] = fix.words(turns)
+        if fix.make is not None:
+            turns = [*map(fix.make(), turns)]
+    return [
+        step
+        if whats.get(step.fix.key, step.fix.what) == step.fix.what
+        else replace(step, fix=replace(step.fix, what=whats[step.fix.key]))
+        for step in steps
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from pathlib import Path
 from kvtool.fixes.edits.apply import apply_edits
 from kvtool.fixes.edits.edits import edits_for
 from kvtool.profiler.advice.advisor import LEAST_GAIN
-from kvtool.profiler.advice.kept_fixes import KeptFix
+from kvtool.profiler.advice.kept_fixes import KeptFix, with_places
 from kvtool.profiler.advice.trials import counted_rate, steady_first, totals_by_name
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns, SourceRuns
 from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.samples import SampleBook
 from kvtool.text.files.text_files import read_source
 from kvtool.text.terminal.numbers import percent
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
@@ -170,9 +171,19 @@ class Optimizer:
             edited = self._edited(state, state.overlay, kept.steps)
             changed = None if isinstance(edited, str) else self._state(edited)
             kept = made if changed is None or self._harm(changed) else replace(kept, now=changed)
+        samples = state.result.book(SampleBook)
+        names = dict.fromkeys(step.cause.group for step in kept.steps)
+        of_groups = {name: [step for step in kept.steps if step.cause.group == name] for name in names}
+        as_made = {
+            (name, step.fix.key): step.fix
+            for name, steps in of_groups.items()
+            for step in with_places(steps, samples.of_group(name))
+        }
         order = [(step.cause.group, step.fix.key) for chain in chains.values() for step in chain]
         done = [
-            each if each.reason or _has_step(kept.steps, each.step) else replace(each, reason=_NO_GAIN)
+            replace(each, step=replace(each.step, fix=as_made[each.step.cause.group, each.step.fix.key]))
+            if not each.reason and _has_step(kept.steps, each.step)
+            else replace(each, reason=each.reason or _NO_GAIN)
             for each in made.done
         ]
         done.sort(key=lambda each: order.index((each.step.cause.group, each.step.fix.key)))

@@ -92,7 +92,7 @@ class OtherSettings:
             for result in (self._first.result, proof)
         )
         said = "".join(f"; then {fix.what}" for fix in settings)
-        told = [replace(step, fix=replace(step.fix, what=f"{step.fix.what}{said}")) for step in steps]
+        told = [replace(step, fix=replace(step.fix, what=f"{step.fix.what}{said}", words=None)) for step in steps]
         told[0] = replace(told[0], before=before)
         told[-1] = replace(told[-1], after=after)
         return told

@@ -224,3 +224,22 @@ def test_a_sentence_moves_past_inserted_text_that_is_the_same_in_all_requests(
     looks = [warning for step in made["steps"] for warning in step["warnings"]]
     assert any("moves past inserted text" in look for look in looks) == constant
     assert not constant or made["hit_rate"]["after"] > made["hit_rate"]["before"] + 0.3
+
+
+def test_a_step_names_the_place_that_its_line_has_after_all_steps(optimize: Optimize) -> None:
+    """Alone, the line would go to the end; with the inserts moved there too, it stays before them, as the file shows."""
+    inserts = "Question: {{ question }}\nAnswer: {{ answer }}\n"
+    write("judge.md", RULES * 2 + f"\n{inserts}\nJudged at {{{{ now }}}}.\n" + RULES * 3)
+    texts = {
+        name: {"choice": [f"{name} {at} about a parcel of mine" for at in range(count)]}
+        for name, count in (("question", 3), ("answer", 4))
+    }
+    group = {"name": "judge", "requests": 24, "file": "judge.md"}
+    write("w.yaml", json.dumps({"version": 1, "vars": {"now": {"datetime": "1m"}, **texts}, "groups": [group]}))
+    made = document(optimize, "w.yaml", "--allow", "P2", "--write")
+    said = {step["fix"] for step in made["steps"] if step["edited"]}
+    assert said == {
+        "move this line to the end of its instructions",
+        "move this paragraph (2 lines) to the end of the prompt",
+    }
+    assert Path("judge.md").read_text(encoding="utf-8").endswith(f"Judged at {{{{ now }}}}.\n\n{inserts}")
