@@ -192,7 +192,8 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     looked = samples[:_LOOKED_AT]
     words = {within: partial(_moved_to, cause, target, moved.told, within=within) for within in (True, False)}
     near, far = words[True](looked), words[False](looked)
-    looks = (AN_APPLICATION,) if role_of_part(cause.slot.part) == "user" and cause.slot.logged else ()
+    is_said = role_of_part(cause.slot.part) == "user" and cause.slot.logged
+    looks: tuple[str, ...] = (AN_APPLICATION,) * is_said
     looks += (PAST_CONTENT,) * passes_content(looked, target)
     fixes = [
         fix_cause(cause, "move", "P2", far, lambda: lambda turn: move_targets(turn, [target]), *looks, memo=target.held)
