@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+import kvtool as api
 from kvtool.cli.app import run
+from tests.conftest import some
 from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]
@@ -435,3 +437,46 @@ def test_a_first_request_unlike_other_groups_changes_nothing(
     assert {cause["name"] for cause in found["causes"] if cause["code"] == "KV201"} == {
         "text that differs from other groups"
     }
+
+
+WORDS = "order refund parcel customer agent address label return invoice shop window ticket stock courier".split()
+FORMS: dict[str, Callable[[str, int], str]] = {
+    "sentences": lambda line, _: f"{line.capitalize()}.",
+    "bullets": lambda line, _: f"- {line.capitalize()}.",
+    "wrapped": lambda line, _: line,
+    "sections": lambda line, at: f"\n## Part {at}\n{line}." if at % 10 == 0 else f"{line}.",
+}
+
+
+@pytest.mark.parametrize("seed", some([3, 9, 16, 39, *range(100, 130)], 3))
+def test_an_optional_line_moves_as_a_line(seed: int, tmp_path: Path, bytes_json: str) -> None:
+    """A line that some requests lack is a unit, whatever is around it: with the fix, as much hits as without the line."""
+    source = random.Random(seed)
+
+    def said(least: int, most: int) -> str:
+        return " ".join(source.choice(WORDS) for _ in range(source.randrange(least, most)))
+
+    form = FORMS[source.choice(list(FORMS))]
+    lines = "\n".join(form(said(5, 12), at) for at in range(source.randrange(40, 90))).split("\n")
+    place = source.randrange(len(lines) // 2)
+    label = source.choice(["Current time: {}", "{}", "- Now: {}", "The time is {}."])
+    begins = source.choice(["half", "random", "first"])
+    logs: dict[str, list[dict[str, Any]]] = {"with": [], "without": []}
+    for n in range(30):
+        has = {"half": n >= 15, "first": n < 15, "random": source.random() < 0.5}[begins]
+        clock = [label.format(f"2026-11-20T10:{n:02}:{source.randrange(60):02}Z")] if has else []
+        question = f"{said(10, 14)}?"
+        for name, there in (("with", clock), ("without", [])):
+            system = "\n".join([*lines[:place], *there, *lines[place:]])
+            messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
+            logs[name].append({"messages": messages})
+    reports = {}
+    for name, records in logs.items():
+        path = tmp_path / f"{name}.jsonl"
+        write(str(path), "".join(json.dumps(record) + "\n" for record in records))
+        reports[name] = api.profile(str(path), tokenizer=bytes_json)
+    first = reports["with"].findings[0]
+    assert first.rerun is not None
+    assert first.rerun.group_after > reports["without"].totals.hit_rate - 0.03
+    if begins == "half" and first.fix.startswith("move this"):
+        assert "Not every request has this line: it first comes or goes in with.jsonl:16" in first.message

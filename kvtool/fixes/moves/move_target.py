@@ -13,6 +13,7 @@ from kvtool.diagnose.codes.values.kv107 import KV107, OPTIONAL
 from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place
 from kvtool.fixes.moves.inserted_content import WrittenAt, values_of
 from kvtool.fixes.moves.movable_unit import Movable
+from kvtool.fixes.moves.optional_lines import LinesWithout
 from kvtool.fixes.turn_texts import role_of_part, texts_of
 from kvtool.text.structure.framed_blocks import framed_blocks
 from kvtool.text.traced import Traced, line_around, marks_of
@@ -92,6 +93,8 @@ class MoveTarget:
     """The lines that two of three of a few requests have; None where nothing is known of other requests."""
     constant: frozenset[WrittenAt] = frozenset()
     """Where templates write values that are the same in all requests: units may move past them."""
+    without: LinesWithout | None = None
+    """The lines of requests without the value; None where all have it."""
     held: UnitMemo = field(default_factory=UnitMemo, init=False, repr=False, compare=False)
 
 
@@ -103,7 +106,12 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     before = _all_before(cause.slot, samples) if cause.slot.logged else None
     constant = frozenset[WrittenAt]() if cause.slot.logged else _constant(samples)
     target = MoveTarget(
-        cause.slot, before=before, beside=_beside(cause, samples), common=_common(samples), constant=constant
+        cause.slot,
+        before=before,
+        beside=_beside(cause, samples),
+        common=_common(samples),
+        constant=constant,
+        without=_lines_without(cause, samples),
     )
     if cause.kind.code not in BLOCK_CODES or len(samples) < 2:
         return target
@@ -116,6 +124,13 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     counts = Counter(line for lines in texts for line in lines)
     steady = (line for line, count in counts.most_common(_MOST_LINES) if 2 * count > len(texts))
     return replace(target, steady=frozenset(steady))
+
+
+def _lines_without(cause: SlotCause, samples: Sequence[Turn]) -> LinesWithout | None:
+    """Return the lines of the texts of a cause's role that do not have its value."""
+    texts = dict.fromkeys(Traced(at.text) for turn in samples for at in texts_of(turn) if _may_hold(at.role, cause))
+    without = [text for text in islice(texts, _MOST_TEXTS) if next(places_of(text, cause.slot), None) is None]
+    return LinesWithout(without) if without else None
 
 
 def _common(samples: Sequence[Turn]) -> frozenset[str] | None:

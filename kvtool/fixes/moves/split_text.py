@@ -15,6 +15,7 @@ from kvtool.fixes.fix_thresholds import THRESHOLDS
 from kvtool.fixes.moves.jinja_places import has_blocks, with_open_blocks, without_line_ends
 from kvtool.fixes.moves.movable_unit import IN_MANY, Movable, merged, movable_unit
 from kvtool.fixes.moves.move_target import BLOCK_CODES, MoveTarget, places_at, value_in
+from kvtool.fixes.moves.optional_lines import is_torn
 from kvtool.fixes.turn_texts import edited, map_texts, role_of_part, texts_of, with_texts
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.framed_blocks import framed_blocks
@@ -22,7 +23,6 @@ from kvtool.text.structure.masking import Span
 from kvtool.text.structure.prose import ROW
 from kvtool.text.structure.sentences import goes_on, introduces
 from kvtool.text.structure.structure import structure_of
-from kvtool.text.structure.text_unit import SEALED
 from kvtool.text.traced import Traced, concat, line_around, marks_of
 from kvtool.workload.turn import Turn
 
@@ -34,8 +34,6 @@ _LONGEST = 200
 _MOST = 10_000
 _ENDS = ".,;:!?\u3002\uff01\uff1f"
 _LETTER = re.compile(r"[^\W\d_]")
-_ORDERED = SEALED | {"numbered"}
-"""Units that lines cannot be taken out of."""
 _LEADS_ON = re.compile(r"[ \t]*(?:[-*+•>|]|\d{1,9}[.)]|```|~~~|</?[\w.:-]+[^<>\n]*>[ \t\r]*\Z)|[ \t]{2}")
 """A line that Markdown may go on with in the next one: of a list, a quote, a table, a fence."""
 
@@ -196,6 +194,8 @@ def contained_units(text: str, target: MoveTarget, role: str) -> Iterator[Movabl
         known = (start, stop) in values
         reason = is_in_many(plain, start, stop) if known else None
         unit = reason or movable_unit(plain, start, stop, values, known=known, common=target.common)
+        if target.without is not None:
+            unit = target.without.narrowed(plain, start, stop, unit)
         if isinstance(unit, Movable) and target.steady is not None and not unit.is_block:
             unit = _grown(plain, unit, target.steady)
         yield unit
@@ -211,8 +211,7 @@ def _optional(text: str, target: MoveTarget) -> Iterator[Movable | str]:
     for place, (start, stop) in zip(places, shown, strict=True):
         if any(block.start <= start and stop <= block.stop for block in blocks):
             continue
-        held = structure.blocks_around(start, stop)
-        torn = any(unit.kind in _ORDERED and not (start <= unit.start and unit.stop <= stop) for unit in held)
+        torn = is_torn(structure.blocks_around(start, stop), start, stop)
         yield movable_unit(text, start, stop, shown, common=target.common) if torn else Movable(*place, "section")
 
 

@@ -47,14 +47,21 @@ def led_by_a_loss(
             first, other = _with_cause_of(first, costliest), _with_cause_of(costliest, first)
             others = [other if each is costliest else each for each in others]
             rest = [each for each in rest if each is not costliest]
+    optional = [each for each in rest if _is_the_whole_line(each, first)]
+    said = [f"Not every request has this line: it first comes or goes in {each.record}" for each in optional[:1]]
+    if smaller := len(rest) - len(optional):
+        said.append(f"The same fix removes {plural(smaller, 'smaller difference')}")
     for each in rest:
         first = _with_tokens_of(first, each)
-    told[0] = first if not rest else first.model_copy(update={"message": f"{first.message}. {_smaller(len(rest))}"})
+    told[0] = first.model_copy(update={"message": ". ".join([first.message, *said])})
     return told, others
 
 
-def _smaller(count: int) -> str:
-    return f"The same fix removes {plural(count, 'smaller difference')}"
+def _is_the_whole_line(other: Finding, finding: Finding) -> bool:
+    """Return whether another finding is that requests lack the line of a finding."""
+    line, of = finding.logged, other.logged
+    same = line is not None and of is not None and (of.part, of.content, of.line) == (line.part, line.content, line.line)
+    return same and other.code == KV107.code and bool(other.record)
 
 
 def _with_cause_of(finding: Finding, other: Finding) -> Finding:
