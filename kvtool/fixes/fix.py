@@ -79,6 +79,11 @@ class Fix:
         return any((self.make, self.source, self.renderer, self.plan))
 
 
+def no_gain(tested: str) -> str:
+    """Say that what was tested wins nothing: it is no advice."""
+    return f"no fix found ({tested}: tested, no gain)"
+
+
 def fix_name(key: str) -> str:
     """Return the same for all findings that one fix mends, without what its key may quote."""
     return xxh64_hexdigest(key.encode(errors="surrogatepass"))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.diagnose.codes.layout.kv203 import KV203
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
-from kvtool.diagnose.run_findings import MARK_THE_END
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.moves.shared_heads import SharedHeads
 from kvtool.fixes.turn_texts import marks_in, with_split_text
@@ -69,7 +68,7 @@ def _place(text: str, at: int, locate: Locate) -> str:
 def without_useless_mark(finding: Finding, groups: Sequence[GroupTotals]) -> Finding:
     """Return a finding about a missing cache mark as information, where the marks of its group work and no other one wins."""
     works = any(group.name == finding.group and group.hit_tokens for group in groups)
-    if not (works and finding.no_gain and finding.fix.startswith(MARK_THE_END)):
+    if not (works and finding.no_gain and finding.code == KV203.code):
         return finding
     told = "nothing to fix: other cache breakpoints gain nothing (tested)"
     return finding.model_copy(update={"severity": "info", "fix": told})

@@ -9,6 +9,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.findings import differs_from_groups
 from kvtool.diagnose.values.detectors import PART
+from kvtool.fixes.fix import Fix, no_gain
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.profiler.advice.kept_fixes import StuckCause
 
@@ -16,12 +17,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.caches.providers import Provider
 
 _SPLIT_THE_LINE = "split the line, so that the value is separate from the shared text"
-_TESTED = " (tested: moving the line to the end gains nothing)"
-_TESTED_THERE = " (tested: moving it gains nothing)"
-_AT_THE_END = "no fix needed: it is already at the end of its {where}"
-_HOSTED_SHORT = (
-    f"make requests longer: they have {{tokens:,}} tokens, and hosted models often cache from {{least:,}}{_TESTED}"
-)
+_HOSTED_SHORT = ". Requests have {tokens:,} tokens, and hosted models often cache from {least:,}"
 _BELOW_MINIMUM = (
     "nothing to fix: requests of {tokens:,} tokens are too short for the cache of {provider} (minimum {least:,})"
 )
@@ -30,24 +26,28 @@ _OFTEN_LEAST = 1024
 _SAID = "put shared text before it: it is {what} in {article} {role} message, which an application must not rewrite"
 _SHARED_FIRST = "put the text that the groups share before this text"
 _FIRST_REQUEST = "nothing to fix: it is the first request of the group, and other groups have a line more there"
-_SEND_THE_SAME_LINE = "send the same line each time"
 SEND_THE_SAME = "send the same text each time, or move it after the shared text"
 
 
 def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan, *, marked: bool) -> str:
-    """Return the same as for an engine, but where a hosted model caches nothing that is so short. `marked`: the provider stores
-    what cache marks end, and those of the log were kept."""
+    """Return what a person may do about a cause that no fix removed; of what was tested, that it wins nothing.
+
+    `marked`: the provider stores what cache marks end, and those of the log were kept.
+    """
     if stuck.cause.is_of_other_groups:
         return _FIRST_REQUEST
     if differs_from_groups(stuck.cause):
         return _SHARED_FIRST
-    moved = stuck.tried is not None and stuck.tried.kind.startswith("move")
     tokens = group.prompt_tokens // max(group.requests, 1)
     if (least := minimum_above(group, plan)) is not None:
         return _BELOW_MINIMUM.format(tokens=tokens, provider=least.name, least=least.minimum)
-    if moved and plan.hosted and tokens < _OFTEN_LEAST:
-        return _HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST)
-    return _advised(stuck, " with the marks of the log" if marked else "")
+    if stuck.tried is None:
+        return _advised(stuck)
+    if _is_moved(stuck.tried) and _is_last_line(stuck.cause):
+        return f"{_at_the_end(stuck.cause)} (tested: moving it gains nothing)"
+    tested = no_gain(f"{stuck.tried.what}{' with the marks of the log' if marked else ''}")
+    short = plan.hosted and tokens < _OFTEN_LEAST
+    return tested + (_HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST) if short else "")
 
 
 def minimum_above(group: GroupTotals, plan: Plan) -> Provider | None:
@@ -58,29 +58,31 @@ def minimum_above(group: GroupTotals, plan: Plan) -> Provider | None:
     return provider
 
 
-def _advised(stuck: StuckCause, marks: str) -> str:
-    """Return what a person may do about a cause that no fix removed; what was not run is not said to be measured."""
-    if stuck.tried is None and (stuck.asked or not stuck.advice) and (role := _said_by(stuck.cause)):
-        what = "an image or a file" if stuck.cause.kind.key == PART else "text"
-        return _SAID.format(what=what, article="an" if role == "assistant" else "a", role=role)
+def _advised(stuck: StuckCause) -> str:
+    """Return what a person may do about a cause for which no fix was run."""
     cause = stuck.cause
-    if stuck.tried is None and (stuck.advice or cause.structural):
+    if (stuck.asked or not stuck.advice) and (role := _said_by(cause)):
+        what = "an image or a file" if cause.kind.key == PART else "text"
+        return _SAID.format(what=what, article="an" if role == "assistant" else "a", role=role)
+    if stuck.advice or cause.structural:
         return stuck.advice or SEND_THE_SAME
-    if stuck.tried is not None and not stuck.tried.kind.startswith("move"):
-        return f"{stuck.tried.what} (tested: no gain{marks})"
-    tested, tested_there = ("", "") if stuck.tried is None else (_TESTED, _TESTED_THERE)
     if _is_last_line(cause):
-        where = "message" if role_of_part(cause.slot.part) else "prompt"
-        return _AT_THE_END.format(where=where) + tested_there
-    if not _is_whole_line(cause):
-        return _SPLIT_THE_LINE + tested
-    return _SEND_THE_SAME_LINE + tested if tested else SEND_THE_SAME
+        return _at_the_end(cause)
+    return SEND_THE_SAME if _is_whole_line(cause) else _SPLIT_THE_LINE
+
+
+def _at_the_end(cause: SlotCause) -> str:
+    return f"no fix needed: it is already at the end of its {'message' if role_of_part(cause.slot.part) else 'prompt'}"
 
 
 def ends_its_message(stuck: StuckCause) -> bool:
     """Return whether a value was moved in vain that is on the last line of its message: after it is what was said then."""
-    moved = stuck.tried is not None and stuck.tried.kind.startswith("move")
-    return moved and role_of_part(stuck.cause.slot.part) in INSTRUCTIONS and _is_last_line(stuck.cause)
+    in_instructions = role_of_part(stuck.cause.slot.part) in INSTRUCTIONS
+    return _is_moved(stuck.tried) and in_instructions and _is_last_line(stuck.cause)
+
+
+def _is_moved(tried: Fix | None) -> bool:
+    return tried is not None and tried.kind.startswith("move")
 
 
 def _is_last_line(cause: SlotCause) -> bool:

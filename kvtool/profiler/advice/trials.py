@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
-from kvtool.fixes.fix import Fix
+from kvtool.fixes.fix import Fix, no_gain
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.finding import Finding, Rerun
 from kvtool.results.report import lost_tokens
@@ -174,12 +174,11 @@ class RunTrials:
         Their tokens are those of one conversation, which their messages say; the causes of this run have what it lost by them.
         """
         found = [
-            check.finding if check.fix is None else self._with_best(check.finding, [check.fix], best_only=False)
-            for check in checks
+            check.finding if check.fix is None else self._with_best(check.finding, [check.fix]) for check in checks
         ]
         return [finding.model_copy(update={"tokens_lost": 0}) for finding in found]
 
-    def _with_best(self, finding: Finding, fixes: Sequence[Fix], *, best_only: bool = True) -> Finding:
+    def _with_best(self, finding: Finding, fixes: Sequence[Fix]) -> Finding:
         before = self._before.get(finding.group)
         fixes = [fix for fix in fixes if fix.can_be_tried and fix.group in (None, finding.group)]
         if before is None or not fixes or finding.fix_key or finding.no_gain:
@@ -188,12 +187,10 @@ class RunTrials:
         best = max(range(len(fixes)), key=lambda at: (rates[at], -at))
         fix, rate = fixes[best], rates[best]
         if rate <= before.hit_rate:
-            told = finding.fix if best_only else fix.what
-            nothing = "tested: no gain"
-            if finding.code.startswith(_OF_MODELS):  # what they say to do is about prompts, what was tried are settings
-                flags = ", ".join(" ".join(fix.flags) or fix.what for fix in fixes)
-                nothing = f"{flags} {nothing}"
-            return finding.model_copy(update={"fix": f"{told} ({nothing})", "no_gain": True})
+            tested = ", ".join(" ".join(each.flags) or each.what for each in fixes)
+            of_prompts = finding.code.startswith(_OF_MODELS)  # they advise on prompts; what was tried are settings
+            told = f"{finding.fix} ({tested}: tested, no gain)" if of_prompts else no_gain(tested)
+            return finding.model_copy(update={"fix": told, "no_gain": True})
         won = f"{percent(before.hit_rate)} -> {percent(rate)}"
         told = f"{fix.what}: {finding.group} {won} (verified)"
         tried = Rerun(
