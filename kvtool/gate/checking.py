@@ -241,6 +241,7 @@ def _judged(
             partial=interrupted,
             ungated=sorted(passed_over, key=_by_cost),
             copied=[copy.file for copy in copied],
+            reports=reports,
         ),
         copies=copied,
         inputs=list(texts.paths),

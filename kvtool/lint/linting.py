@@ -263,6 +263,8 @@ def _run_traffic(
             result.inputs.append(LintInput(path=path, kind=kind, note=note))
             note = None  # it is of all of them
         result.findings += traffic.report.findings
+        misses = traffic.report.misses
+        result.withheld += [] if misses is None else filter(None, [misses.calibration.withheld])
         ignores += traffic_ignores(paths, allow_outside=options.reading.allow_outside)
         if traffic.report.partial:
             result.partial = True

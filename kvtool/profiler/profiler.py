@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property, partial
@@ -312,8 +312,8 @@ class Profiler:
             if not result.partial:  # else causes may be missing
                 findings = add_rest_findings(findings, told_groups, result.causes, teller.described, path=self.path)
                 check_losses_explained(findings, told_groups)
-        if self.wanted.advice and not result.partial and silent:
-            findings += self._unverified(result, silent)
+        if self.wanted.advice and not result.partial and misses is not None and silent:
+            findings += self._unverified(result, misses)
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:
@@ -409,8 +409,8 @@ class Profiler:
 
         return Advising(self.runs)
 
-    def _unverified(self, result: RunResult, groups: Collection[str]) -> list[Finding]:
-        """Return the facts of the text in groups whose reports differ from the rules."""
+    def _unverified(self, result: RunResult, misses: MissBook) -> list[Finding]:
+        """Return the facts of the text and of the reports in groups whose reports differ from the rules."""
         from kvtool.profiler.advice.trial_findings import Teller
 
         built_in = not self.plan.hosted and self.renderer.tokenizer.name == BUILT_IN
@@ -420,7 +420,8 @@ class Profiler:
             else "The gain is not verified, as reports and rules differ"
         )
         teller = Teller(result, self.plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
-        return teller.unverified(groups, self.advising.tried_on(result).fixes_of, why)
+        fixes_of = self.advising.tried_on(result).fixes_of
+        return teller.unverified(misses.differing_groups, fixes_of, misses.proves_change, why)
 
     def advised_with_edits(self, result: RunResult) -> tuple[Advice, Advice]:
         """Return the advice on a run and the part that is followed first, and keep the `edits` of files that carry that out.

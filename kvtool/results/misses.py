@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 from kvtool.results.choices import MissesBy
 from kvtool.results.document_base import Count, Model
 from kvtool.results.money import Amount, amount_text
+from kvtool.text.terminal.numbers import percent
 
 MissCause = Literal[
     "first_use",
@@ -122,6 +123,13 @@ class ReportAgreement(Model):
     advises: bool
     differing: list[str] = Field(default_factory=list)
     """The groups of which predictions advise nothing, where they do not advise all."""
+
+    @property
+    def withheld(self) -> str:
+        """Say that no fix is advised, and why; empty where fixes are."""
+        if self.advises or not self.requests:
+            return ""
+        return f"no fix advised: prediction and report agree for {percent(self.agree / self.requests)} of requests"
 
 
 class ProviderDiagnosis(Model):

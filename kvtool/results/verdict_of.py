@@ -24,11 +24,12 @@ def verdict_of(
     partial: bool = False,
     ungated: Sequence[Finding] = (),
     copied: Sequence[str] = (),
+    reports: Sequence[Report] = (),
 ) -> Verdict:
     """What all checks together come to. `partial`: the run was interrupted, and nothing is judged.
 
     `ungated` are findings of severity error that no check is about, `copied` the files whose prompts a workload contains
-    otherwise. A verdict that passes names both, one that fails the files.
+    otherwise. A verdict that passes names both, one that fails the files. Each says of which `reports` no fix is advised.
     """
     failed = [check for check in checks if check.status == "fail"]
     warned = [check for check in checks if check.status == "warn"]
@@ -41,20 +42,20 @@ def verdict_of(
         )
     waiting = f", {still_open:,} open" if still_open else ""
     several = len({check.workload for check in checks}) > 1
+    withheld = _withheld(reports)
+    others = f"{_named(ungated, copied)}{withheld}"
     if failed:
         code = EXIT_NOT_COMPARABLE if not all(check.is_comparable for check in failed) else EXIT_FAILED
         more = f", {plural(len(warned), 'warning')}" if warned else ""
-        sentence = f"FAIL {plural(len(failed), 'gate')}{more}{waiting} ({_which(failed, several)}){_named((), copied)}"
+        sentence = f"FAIL {plural(len(failed), 'gate')}{more}{waiting} ({_which(failed, several)}){_named((), copied)}{withheld}"
         return Verdict(outcome="fail", exit_code=code, sentence=sentence, checks=list(checks), notices=notices)
     if warned:
         more = f", {passed:,} passed" if passed else ""
-        sentence = (
-            f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)}){_named(ungated, copied)}"
-        )
+        sentence = f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)}){others}"
         return Verdict(outcome="warn", exit_code=0, sentence=sentence, checks=list(checks), notices=notices)
     sentence = f"PASS {plural(passed, 'gate')}{waiting}" if passed else f"OPEN {plural(still_open, 'gate')}"
     outcome = "pass" if passed else "none"
-    sentence = (sentence if checks else NOTHING) + _named(ungated, copied)
+    sentence = (sentence if checks else NOTHING) + others
     return Verdict.model_validate(
         {"outcome": outcome, "exit_code": 0, "sentence": sentence, "checks": list(checks), "notices": notices}
     )
@@ -71,6 +72,18 @@ def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
     left = sum(list(places.values())[_MOST_TOLD:])
     more = f" and {left:,} more" if left else ""
     return f", {plural(len(ungated), 'error')} allowed: {', '.join(named)}{more}{differ}"
+
+
+def _withheld(reports: Sequence[Report]) -> str:
+    """Return of which workloads no fix is advised, for the end of a sentence."""
+    found = [
+        (each.workload, why)
+        for each in reports
+        if each.misses is not None and (why := each.misses.calibration.withheld)
+    ]
+    more = f" and {len(found) - _MOST_TOLD:,} more" if len(found) > _MOST_TOLD else ""
+    said = [f"{f'{name}: ' if len(reports) > 1 else ''}{why}" for name, why in found[:_MOST_TOLD]]
+    return "".join(f"; {each}" for each in said) + more
 
 
 def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
@@ -102,7 +115,7 @@ def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), 
 
 def verdict_on(report: Report) -> Verdict:
     """What the gates of a report come to: exit code, last line and every format read this."""
-    return verdict_of(report.gates, report.notices, partial=report.partial)
+    return verdict_of(report.gates, report.notices, partial=report.partial, reports=[report])
 
 
 def _which(checks: Sequence[Check], several: bool) -> str:

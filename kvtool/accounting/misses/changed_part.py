@@ -19,6 +19,7 @@ from kvtool.workload.turn import Turn
 _NAME = re.compile(r"[A-Za-z_][\w.:/-]{0,63}", re.ASCII)
 """A tool's name as APIs allow it; anything else in its place may be prompt text."""
 _LEADING = ("system", "developer")
+_INDEX = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,12 @@ def place_in_record(turn: Turn, place: str) -> str:
     """Return a place with its file and record, where there is one, as `a.jsonl:4, tools[0]`."""
     name = turn.name
     return f"{PurePath(name.path).name}:{name.record}, {place}" if name is not None and name.record else place
+
+
+def part_of_place(place: str) -> str:
+    """Return the part of all requests that a place is in: `messages (user)` of `messages[3] (user), line 2`."""
+    part = _INDEX.sub("", place.partition(", line ")[0])
+    return "tools" if part.startswith("tools") else part
 
 
 def place_of_message(turn: Turn, number: int) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
+from kvtool.accounting.misses.changed_part import part_of_place, place_in_record
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, Explained, HypothesisTrials
@@ -90,6 +91,8 @@ class MissBook(Book):
     """Requests in which marks of the user decide what is stored, and whose marks the log holds."""
     _agreement: dict[str, list[int]] = field(default_factory=dict)
     """By group, its requests with a whole prompt, and those whose report is the prediction, to a block or to rounding."""
+    _changed: set[tuple[str, str]] = field(default_factory=set)
+    """Groups, and parts of their requests of which reports prove that a change in them was not read."""
     _states: PromptStates = field(default_factory=PromptStates)
     _events: LargestEvents = field(default_factory=LargestEvents)
     _keys: set[CacheKey] = field(default_factory=set)
@@ -196,6 +199,9 @@ class MissBook(Book):
         prefix = f"{request.names[shared - 1]:016x}" if shared else None
         for part, each in zip(parts, missed, strict=True):
             self._events.add(request, part, each.cost, prefix)
+            if part.found.certainty == "proven" and part.found.place is not None:
+                place = part.found.place.removeprefix(place_in_record(turn, ""))
+                self._changed.add((turn.group, part_of_place(place)))
             if each.cause == "expired" and part.gap is not None and request.rules is not None:
                 self.expired += 1
                 self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
@@ -328,6 +334,10 @@ class MissBook(Book):
     def advisable(self) -> bool:
         """Whether changes can be advised by predictions: these agree with the reports of nearly all requests."""
         return self.predictable and self.agreeing >= _LEAST_AGREEING * self.calibrated
+
+    def proves_change(self, group: str, part: str) -> bool:
+        """Return whether reports prove that a change in this part of a group's requests was not read, whatever rules predict."""
+        return (group, part_of_place(part)) in self._changed
 
     @property
     def agreement(self) -> ReportAgreement:

@@ -36,6 +36,8 @@ class LintResult:
     """YAML and JSON files that hold nothing that lint reads."""
     outside: list[str] = field(default_factory=list)
     """Links in folders that lead out of their repositories, and so were not read."""
+    withheld: list[str] = field(default_factory=list)
+    """Of each log of which no fix is advised, why."""
     unread: list[str] = field(default_factory=list)
     """Files of code that speak of models, in languages that are not read."""
 

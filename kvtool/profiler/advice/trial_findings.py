@@ -106,19 +106,25 @@ class Teller:
         return without_repeated_places([finding for finding in found if finding is not None])
 
     def unverified(
-        self, groups: Collection[str], fixes_of: Callable[[SlotCause], Sequence[Fix]], why: str
+        self,
+        groups: Collection[str],
+        fixes_of: Callable[[SlotCause], Sequence[Fix]],
+        is_proven: Callable[[str, str], bool],
+        why: str,
     ) -> list[Finding]:
-        """Return the differences in order or format in groups of which predictions advise nothing.
+        """Return the differences in groups of which predictions advise nothing: those in order or format, which are facts of
+        the text, and those of which reports prove that they cost.
 
-        They are facts of the text. `why` says why the gain of a fix is not verified.
+        `is_proven` says so of a group and a part of its requests, `why` why the gain of a fix is not verified.
         """
         found: list[Finding] = []
         for name in groups:
             group = self._groups[name]
             for cause in self._result.causes.of_group(name):
-                if "cosmetic" not in wins(cause.kind.code):
+                cosmetic = "cosmetic" in wins(cause.kind.code)
+                if not cosmetic and not is_proven(name, cause.slot.part):
                     continue
-                what = next((fix.what for fix in fixes_of(cause)), SEND_THE_SAME)
+                what = next((fix.what for fix in fixes_of(cause) if cosmetic), SEND_THE_SAME)
                 finding = no_gain_finding(
                     cause,
                     group,

@@ -126,6 +126,10 @@ def _summary(result: LintResult) -> str:
         text += f"; {not_read(result.unread)} not read"
     if result.ignored:
         text += f"; {result.ignored:,} ignored"
+    if result.withheld:
+        text += f"; {result.withheld[0]}"
+    if len(result.withheld) > 1:
+        text += f" ({plural(len(result.withheld), 'log')})"
     fixable = [finding for finding in result.findings if result.can_fix(finding)]
     safe = sum(finding.tier in _SAFE for finding in fixable)
     if safe:
