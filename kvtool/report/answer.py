@@ -114,7 +114,9 @@ def optimize_command(report: Report, command: Sequence[str]) -> CommandLine:
 
 def fixed_rate(report: Report) -> float | None:
     """Return the hit rate with all fixes that were kept, verified by running again; None where none was."""
-    return max((finding.rerun.total_after for finding in report.findings if finding.rerun is not None), default=None)
+    found = max((finding.rerun.total_after for finding in report.findings if finding.rerun is not None), default=None)
+    by_provider = None if report.money is None else report.money.fixed_hit_rate
+    return found if found is None or by_provider is None else by_provider
 
 
 def gains_basis(report: Report) -> str:

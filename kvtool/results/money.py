@@ -211,6 +211,8 @@ class Money(Model):
     predicted: Amount | None
     with_fixes: Amount | None
     """With the fixes that were kept; where none was, with the cheapest cache marks."""
+    fixed_hit_rate: Ratio | None = None
+    """The predicted hit rate with the fixes that were kept, in the provider's tokens."""
     with_marks: Amount | None
     """With the fixes that were kept and the cheapest cache marks, where these save more."""
     without_cache: Amount | None

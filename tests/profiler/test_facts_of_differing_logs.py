@@ -117,3 +117,12 @@ def test_advice_is_not_said_to_be_withheld_where_reports_agree(in_folder: Comman
     assert verdict["sentence"] == "PASS 1 gate, 1 error allowed: KV101 at log.jsonl:2"
     with_a_clock(7, line=160, lost=0.4)
     assert in_folder("check", "log.jsonl", "--error-on", "KV101")[0] == 0  # the clock costs nothing there
+
+
+def test_optimize_and_profile_count_in_the_tokens_of_the_provider(in_folder: Command) -> None:
+    with_a_clock(8, line=120, lost=0.0)
+    report = json.loads(in_folder("profile", "log.jsonl", "--measure-budget", "0", "--json")[1])
+    edited = json.loads(in_folder("optimize", "log.jsonl", "--allow", "P2", "--json")[1])
+    assert edited["hit_rate"]["before"] == report["predicted"]["hit_rate"] != report["totals"]["hit_rate"]
+    assert edited["edited_log"]["hit_rate"]["after"] == report["money"]["fixed_hit_rate"]
+    assert report["findings"][0]["rerun"]["group_after"] != report["money"]["fixed_hit_rate"]

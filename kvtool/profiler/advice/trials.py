@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals, TokenTotals
 from kvtool.fixes.fix import Fix, no_gain
-from kvtool.profiler.run.run_result import RunResult
+from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.finding import Finding, Rerun
 from kvtool.results.report import lost_tokens
 from kvtool.text.terminal.numbers import percent
@@ -135,8 +135,10 @@ def totals_by_name(result: RunResult) -> dict[str, GroupTotals]:
 
 
 def total_rate(result: RunResult) -> float:
-    """Return the hit rate of all groups together."""
-    return TokenTotals.of(result.ledger.totals()).hit_rate
+    """Return the hit rate of all groups together, in the tokens of the provider where reports say how many these are."""
+    book = money_of(result)
+    read = None if book is None else book.total[book.told].predicted
+    return min(read.rate, 1.0) if read is not None and read.prompt else TokenTotals.of(result.ledger.totals()).hit_rate
 
 
 def computed(result: RunResult) -> int:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from kvtool.accounting.prices.bill import Bill, shown_money
 from kvtool.accounting.prices.money_book import MoneyBook, MoneySide
 from kvtool.accounting.prices.price_table import STALE_DAYS
+from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.reported.cheapest_marks import CheaperMarks, MarkTrial
 from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.run.run_books import ProvidersBill
@@ -141,6 +142,7 @@ def _money(
         paid_parts=_parts(costs.paid) if paid is not None else None,
         predicted=known_amount_text(costs.predicted.total) if priced and predicts else None,
         with_fixes=known_amount_text(best),
+        fixed_hit_rate=None if fixed is None else total_rate(fixed.result),
         with_marks=known_amount_text(cheaper.cost) if cheaper is not None and on_top else None,
         without_cache=known_amount_text(costs.without.total) if priced else None,
         logged=known_amount_text(book.logged) if book.logged_requests else None,

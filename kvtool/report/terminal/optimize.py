@@ -164,7 +164,7 @@ def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     put_head(console, parts)
     put(console)
     edited, reported = document.edited_log, document.reported
-    now = "now" if reported is None else "predicted by the published rules, in kvtool tokens"
+    now = "now" if reported is None else "predicted by the published rules"
     if reported is not None:
         from kvtool.accounting.prices.bill import shown_money
 
@@ -225,6 +225,8 @@ def _steps(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         rates = (percent(order.hit_rate.before), "-", *[percent(order.hit_rate.after)] * 2)
         rows.append((str(len(rows) + 1), order.fix.tier, order.fix.code, "all", *rates))
     put_table(console, _COLUMNS, rows)
+    if outcome.document.reported is not None:
+        put_sentence(console, "The rates of steps count kvtool tokens, those above the provider's.", "dim")
     put(console)
     same: dict[tuple[object, ...], list[int]] = {}
     for number, each in enumerate(done, 1):
