@@ -162,6 +162,8 @@ _MOST_SPLITS = 2
 """Blocks to split that are named."""
 _MOST_ADVICE = 4
 """Kinds of requests whose marks are named."""
+_MOST_GROUPS = 3
+"""Groups that are named of a kind."""
 
 
 def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
@@ -178,11 +180,19 @@ def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
         return f"{first}mark nothing: writes cost more than reads save"
     if len(advice) == 1 and not advice[0].others_keep:
         return f"{first}mark {_places(advice[0])}"
-    names = [" and ".join(each.groups) for each in advice]
-    if len(advice) > _MOST_ADVICE or len(set(names)) < len(names):
-        return f"{first}mark the places that kvtool profile names"
-    named = [f"in {name}, {_places(each)}" for name, each in zip(names, advice, strict=True)]
-    return f"{first}mark these places: {'; '.join(named)}"
+    ordered = sorted(advice, key=lambda each: -each.requests)
+    named = [f"in {_requests_of(each, advice)}, {_places(each)}" for each in ordered[:_MOST_ADVICE]]
+    left = len(advice) - _MOST_ADVICE
+    more = f"; {left:,} more kinds of requests have others (--json has all)" if left > 0 else ""
+    return f"{first}mark these places: {'; '.join(named)}{more}"
+
+
+def _requests_of(advice: MarkAdvice, all_advice: Sequence[MarkAdvice]) -> str:
+    """Name the requests of an advice: by their groups and, where others are of these groups too, by their model."""
+    groups = " and ".join(advice.groups[:_MOST_GROUPS])
+    if (left := len(advice.groups) - _MOST_GROUPS) > 0:
+        groups += f" and {left:,} more groups"
+    return groups if sum(each.groups == advice.groups for each in all_advice) == 1 else f"{groups} ({advice.model})"
 
 
 def _places(advice: MarkAdvice) -> str:

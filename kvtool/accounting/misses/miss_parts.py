@@ -150,17 +150,21 @@ class ComparedRequest:
     def _stored(self, before: PromptState, known: int, shared: int) -> int:
         """Return how many of the `shared` tokens (`known` of ours) the cache has.
 
-        A longer prefix with other text at its end is of no use: of it counts what ends at a mark or was read, where marks decide
-        what is stored, and else what is surely as long as the provider's minimum, as our tokens say only about how long it is.
+        A prefix with other text at its end is of no use: of it counts what ends at a mark or was read, where marks decide what is
+        stored, and else what is surely as long as the provider's minimum, as our tokens say only about how long it is.
         """
         request = self.request
         prediction, rules = request.prediction, request.rules
-        if before.stored <= shared + request.least:
-            return min(before.stored, shared)
+        marked: list[int] = []
+        differs = before.stored > shared + request.least
         if before.stored_ends is not None and prediction is not None:
-            ends = [request.theirs_of(end) for end in before.stored_ends if end <= known]
             unread = 0 if prediction.unread is None else prediction.unread.tokens
-            return max((end for end in (*ends, prediction.kept, unread) if end <= shared), default=0)
+            marked = [*(request.theirs_of(end) for end in before.stored_ends if end <= known), prediction.kept, unread]
+            differs |= max(before.stored_ends, default=0) > known and max(marked) < before.stored - request.least
+        if not differs:
+            return min(before.stored, shared)
+        if marked:
+            return max((end for end in marked if end <= shared), default=0)
         if before.reported if rules is None else rules.keeps == "breakpoints":
             return max((end for end in (before.read, before.stored_1h) if end <= shared), default=0)
         if rules is not None and rules.keeps == "requests" and prediction is not None:
