@@ -199,6 +199,7 @@ class TtlCosts(Model):
 class MissRow(Model):
     """The requests of one session, project, model or day. `promised`, `read` and `by_cause` are as in `CacheMisses`.
 
+    `promised` is None where the log says of none of its requests what earlier ones left for it: what they missed is unknown, not 0.
     `cost` is the price of the misses above that of reads, `paid` the price of all requests (None: no price is known of any).
     `first` and `last` are the times of the first and the last request, in seconds since 1970 where the log has a clock.
     """
@@ -210,7 +211,7 @@ class MissRow(Model):
     """Whether a subagent sent its last request, not the user's own conversation."""
     requests: Count
     prompt_tokens: Count
-    promised: Count
+    promised: Count | None
     read: Count
     cost: Amount | None
     paid: Amount | None
@@ -221,16 +222,18 @@ class MissRow(Model):
     """Where the provider sells both times to live."""
     unjudged: Count = 0
     """Requests of which the log does not say what earlier ones left for them: what they missed is unknown."""
+    unreported: Count = 0
+    """Requests that do not report what they read: they are in no other figure."""
 
     @property
-    def missed(self) -> int:
-        """Tokens that were cached and not read, as far as the log says."""
-        return self.promised - self.read
+    def missed(self) -> int | None:
+        """Tokens that were cached and not read, as far as the log says; None where it does not."""
+        return None if self.promised is None else self.promised - self.read
 
     @property
-    def misses_unknown(self) -> bool:
-        """Whether the log says of none of its requests what it missed."""
-        return self.unjudged == self.requests
+    def hit_rate(self) -> float | None:
+        """The reported hit rate; None where nothing is reported."""
+        return min(self.read / max(self.prompt_tokens, 1), 1.0) if self.requests else None
 
 
 class MissRows(Model):
@@ -296,6 +299,8 @@ class CacheMisses(Model):
     promised: Count
     read: Count
     unjudged: Count = 0
+    unreported: Count = 0
+    """Requests that do not report what they read: they are in no other figure."""
     local_times: Count = 0
     """Requests whose time has no zone, taken as UTC; no gap is counted between them and the `zoned_times`."""
     zoned_times: Count = 0
@@ -367,9 +372,10 @@ def sum_rows(key: str, rows: Sequence[MissRow]) -> MissRow:
         subagent=False,
         requests=sum(row.requests for row in rows),
         prompt_tokens=sum(row.prompt_tokens for row in rows),
-        promised=sum(row.promised for row in rows),
+        promised=None if all(row.promised is None for row in rows) else sum(row.promised or row.read for row in rows),
         read=sum(row.read for row in rows),
         unjudged=sum(row.unjudged for row in rows),
+        unreported=sum(row.unreported for row in rows),
         cost=amount(row.cost for row in rows),
         paid=amount(row.paid for row in rows),
         first=min((row.first for row in rows if row.first is not None), default=None),

@@ -68,9 +68,8 @@ class MissBook(Book):
     takes_batches = False
     total: MissTotals = field(default_factory=MissTotals)
     unknown: dict[str, int] = field(default_factory=dict)
-    unreported: int = 0
-    """Requests without a reported read; the text of `short` is too short for their reported tokens."""
     short: int = 0
+    """Requests without a reported read whose text is too short for their reported tokens."""
     unruled: int = 0
     """Requests for whose models no cache rules are known."""
     counted_twice: int = 0
@@ -123,7 +122,9 @@ class MissBook(Book):
     def _add(self, job: Job, entry: LedgerEntry | None, served: ServedRequest | None) -> None:
         request = ReportedRequest.of(job, entry, served)
         if request is None:
-            self.unreported += 1
+            self.total.unreported += 1
+            if self._by_key is not None:
+                self._by_key.leave_out(job.turn, self.epoch)
             self.short += is_short(job)
             return
         self.counted_twice += job.turn.call.counted_twice
@@ -307,7 +308,7 @@ class MissBook(Book):
     @property
     def knows_prompts(self) -> bool:
         """Whether the log holds most prompts whole: else what the rules give is no prediction of theirs."""
-        return 2 * (sum(self.unknown.values()) + self.short) <= self.total.requests + self.unreported
+        return 2 * (sum(self.unknown.values()) + self.short) <= self.total.requests + self.total.unreported
 
     @property
     def rules_hold(self) -> bool:
@@ -317,7 +318,7 @@ class MissBook(Book):
     @property
     def predictable(self) -> bool:
         """Whether rules predict these requests: rules are known, the log holds the prompts, and no report contradicts the rules."""
-        is_ruled = self.unruled < self.total.requests + self.unreported
+        is_ruled = self.unruled < self.total.requests + self.total.unreported
         return is_ruled and self.knows_prompts and self.rules_hold
 
     @property
@@ -382,6 +383,7 @@ class MissBook(Book):
             promised=total.promised,
             read=total.read,
             unjudged=total.unjudged,
+            unreported=total.unreported,
             counted_twice=self.counted_twice,
             local_times=self.local_times,
             zoned_times=self.zoned_times,

@@ -58,11 +58,19 @@ class ComparedRequest:
         """The request before in the session or, with a longer common beginning, one of the same cache or of any; else one with the
         same text after another beginning, while the cache keeps it."""
         earlier, before = self.earlier, self.earlier.session
-        if before is None and earlier.same_cache is None and earlier.any is None and self._keeps(earlier.like):
+        other = earlier.any if self._may_share(earlier.any) else None
+        if before is None and earlier.same_cache is None and other is None and self._keeps(earlier.like):
             return earlier.like
         if before is None or (self.request.whole and earlier.shared_same_cache > earlier.shared_session):
-            return earlier.same_cache if earlier.shared_same_cache >= earlier.shared else earlier.any
+            return earlier.same_cache if other is None or earlier.shared_same_cache >= earlier.shared else other
         return before
+
+    def _may_share(self, other: PromptState | None) -> bool:
+        """Return whether this request could have read what another one stored: models never share, so one of another model has to
+        be the same conversation, which this request continues."""
+        if other is None or None in (other.key.model, model := self.request.key.model) or other.key.model == model:
+            return other is not None
+        return self.earlier.shared >= other.own_tokens - LEAST_TOKENS and len(self.forms) > len(other.forms)
 
     def _keeps(self, like: PromptState | None) -> bool:
         """Return whether the cache of this request still keeps an earlier one."""

@@ -68,6 +68,7 @@ class MissTotals:
     promised: int = 0
     read: int = 0
     unjudged: int = 0
+    unreported: int = 0
     paid: Decimal | None = None
     first: float | None = None
     last: float | None = None
@@ -119,7 +120,7 @@ class MissTotals:
 
     def check(self, rows: Sequence[MissTotals]) -> None:
         """Assert that rows sum to these totals, token by token and cent by cent."""
-        for name in ("requests", "prompt_tokens", "promised", "read", "unjudged"):
+        for name in ("requests", "prompt_tokens", "promised", "read", "unjudged", "unreported"):
             total = sum(getattr(row, name) for row in rows)
             assert total == getattr(self, name), f"rows have {total} {name}, not {getattr(self, name)}"
         for name in ("paid", "cost"):
@@ -139,15 +140,22 @@ class MissesByKey:
 
         `epoch`: seconds of the clock at which the log begins.
         """
-        key = self._key(turn, epoch)
-        if key is None:
-            return None
-        if key not in self._rows and len(self._rows) >= MOST_ROWS:
-            key = OTHERS
-        row = self._rows.setdefault(key, MissTotals(key))
-        row.add(request)
-        row.project, row.subagent = turn.call.project, turn.call.subagent
+        row = self._row_of(turn, epoch)
+        if row is not None:
+            row.add(request)
+            row.project, row.subagent = turn.call.project, turn.call.subagent
         return row
+
+    def leave_out(self, turn: Turn, epoch: float | None) -> None:
+        """Count a request that does not report what it read."""
+        if (row := self._row_of(turn, epoch)) is not None:
+            row.unreported += 1
+
+    def _row_of(self, turn: Turn, epoch: float | None) -> MissTotals | None:
+        key = self._key(turn, epoch)
+        if key is not None and key not in self._rows and len(self._rows) >= MOST_ROWS:
+            key = OTHERS
+        return None if key is None else self._rows.setdefault(key, MissTotals(key))
 
     def rows(self, total: MissTotals, epoch: float | None) -> MissRows:
         """Return the rows, the costliest first; they sum to `total`."""
@@ -165,9 +173,10 @@ class MissesByKey:
             subagent=row.subagent and self.by == "session",
             requests=row.requests,
             prompt_tokens=row.prompt_tokens,
-            promised=row.promised,
+            promised=None if row.unjudged == row.requests else row.promised,
             read=row.read,
             unjudged=row.unjudged,
+            unreported=row.unreported,
             cost=known_amount_text(row.cost),
             paid=known_amount_text(row.paid),
             first=None if row.first is None else epoch + row.first,

@@ -107,7 +107,7 @@ class SessionList:
         keys = {row.key for row in rows}
         kept = [sums for sums in groups if not keys.isdisjoint(row.key for row in sums.rows)]
         total = sum_rows("total", rows)
-        ranked = sorted(rows, key=lambda row: (-Decimal(row.cost or 0), -row.missed, row.key))
+        ranked = sorted(rows, key=lambda row: (-Decimal(row.cost or 0), -(row.missed or 0), row.key))
         return SessionsDocument(
             folders=[
                 SessionFolder(

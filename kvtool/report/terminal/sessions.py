@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.terminal.lines import put_next
 from kvtool.report.terminal.render import print_table
+from kvtool.report.views.misses import UNKNOWN, lost_money
 from kvtool.report.views.section import Cell, Figure, Table, TableColumn
 from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
 from kvtool.results.documents.agent_sessions import SessionRow, SessionsDocument
@@ -66,7 +67,7 @@ def print_sessions(
         say(console, sanitize(note, ascii_only=plain), hang=2, style="dim")
     costliest = max(
         (*document.sessions[:1], *document.subagents[:1]),
-        key=lambda row: (Decimal(row.cost or 0), row.missed),
+        key=lambda row: (Decimal(row.cost or 0), row.missed or 0),
         default=None,
     )
     if costliest is not None and costliest.missed:
@@ -79,7 +80,7 @@ def print_sessions(
 
 
 def _rate(total: MissRow) -> str:
-    rate = percent(min(total.read / max(total.prompt_tokens, 1), 1.0))
+    rate = percent(total.hit_rate or 0.0)
     return f"{rate} reported ({total.read:,} of {total.prompt_tokens:,} prompt tokens)"
 
 
@@ -88,6 +89,8 @@ def _paid(total: MissRow) -> list[str]:
 
 
 def _lost(total: MissRow) -> str:
+    if total.missed is None:
+        return "unknown: the transcripts do not say what was cached"
     if not total.missed:
         return "nothing that was cached"
     cost = "" if total.cost is None else f", {shown_money(Decimal(total.cost))}"
@@ -117,21 +120,17 @@ def _print_rows(console: Console, head: str, rows: Sequence[SessionRow], most: i
 
 def _cells(row: MissRow) -> tuple[Cell, ...]:
     cause = next(iter(row.by_cause), None)
-    lost = f"{row.missed:,} tokens" if row.cost is None and row.missed else _money(row.cost)
+    lost = f"{row.missed:,} tokens" if row.cost is None and row.missed else lost_money(row)
     return (
         row.key,
         row.project or "",
         "" if row.last is None else f"{datetime.fromtimestamp(row.last, UTC):%Y-%m-%d %H:%M}",
-        f"{row.requests:,}",
-        percent(min(row.read / max(row.prompt_tokens, 1), 1.0)),
-        _money(row.paid),
-        Figure(lost, row.missed),
+        f"{row.requests + row.unreported:,}",
+        UNKNOWN if row.hit_rate is None else percent(row.hit_rate),
+        UNKNOWN if row.paid is None else shown_money(Decimal(row.paid)),
+        Figure(lost, row.missed or 0),
         "" if cause is None else MISS_CAUSES[cause].partition(":")[0],
     )
-
-
-def _money(amount: str | None) -> str:
-    return "" if amount is None else shown_money(Decimal(amount))
 
 
 def _notes(document: SessionsDocument) -> list[str]:

@@ -28,6 +28,7 @@ from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, SUMMED
 
 _MOST_CASES = 10
+UNKNOWN = "unknown"
 MOST_ROWS = 20
 """They fit on a screen."""
 
@@ -57,6 +58,8 @@ def view(report: Report) -> Section | None:
         if misses.predictable and misses.calibration.requests
         else []
     )
+    if misses.unreported:
+        notes.append(f"{plural(misses.unreported, 'request')} do not report what they read: no figure includes them.")
     if misses.local_times:
         notes.append(f"{plural(misses.local_times, 'time')} without a zone: taken as UTC.")
         if misses.zoned_times:
@@ -93,7 +96,8 @@ def _breakdown(misses: CacheMisses, currency: str, *, priced: bool, unruled: boo
     without = bool(misses.unknown_fields) and {NO_PROMPT, SUMMED}.issuperset(misses.unknown_fields)
     first = "first use, or no cache rules known" if unruled else "first use"
     name = "not read from the cache" if without and not misses.predictable else first
-    rows.append(row(name, max(misses.prompt_tokens - misses.promised, 0)))
+    unknown = ", or unknown" if misses.unjudged else ""
+    rows.append(row(f"{name}{unknown}", max(misses.prompt_tokens - misses.promised, 0)))
     columns = (
         TableColumn("Reported token breakdown"),
         TableColumn("tokens", "number"),
@@ -133,13 +137,18 @@ def _row(row: MissRow, currency: str) -> tuple[Cell, ...]:
     cause = next(iter(row.by_cause), None)
     return (
         row.key,
-        f"{row.requests:,}",
-        percent(min(row.read / max(row.prompt_tokens, 1), 1.0)),
-        Figure("unknown" if row.misses_unknown else f"{row.missed:,}", row.missed),
-        _money(row.paid, currency),
-        _money(row.cost, currency),
+        f"{row.requests + row.unreported:,}",
+        UNKNOWN if row.hit_rate is None else percent(row.hit_rate),
+        UNKNOWN if row.missed is None else Figure(f"{row.missed:,}", row.missed),
+        _money(row.paid, currency) or UNKNOWN,
+        lost_money(row, currency),
         "" if cause is None else MISS_CAUSES[cause],
     )
+
+
+def lost_money(row: MissRow, currency: str = "USD") -> str:
+    """Return what the misses of a row cost: unknown where a price or the misses are, and nothing without a miss."""
+    return _money(row.cost, currency) or ("" if row.missed == 0 else UNKNOWN)
 
 
 def _events(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Table:

@@ -30,7 +30,7 @@ def log_of(seed: int, by: MissesBy, *, priced: bool) -> CacheMisses:
     """Return the misses of a random log of several sessions, projects, models and days."""
     source = random.Random(seed)
     book = MissBook(MoneyBook(PRICES) if priced else None, CLOCK, True, by)
-    front = np.arange(FRONT, dtype=np.int32)
+    front, unreported = np.arange(FRONT, dtype=np.int32), 0
     for name in range(source.randint(1, 5)):
         session = HiddenSession(source, f"s{name}", source.random() < 0.5, front, source.random() * 300_000)
         session.call = replace(
@@ -41,9 +41,13 @@ def log_of(seed: int, by: MissesBy, *, priced: bool) -> CacheMisses:
         )
         for number in range(source.randint(1, 8)):
             turn, ids, _ = session.request(source.choice([None, None, *CAUSES]))
+            if number and source.random() < 0.1:
+                turn.call = replace(turn.call, usage=None)
+                unreported += 1
             enter(book, turn, ids, f"{name}.{number}")
     misses = book.misses()
     assert misses is not None
+    assert misses.unreported == unreported
     return misses
 
 
@@ -57,16 +61,18 @@ def test_rows_sum_to_the_totals(seed: int, by: MissesBy, priced: bool) -> None:
     misses = log_of(seed, by, priced=priced)
     assert misses.rows is not None
     rows = misses.rows.rows
-    for name in ("requests", "prompt_tokens", "promised", "read"):
-        assert sum(getattr(row, name) for row in rows) == getattr(misses, name)
+    for name in ("requests", "prompt_tokens", "promised", "read", "unreported"):
+        assert sum(getattr(row, name) or 0 for row in rows) == getattr(misses, name)
+    assert all((row.missed is None) == (row.unjudged == row.requests) for row in rows)
+    assert all((row.hit_rate is None) == (row.requests == 0) for row in rows)
     for cause, total in misses.by_cause.items():
         parts = [row.by_cause[cause] for row in rows if cause in row.by_cause]
         assert sum(each.tokens for each in parts) == total.tokens
         assert sum(each.events for each in parts) == total.events
         assert amounts([each.cost for each in parts]) == amounts([total.cost])
     assert amounts([row.cost for row in rows]) == amounts([event.cost for event in misses.events])
-    assert all(row.missed == sum(each.tokens for each in row.by_cause.values()) for row in rows)
-    order = [(-amounts([row.cost]), -row.missed) for row in rows]
+    assert all((row.missed or 0) == sum(each.tokens for each in row.by_cause.values()) for row in rows)
+    order = [(-amounts([row.cost]), -(row.missed or 0)) for row in rows]
     assert order == sorted(order)
     assert len({row.key for row in rows}) == len(rows)
     if not priced:
