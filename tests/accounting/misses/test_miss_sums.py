@@ -62,7 +62,9 @@ def test_rows_sum_to_the_totals(seed: int, by: MissesBy, priced: bool) -> None:
     assert misses.rows is not None
     rows = misses.rows.rows
     for name in ("requests", "prompt_tokens", "promised", "read", "unreported"):
-        assert sum(getattr(row, name) or 0 for row in rows) == getattr(misses, name)
+        assert sum(row.read if (value := getattr(row, name)) is None else value for row in rows) == getattr(
+            misses, name
+        )
     assert all((row.missed is None) == (row.unjudged == row.requests) for row in rows)
     assert all((row.hit_rate is None) == (row.requests == 0) for row in rows)
     for cause, total in misses.by_cause.items():
