@@ -293,6 +293,9 @@ def test_a_log_of_hosted_models_is_planned_for_its_providers_or_an_own_server(
     assert (table["own"], table["rows"][0]["flags"]) == (None, [])
     assert run(["compare-engines", log, "--no-config"]) == 0
     assert "A hosted API served these requests" in " ".join(capsys.readouterr().out.split())
+    mixed = write(str(tmp_path / "mixed.jsonl"), "\n".join([*rows, rows[0].replace("gpt-4o", "Qwen/Qwen3-8B")]) + "\n")
+    assert run(["compare-engines", mixed, "--no-config"]) == 0
+    assert "A hosted API served 5 of 6 requests" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("width", [60, 80, 120])

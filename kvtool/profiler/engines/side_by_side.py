@@ -10,6 +10,7 @@ from kvtool.accounting.caches.cache_rules import traced_error
 from kvtool.accounting.caches.engine_caches import asked_of
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes, TallySums
 from kvtool.accounting.caches.relaxed_configs import relax_configs
+from kvtool.accounting.hosted_models import is_hosted
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.command_line import flags
 from kvtool.config.engine_rules import own_choice, rules_of_flags
@@ -73,6 +74,8 @@ class EngineComparison:
         """Requests and prompt tokens of each."""
         self._refused = 0
         self._hosted = 0
+        """Requests of a hosted API that are left out, and (`_compared`) those that are compared."""
+        self._compared = 0
 
     def run(self) -> EngineTable:
         """Return all requests through all caches. KvtoolError where there are none, or where they have no tokens."""
@@ -115,6 +118,7 @@ class EngineComparison:
     def _execute(self, job: Job) -> None:
         request = job.request
         asked = asked_of(job)
+        self._compared += is_hosted(job.turn.call)
         own, known = self._known.enter(job.ids, asked.answer, request.cache_salt)
         sums = self._groups.setdefault(job.turn.group, [0, 0])
         sums[0] += 1
@@ -150,6 +154,7 @@ class EngineComparison:
             groups=[self._group(name) for name in self._groups],
             notes=self._notes(),
             own=self._own,
+            hosted_requests=self._compared,
             next=self._next(rows),
             partial=partial,
         )

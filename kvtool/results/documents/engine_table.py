@@ -68,7 +68,9 @@ class EngineTable(Document):
     notes: list[str]
     own: str | None
     """The rules of the engine that the user runs: `--rules`, else those of the configuration, else vllm. Null where a hosted API
-    served the requests."""
+    served most requests."""
+    hosted_requests: Count = 0
+    """Of `requests`, those that a hosted API served."""
     next: list[str]
     """The command that shows what limits that engine, without `kvtool`."""
     partial: bool = False

@@ -116,8 +116,10 @@ def answer(table: EngineTable) -> list[str]:
     rates = f"{row_name(own)} reuses {percent(own.hit_rate)}"
     if table.own is None:
         rates = f"{row_name(own)} would reuse {percent(own.hit_rate)}, {row_name(best)} {percent(best.hit_rate)}"
+        of = f"{table.hosted_requests:,} of {plural(table.requests, 'request')}"
+        served = "these requests" if table.hosted_requests in (0, table.requests) else of
         said = [
-            "A hosted API served these requests: kvtool profile shows what it reused.",
+            f"A hosted API served {served}: kvtool profile shows what it reused.",
             f"On your own server, {rates}.",
         ]
     elif best.cached_tokens <= own.cached_tokens:
