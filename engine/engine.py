@@ -37,6 +37,11 @@ class Engine:
     def busy(self) -> bool:
         return len(self.scheduler) > 0
 
+    @property
+    def awaits(self) -> bool:
+        """Return whether a step's tokens are still to be taken in."""
+        return self._in_flight is not None and len(self._in_flight[0].scheduled) > 0
+
     def add(self, request: Request) -> None:
         """Submit a request; EngineError if it could never run."""
         self.scheduler.add(request)

@@ -159,9 +159,10 @@ class BlockPool(ABC):
         left = self.contents.leave(blocks)
         self.num_evictions += len(left)
         if self.events is not None:
-            self.events += [self._removal(each) for each in left if not isinstance(each, int)]
+            self.events += [self.removal(each) for each in left if not isinstance(each, int)]
 
-    def _removal(self, content: BlockHash) -> BlockRemoved:
+    def removal(self, content: BlockHash) -> BlockRemoved:
+        """Return the event of an evicted content."""
         return BlockRemoved(content)
 
     def _drop_users(self, blocks: list[int]) -> list[int]:

@@ -314,7 +314,8 @@ class GroupedManager(BlockPool):
         block_hash, tag = split_key(key)
         return block_hash, self._tag_order[tag]
 
-    def _removal(self, content: BlockHash) -> BlockRemoved:
+    def removal(self, content: BlockHash) -> BlockRemoved:
+        """Return the event of an evicted content."""
         return BlockRemoved(*self.split(content))
 
     def store_full(

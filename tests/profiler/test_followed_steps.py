@@ -26,8 +26,10 @@ from kvtool.engine.runner import DryRunner
 from kvtool.measure.servers.kv_events.event_batches import ClearedBlocks, StoredBlocks, read_payload
 from kvtool.profiler.reconcile import followed_steps
 from kvtool.profiler.reconcile.event_trace import EventTrace
-from kvtool.profiler.reconcile.followed_steps import Followed, StepFollower, TrackedRequest, steps_of
+from kvtool.profiler.reconcile.followed_steps import Followed, StepFollower
+from kvtool.profiler.reconcile.served_steps import TrackedRequest, steps_of
 from kvtool.profiler.reconcile.twin import Ask, request_of
+from tests.conftest import some
 from tests.measure.servers.published import CLEARED, of_engine, payload, stored
 
 SIZE = 4
@@ -49,13 +51,13 @@ def _layer(window: int | None) -> AttentionLayer:
 WINDOWS = plan_cache([_layer(20), _layer(20), _layer(None)], PlanOptions(block_size=SIZE, max_num_batched_tokens=128))
 
 
-def config_of(*, asynchronous: bool, blocks: int, plan: CachePlan | None = None) -> EngineConfig:
+def config_of(*, asynchronous: bool, blocks: int, plan: CachePlan | None = None, seqs: int = 4) -> EngineConfig:
     return EngineConfig(
         plan=plan,
         block_size=SIZE,
         num_blocks=blocks,
         max_num_batched_tokens=128,
-        max_num_seqs=4,
+        max_num_seqs=seqs,
         max_model_len=120,
         hash_algo="sha256_cbor",
         async_scheduling=asynchronous,
@@ -63,9 +65,9 @@ def config_of(*, asynchronous: bool, blocks: int, plan: CachePlan | None = None)
 
 
 class Served:
-    """Four clients, each of which sends its next prompt some steps after its answer."""
+    """Clients, each of which sends its next prompt some steps after its answer."""
 
-    def __init__(self, seed: int, config: EngineConfig) -> None:
+    def __init__(self, seed: int, config: EngineConfig, clients: int = 4) -> None:
         rng = random.Random(seed)
         self.config = config
         self.engine = engine = Engine(config, DryRunner(), VirtualClock(LATENCY), record_events=True)
@@ -79,7 +81,7 @@ class Served:
                 tuple(rng.randrange(3) for _ in range(rng.randint(1, 9))),
                 rng.choice([None, None, "a"]),
             )
-            for number in range(40)
+            for number in range(max(40, 6 * clients))
         }
         self.cached: dict[int, int] = {}
         self.sent: dict[int, float] = {}
@@ -90,16 +92,16 @@ class Served:
         self._plain_register = getattr(engine.cache, register)
         setattr(engine.cache, register, self._register)  # to know for whom each block is stored
         waiting = list(self.asks)
-        due: list[tuple[int, int]] = [(rng.randint(0, 3), waiting.pop(0)) for _ in range(4)]
+        due: list[tuple[int, int]] = [(rng.randint(0, 3), waiting.pop(0)) for _ in range(clients)]
         step = 0
         while due or engine.busy:
-            resumed = engine.busy
+            awaited = engine.awaits
             for moment, number in sorted(each for each in due if each[0] <= step):
                 due.remove((moment, number))
                 self.sent[number] = moment - 0.5
                 engine.add(request_of(number, self.asks[number]))
             if engine.busy:
-                publishes = not config.async_scheduling or resumed
+                publishes = not config.async_scheduling or awaited
                 for request in engine.step():
                     number = int(request.id)
                     self.cached[number] = request.num_cached_tokens
@@ -162,6 +164,23 @@ def test_the_events_lead_to_the_arrivals(seed: int, asynchronous: bool, plan: Ca
     assert [event["block_hashes"] for event in of_engine(run.events, SIZE)] == [
         list(event.block_hashes) for event in published if not isinstance(event, ClearedBlocks)
     ]
+
+
+@pytest.mark.parametrize("seed", some(range(24), 4))
+def test_more_clients_with_little_memory(seed: int) -> None:
+    rng = random.Random(seed)
+    clients, grouped = rng.randint(6, 16), rng.random() < 0.4
+    blocks = rng.choice((24, 40, 60)) * clients // 4 * (3 if grouped else 1)
+    config = config_of(
+        asynchronous=rng.random() < 0.6,
+        blocks=blocks,
+        plan=WINDOWS if grouped else None,
+        seqs=rng.choice((4, clients)),
+    )
+    served = Served(seed, config, clients)
+    found = served.follow()
+    assert found is not None
+    assert found.run(served.config, LATENCY, served.asks, events=False).cached == served.cached
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -19,9 +19,10 @@ from kvtool.profiler.layer_group_notes import described_groups, group_notes
 from kvtool.profiler.reconcile.cause_trials import CauseTrials, NamedCauses
 from kvtool.profiler.reconcile.compared_events import compared, seeded
 from kvtool.profiler.reconcile.evidence import RunEvidence
-from kvtool.profiler.reconcile.followed_steps import Followed, StepFollower, TrackedRequest, steps_of
+from kvtool.profiler.reconcile.followed_steps import Followed, StepFollower
 from kvtool.profiler.reconcile.observed import ObservedRun
 from kvtool.profiler.reconcile.recorded_prompts import SentPrompts, asked_of
+from kvtool.profiler.reconcile.served_steps import TrackedRequest, steps_of
 from kvtool.profiler.reconcile.twin import Ask, Twin, TwinRun
 from kvtool.profiler.reported.server_run import as_server
 from kvtool.profiler.run_description import run_config
@@ -69,6 +70,8 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     if led is not None:
         base = led.run(twin.config, twin.latency, _by_number(evidence), events=False)
         evidence.notes.append("the KV events show when each request reached the scheduler")
+    elif observed.at_once > 1 and not _all_agree(evidence, base):
+        evidence.notes.append("no KV events show the order of requests in the server: the prediction assumes one order")
     evidence.count_hits(base)
     named = CauseTrials(evidence, asked, twin, base).causes()
     return _document(
@@ -140,6 +143,8 @@ def _group_notes(asked: SentPrompts) -> list[str]:
 def _not_empty(observed: ObservedRun) -> list[str]:
     if observed.trace is None or observed.trace.began_empty:
         return []
+    if not observed.trace.events:
+        return ["no KV event came while these requests ran"]
     return ["the cache was not empty before the first event: the events remove older blocks"]
 
 

@@ -78,7 +78,8 @@ def test_eight_at_once_agree_as_admitted(
     asked = [workload(tmp_path / "w.jsonl", 160, 2), "--server", server, "--yes", "--reset", "--max-tokens", "8"]
     document, code = replayed(capsys, *asked, "-t", str(model), "--concurrency", "8")
     assert (code, document["answered"]) == (0, 160)
-    assert document["agree"] >= 0.95 * 160
+    is_known = not any("show the order of requests in the server" in note for note in document["notes"])
+    assert document["agree"] == 160 or not is_known
     assert {each["cause"] for each in document["disagree"]} <= {"order", "steps"}
     assert document["counters_agree"] is True
 
