@@ -24,7 +24,7 @@ from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
 from kvtool.lint.findings.lint_result import LintResult, in_order
 from kvtool.lint.findings.selected_codes import selection as selection  # the command asks here
 from kvtool.lint.folders.lint_cache import LintCache, cache_folder, file_hash
-from kvtool.lint.folders.unused_texts import without_unused
+from kvtool.lint.folders.unused_texts import unfilled_as_information, without_unused
 from kvtool.lint.judge_files import judge_all
 from kvtool.lint.lint_inputs import WORKLOAD_SUFFIXES, InputKind, Inputs, TextInput, sort_inputs
 from kvtool.lint.probe.probing import ProbeOptions, ProbeResult, probe_findings, run_probe
@@ -83,7 +83,7 @@ def lint(
     selected = [finding for finding in _without_estimates(result.findings) if wanted(finding.code)]
     left, unused = apply_ignores(selected, ignores, checked=checked)
     result.ignored = len(selected) - len(left)
-    kept = without_unused(left, inputs.texts)
+    kept = unfilled_as_information(without_unused(left, inputs.texts), inputs.texts)
     if result.partial:
         unused = []  # what was not reached cannot be called absent
     kept += [finding for finding in ignore_findings(ignores, unused) if wanted(finding.code)]

@@ -45,13 +45,16 @@ PARTS = {
 def found(in_folder: Command, folder: str) -> list[tuple[str, int, str]]:
     document = json.loads(in_folder("lint", folder, "--json")[1])
     return [
-        (one["path"].rpartition("/")[2].partition(".")[0], one["line"], one["code"]) for one in document["findings"]
+        (one["path"].rpartition("/")[2].partition(".")[0], one["line"], one["code"])
+        for one in document["findings"]
+        if one["severity"] != "info"
     ]
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_twins_give_the_same_findings(in_folder: Command, seed: int) -> None:
-    """A clock in an imported function is found where it is used; a whole prompt only where it is written."""
+    """A clock in an imported function is found where it is used; a whole prompt of Python where it is written, one of TypeScript
+    where it is sent."""
     chance = random.Random(seed)
     kind = ("clock", "fixed", "given", "whole")[seed % 4]
     depth = chance.randrange(3)
@@ -64,9 +67,9 @@ def test_twins_give_the_same_findings(in_folder: Command, seed: int) -> None:
             module = f"part{number}"
         write(f"{language}/agent.{language}", parts["use"].format(module=module))
         verdicts.append(found(in_folder, language))
-    assert [(one, code) for one, _, code in verdicts[0]] == [(one, code) for one, _, code in verdicts[1]]
-    where = {"clock": [("agent", 6)], "fixed": [], "given": [], "whole": [("texts", 0)]}[kind]
-    assert [(path, code) for path, _, code in verdicts[0]] == [(path, "KV101") for path, _ in where]
+    where = {"clock": ("agent", "agent"), "whole": ("texts", "agent")}.get(kind)
+    told = [[(path, code) for path, _, code in each] for each in verdicts]
+    assert told == ([[(one, "KV101")] for one in where] if where is not None else [[], []])
 
 
 def test_default_exports_stars_and_folders_are_followed(in_folder: Command) -> None:

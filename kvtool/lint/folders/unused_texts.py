@@ -44,6 +44,27 @@ def without_unused(findings: Iterable[Finding], texts: Sequence[TextInput]) -> l
     return kept
 
 
+_FILLS = {
+    "jinja": re.compile(r"nunjucks|handlebars|mustache|liquid|hogan|twig|dotprompt|\\\{\\?\{|[\"'`]\{\{", re.IGNORECASE),
+    "format": re.compile(r"PromptTemplate|\\\{\(|\[{]\(|\{\$\{|[\"'`]\{[A-Za-z_]\w{0,60}\}[\"'`]"),
+    "dollar": re.compile(r"\\\$"),
+}
+"""What in TypeScript shows that a program fills the placeholders of a text that it loads, by their style."""
+
+
+def unfilled_as_information(findings: Iterable[Finding], texts: Sequence[TextInput]) -> list[Finding]:
+    """The findings; those in texts are information where a project of TypeScript is not seen to load and fill the text.
+
+    Python fills the `{name}` of any string, and without code nothing is known of who loads a text: those stay.
+    """
+    kinds = {one.kind for one in texts}
+    if "typescript" not in kinds or "python" in kinds:
+        return list(findings)
+    files = TextFiles(texts)
+    loose = {one.path for one in texts if is_text_file(one) and not files.is_filled(one)}
+    return [one.model_copy(update={"severity": "info"}) if one.path in loose else one for one in findings]
+
+
 def _top(paths: Iterable[str]) -> int:
     """The length of the folder that all of these files lie below: what it is called says nothing of them."""
     try:
@@ -129,6 +150,11 @@ class TextFiles:
         others = [path for path in self._folders[str(PurePath(one.path).parent)] if path != one.path]
         named = sum(1 for path in others if self._is_named(path))
         return named >= _LEAST_NAMED and named >= _LEAST_SHARE * len(others)
+
+    def is_filled(self, one: TextInput) -> bool:
+        """Return whether code names a text file, and fills placeholders as the text has them."""
+        fills = _FILLS.get("jinja" if one.style == "mustache" else one.style)
+        return self._is_named(one.path) and (fills is None or fills.search(self._code) is not None)
 
     def _is_named(self, path: str) -> bool:
         if path not in self._named:

@@ -60,6 +60,8 @@ class Summary:
     attributes: dict[str, Value] | None = None
     renders: tuple[Value, ...] = ()
     """Names of template files that it fills with all keywords that it is given."""
+    constant: Constant | None = None
+    """The first constant that it returns, where it is seen to return constants only."""
 
 
 class PromptCollector(Protocol):

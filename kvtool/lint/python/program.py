@@ -65,8 +65,7 @@ class Program:
         """Functions being read that were asked for by what they ask for themselves."""
         self._values: dict[str, Value] | None = None
         self._bodies: dict[ClassCode, dict[str, Value]] = {}
-        self._constant: dict[FunctionCode, Constant | None] = {}
-        self._reported: set[TemplatePlace] | None = None
+        self._reported: dict[TemplatePlace, bool] | None = None
         self.unread: list[str] = []
         """Functions for which nothing was left to be spent."""
         self.rendered: list[RenderedFile] = []
@@ -146,19 +145,23 @@ class Program:
                 return None
             given = piece.made is not None and piece.made != spot and piece.made.path == spot.path
             unsure = not piece.certain and not given and self._is_read
-            hidden = piece.hidden or unsure or piece.spot in self._reported_places()
-            return (replace(piece.at(spot), hidden=hidden),)
+            reported = self._reported_places().get(piece.spot)
+            put = piece.at(spot) if reported is None else replace(piece, spot=spot, made=piece.spot)
+            return (replace(put, hidden=piece.hidden or unsure or reported is True),)
 
         return changed(self.call(called, node, scope), change)
 
-    def _reported_places(self) -> set[TemplatePlace]:
-        """Return the places that lint of this file reports."""
+    def _reported_places(self) -> dict[TemplatePlace, bool]:
+        """Return the places that lint of this file reports, and whether it says all of them: what it does not see to be sent,
+        where names are not trusted, is information there."""
         if self._reported is None:
-            self._reported = set()
+            self._reported = {}
         if not self._reported and self._is_read:
-            self._reported = {
-                leaf.spot for nodes in self._all_prompts() for leaf in leaves(nodes) if isinstance(leaf, Hole)
-            }
+            names = self._module.source.trusts_names
+            for nodes in self._all_prompts():
+                for leaf in leaves(nodes):
+                    if isinstance(leaf, Hole):
+                        self._reported[leaf.spot] = self._reported.get(leaf.spot, False) or names or not leaf.minor
         return self._reported
 
     @property
@@ -285,7 +288,6 @@ class Program:
             self._partly[function] = result, unknown  # to be read once more when those are known
             return result
         self._summaries[function] = result
-        self._constant[function] = _constant_given(function.node)
         function.node.body = []  # what was read is let go
         return result
 
@@ -305,7 +307,7 @@ class Program:
 
     def constant_of(self, target: Callee) -> Constant | None:
         """Return the first constant of a function that is seen to return constants only; None for any other."""
-        return self._constant.get(target.function)
+        return self._summaries.get(target.function, _NOTHING).constant
 
     def call(self, target: Callee, node: ast.Call, scope: Names) -> Value:
         """Return the value of a call with its arguments, and hand on what goes into prompts."""
@@ -386,12 +388,3 @@ def _of_object(value: Value, writer: FunctionCode) -> Value:
         return None
 
     return changed(value, change)
-
-
-def _constant_given(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Constant | None:
-    values = [
-        one.value.value for one in ast.walk(node) if isinstance(one, ast.Return) and isinstance(one.value, ast.Constant)
-    ]
-    returned = sum(1 for one in ast.walk(node) if isinstance(one, ast.Return))
-    constants = [one for one in values if isinstance(one, str | int | float)]
-    return constants[0] if constants and len(constants) == returned else None

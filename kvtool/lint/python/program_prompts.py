@@ -135,11 +135,12 @@ class ModulePrompts:
             how = Belief.NO
         if how is Belief.NO:
             return
-        weak, unnamed = how is Belief.WEAK, evidence is Evidence.NOTHING
+        names = self._module.source.trusts_names
+        weak, unnamed = how is Belief.WEAK or not (names or evidence >= Evidence.SENT), evidence is Evidence.NOTHING
         late = evidence is not Evidence.FILE and reads_as_reply(text, before_values(nodes))
         settled = without_profiles(with_data(with_clocks(nodes)), self._module.source.text)
         settled = with_holes(settled, lambda hole: replace(hole, hidden=hole.hidden or self._is_foreign(hole)))
-        self._found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late), name
+        self._found[key] = evidence, judged(settled, weak=weak, unnamed=unnamed, late=late, names=names), name
 
     def _is_foreign(self, hole: Hole) -> bool:
         """Return whether a value is in another file, which reports it."""

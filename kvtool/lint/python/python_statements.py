@@ -17,6 +17,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     is_template_name,
 )
 from kvtool.lint.evidence.volatile_calls import of_unknown, unordered
+from kvtool.lint.passed_values import Constant
 from kvtool.lint.python.changed_values import backwards, changed
 from kvtool.lint.python.control_flow import Flow
 from kvtool.lint.python.filled_templates import filled_text
@@ -66,6 +67,7 @@ class PythonStatements(Flow):
         stored, self.listed = steady_names(function.node.body)
         self._returns: list[Value] = []
         self._yields: list[Value] = []
+        self._returned: list[ast.expr | None] = []
         self.in_function = True
         self.asks_for = bool(function.parameters())
         self._parameters(function)
@@ -78,7 +80,13 @@ class PythonStatements(Flow):
             value = (Items(tuple(self._yields[:_MOST_YIELDS])),)  # one behind the other
         attributes = {name: one for name, one in self.values.items() if name.startswith("self.")}
         sinks = tuple((without_holes(one), evidence) for one, evidence in self.sinks)
-        return Summary(value, sinks, attributes, tuple(self.renders))
+        return Summary(value, sinks, attributes, tuple(self.renders), self._returned_constant())
+
+    def _returned_constant(self) -> Constant | None:
+        """Return the first of the constants that the function returns; None where it returns anything else, too."""
+        values = [one.value if isinstance(one, ast.Constant) else None for one in self._returned]
+        constants = [one for one in values if isinstance(one, str | int | float)]
+        return constants[0] if constants and len(constants) == len(values) else None
 
     def _parameters(self, function: FunctionCode) -> None:
         arguments = function.node.args
@@ -226,6 +234,8 @@ class PythonStatements(Flow):
         self.globals |= set(statement.names)
 
     def _do_return(self, statement: ast.Return) -> None:
+        if hasattr(self, "_returned"):
+            self._returned.append(statement.value)
         if statement.value is None:
             return
         value = self._as_named(self.value_of(statement.value))

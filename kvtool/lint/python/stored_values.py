@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from kvtool.lint.python.syntax import dotted
 
@@ -19,13 +19,25 @@ def steady_names(body: Iterable[ast.stmt]) -> tuple[frozenset[str], frozenset[st
     """Return the names of values that a function stores under a key, or in a file, which it reads before; and the names of values
     that choose between texts by constants: `A if mode == "a" else B if mode == "b" else C`.
     """
-    nodes = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.Call | ast.IfExp)]
+    nodes = list(_own_nodes(body))
     return _stored(one for one in nodes if isinstance(one, ast.Call)), frozenset(
         name
         for node in nodes
         if isinstance(node, ast.IfExp) and isinstance(node.orelse, ast.IfExp)
         if (name := _compared(node.test)) and name == _compared(node.orelse.test)
     )
+
+
+def _own_nodes(body: Iterable[ast.stmt]) -> Iterator[ast.Call | ast.IfExp]:
+    """Yield the calls and choices of a function, without those of functions within it, which are read by themselves."""
+    waiting: list[ast.AST] = list(body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if isinstance(node, ast.Call | ast.IfExp):
+            yield node
+        waiting += ast.iter_child_nodes(node)
 
 
 def _stored(calls: Iterable[ast.Call]) -> frozenset[str]:

@@ -121,7 +121,7 @@ class ValueOrigins(Names):
         messages = any(isinstance(one, Message) for other in others for one in pieces_of(other, _FIRST))
         root = node.value if isinstance(node, ast.Subscript) else _not_empty(node)
         name = dotted(root) or _called(root)
-        if not messages or not is_given(value) or not holds_turns(name):
+        if not messages or not (is_given(value) or _is_copy(value)) or not holds_turns(name):
             return value
         return (*value, Items(((self.conversation(node, name),),)))
 
@@ -303,6 +303,12 @@ def _turns_in(node: ast.expr, deep: int) -> str:
     if isinstance(root, ast.BinOp):
         parts = [root.left, root.right]
     return next((name for part in parts if deep and (name := _turns_in(part, deep - 1))), "")
+
+
+def _is_copy(value: Value) -> bool:
+    """Return whether it is a list of nothing but what callers give: `[...history]`."""
+    lists = [piece.values for piece in value if isinstance(piece, Items) and piece.order is None]
+    return len(lists) == len(value) and all(one and is_given(one) for values in lists for one in values or ((),))
 
 
 def _not_empty(node: ast.expr) -> ast.expr:

@@ -159,8 +159,8 @@ def leading(value: Iterable[Piece], *, dates: bool = False) -> list[Hole]:
     ]
 
 
-def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool) -> list[Node]:
-    """Rate each varying value: by its name only, or once a day, it is no error.
+def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, names: bool = True) -> list[Node]:
+    """Rate each varying value: by its name only, or once a day, it is no error; without `names` it is information.
 
     `unnamed`: nothing but how it reads says that the text is a prompt. `late`: the text answers what is before it in a
     conversation, so what is another by its use or its name costs nothing.
@@ -171,7 +171,8 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool) -> l
         hidden = hidden or (
             hole.doubt == "open" and (unnamed or weak or (is_set_up(hole.what) and not may_be_question(hole.what)))
         )
-        by_name = not hole.certain and not hole.doubt and hole.kind.code not in (TIME.code, REQUEST_ID.code)
+        by_name = not hole.certain and not hole.doubt
+        by_name = by_name and not (names and hole.kind.code in (TIME.code, REQUEST_ID.code))
         capped = not hole.certain or hole.kind in (DATE, HOST) or hole.kind.code == ENVIRONMENT.code
         return replace(hole, minor=hole.minor or weak or by_name, capped=hole.capped or capped, hidden=hidden)
 

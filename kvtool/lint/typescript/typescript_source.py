@@ -27,6 +27,7 @@ class TypeScriptSource(PythonSource):
     """The tree of a file; what does not parse in it is left out, as the parser goes on after it."""
 
     fills_strings = False
+    trusts_names = False
     formatted = "a template literal"
 
     def _parsed(self) -> ast.Module:

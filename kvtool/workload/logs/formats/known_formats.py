@@ -65,6 +65,7 @@ _KNOWN = (
     _Known("weave", "W&B Weave calls", "observability.weave", "op_name"),
     _Known("braintrust", "Braintrust spans", "observability.braintrust", "span_attributes"),
     _Known("helicone", "Helicone requests", "gateways.helicone", "request_body"),
+    _Known("helicone-page", "Helicone's page of requests", "gateways.helicone", "heliconeMetadata"),
     _Known("aiperf-raw", "NVIDIA AIPerf requests", "evaluations.aiperf", "payload"),
     _Known("aiperf-inputs", "NVIDIA AIPerf inputs", "evaluations.aiperf", "payloads"),
     _Known("aiperf-figures", "NVIDIA AIPerf metrics", "evaluations.aiperf", "metrics"),

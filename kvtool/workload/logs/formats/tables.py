@@ -38,7 +38,7 @@ PROMPT_COLUMNS = frozenset(
         *("messages", "prompt", "request", "body", "request_body", "payload", "contents", "conversation"),
         *("conversations", "input", "inputs", "text", "instruction", "instructions", "prompts", "kwargs", "params"),
         *("token_ids", "prompt_token_ids", "hash_ids", "full_request", "proxy_server_request", "turns", "question"),
-        *("message", "@message", "inputBodyJson", "gen_ai.input.messages", "gen_ai.prompt"),
+        *("message", "@message", "heliconeMetadata", "inputBodyJson", "gen_ai.input.messages", "gen_ai.prompt"),
         *("attributes.llm.input_messages", "attributes.input.value"),
     )
 )
