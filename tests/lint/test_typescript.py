@@ -224,6 +224,56 @@ def test_through_any_names(names: list[str], deep: int) -> None:
     assert [(one.code, one.severity) for one in found] == [("KV101", "error")]
 
 
+_PROMPT = f"`Note ${{VALUE}}.\n{RULES}`"
+_SENDS = "return client.chat.completions.create({ model, messages: [{ role: 'user', content: TEXT }] });"
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (f"async function ask(question: string) {{ const note = {_PROMPT}; SENDS }}", True),
+        ("async function all(notes: string[]) { for (const one of notes) { const note = PROMPT; SENDS } }", True),
+        ("async function ask(question: string, runId: string) { const note = PROMPT; SENDS }", False),
+        ("export const notePrompt = (question: string) => PROMPT;", False),
+        ("export const notePrompt = () => PROMPT;", False),
+        ("function write(path: string, question: string) { const prompt = PROMPT; return writeFile(path, prompt); }", False),
+        ("async function ask(kinds) { const note = `${kinds.map((title) => `- ${title}`).join()} RULES`; SENDS }", False),
+    ],
+)  # fmt: skip
+def test_only_what_is_seen_to_be_sent_and_to_vary_is_a_loss(code: str, told: bool) -> None:
+    """Names alone make information of TypeScript: of a text that nothing sends, of an id, of a setting's list."""
+    value = (
+        "crypto.randomUUID()"
+        if "=> PROMPT" in code
+        else "runId"
+        if "runId" in code
+        else "one"
+        if "one of" in code
+        else "question"
+    )
+    code = code.replace("PROMPT", _PROMPT).replace("VALUE", value).replace("SENDS", _SENDS.replace("TEXT", "note"))
+    found = made_findings(
+        "import OpenAI from 'openai';\nconst client = new OpenAI();\n" + code.replace("RULES", RULES), "made.ts"
+    )
+    assert any(one.severity != "info" for one in found) is told
+
+
+@pytest.mark.parametrize(
+    "made", ["[...history]", "history ? [...history] : []", "[...(history ?? [])]", "history.slice()"]
+)
+def test_a_copy_of_a_conversation_is_one(made: str) -> None:
+    """What is added to a copy of earlier messages is new in each request anyway."""
+    head = "import OpenAI from 'openai';\nconst client = new OpenAI();\n"
+    text = f"`Question: ${{question}}\n{RULES}`"
+    code = (
+        f"async function say(history: any[], question: string) {{ const messages = MADE;\n"
+        f" messages.push({{ role: 'user', content: {text} }});\n"
+        f" return client.chat.completions.create({{ model, messages }}); }}"
+    )
+    assert made_findings(head + code.replace("MADE", made), "made.ts") == []
+    assert [one.code for one in made_findings(head + code.replace("MADE", "[]"), "made.ts")] == ["KV201"]
+
+
 def test_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Of a repository: what speaks of models and somebody wrote; not tests, declarations, installed or minified files."""
     prompt = f"export const reply = () => generateText({{ model, system: `It is ${{Date.now()}}. {RULES}` }});\n"

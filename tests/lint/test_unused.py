@@ -45,6 +45,24 @@ CLASS = "class Pilot{bases}:\n    def steer(self, question):\n        return {ca
 
 
 @pytest.mark.parametrize(
+    ("code", "severity"),
+    [
+        ("const text = load('desk').replace('{question}', question);", "warning"),
+        ("const text = load('desk').replace(/\\{(\\w+)\\}/g, fill);", "warning"),
+        ("const text = load('desk');", "info"),
+        ("const text = load('chair').replace('{question}', question);", "info"),
+    ],
+)
+def test_a_text_in_typescript_is_a_loss_where_code_loads_and_fills_it(
+    in_folder: Command, code: str, severity: str
+) -> None:
+    write("app/prompts/desk.md", f"Question: {{question}}\n{RULES}")
+    write("app/agent.ts", f"import OpenAI from 'openai';\n{code}\n")
+    document = json.loads(in_folder("lint", "app", "--json")[1])
+    assert [one["severity"] for one in document["findings"]] == [severity]
+
+
+@pytest.mark.parametrize(
     ("bases", "call", "told"),
     [
         ("", "self._told(question)", True),

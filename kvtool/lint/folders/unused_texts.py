@@ -45,7 +45,9 @@ def without_unused(findings: Iterable[Finding], texts: Sequence[TextInput]) -> l
 
 
 _FILLS = {
-    "jinja": re.compile(r"nunjucks|handlebars|mustache|liquid|hogan|twig|dotprompt|\\\{\\?\{|[\"'`]\{\{", re.IGNORECASE),
+    "jinja": re.compile(
+        r"nunjucks|handlebars|mustache|liquid|hogan|twig|dotprompt|\\\{\\?\{|[\"'`]\{\{", re.IGNORECASE
+    ),
     "format": re.compile(r"PromptTemplate|\\\{\(|\[{]\(|\{\$\{|[\"'`]\{[A-Za-z_]\w{0,60}\}[\"'`]"),
     "dollar": re.compile(r"\\\$"),
 }

@@ -160,7 +160,7 @@ class PythonSource:
     fills_strings = True
     """Whether its language can fill the `{name}` of any string later."""
     trusts_names = True
-    """Whether names say enough for a warning: a text called `prompt`, a parameter called `question`. In published TypeScript they do not."""
+    """Whether names say enough for a warning: a text called `prompt`, an `order_id`. In published TypeScript they do not."""
     formatted = "an f-string"
     """What its language calls a string with values in it."""
 
@@ -179,7 +179,9 @@ class PythonSource:
         except SyntaxError as error:
             raise self._syntax_error(error) from None
         except (ValueError, RecursionError, MemoryError) as error:
-            raise KvtoolError("the file cannot be parsed, or is nested too deeply to read", place=Place(path)) from error
+            raise KvtoolError(
+                "the file cannot be parsed, or is nested too deeply to read", place=Place(path)
+            ) from error
 
     def _parsed(self) -> ast.Module:
         return parsed(self.text)

@@ -176,7 +176,23 @@ def judged(nodes: Iterable[Node], *, weak: bool, unnamed: bool, late: bool, name
         capped = not hole.certain or hole.kind in (DATE, HOST) or hole.kind.code == ENVIRONMENT.code
         return replace(hole, minor=hole.minor or weak or by_name, capped=hole.capped or capped, hidden=hidden)
 
-    return with_holes(nodes, told)
+    return with_holes(nodes if names else _without_elements(nodes), told)
+
+
+def _without_elements(nodes: Iterable[Node]) -> list[Node]:
+    """The same without what only a name says of the elements of a list: the list may be a setting."""
+
+    def hide(hole: Hole) -> Hole:
+        return replace(hole, hidden=hole.hidden or hole.doubt == "use")
+
+    return [
+        replace(node, body=tuple(with_holes(node.body, hide)))
+        if isinstance(node, Repeat)
+        else Choice(tuple(tuple(_without_elements(one)) for one in node.branches), node.order)
+        if isinstance(node, Choice)
+        else node
+        for node in nodes
+    ]
 
 
 def reported_once(prompts: list[list[Node]], declared: set[TemplatePlace]) -> list[list[Node]]:

@@ -145,13 +145,14 @@ def test_what_an_agent_of_goose_no_longer_sees_was_sent(tmp_path: Path) -> None:
         message("user", "a", agentVisible=False),
         message("assistant", "b", agentVisible=False),
         message("user", "sum", agentVisible=True),
+        message("assistant", "go on", agentVisible=True, userVisible=False),
         message("assistant", "c", agentVisible=True),
         message("user", "d"),
         message("assistant", "e"),
         message("hologram", "f"),
     )
     read = Read(path)
-    assert texts(read) == [["a"], ["sum"], ["sum", "c", "d"]]
+    assert texts(read) == [["a"], ["sum", "go on"], ["sum", "go on", "c", "d"]]
     assert [row["call"].began for row in read.rows] == [None, "compacted", None]
     assert read.left_out == {UNKNOWN: 1}
 

@@ -184,3 +184,32 @@ def test_a_folder_has_tables_of_prompts_among_its_logs(tmp_path: Path) -> None:
     found = find_inputs([str(tmp_path)])
     assert [Path(path).name for path in found.paths] == ["a.csv"]
     assert sorted(Path(each.path).name for each in found.passed_over) == ["b.csv", "c.csv"]
+
+
+def test_what_helicones_page_exports_is_read_as_its_lines(tmp_path: Path) -> None:
+    sent = {"model": "gpt-5.5", "messages": MESSAGES}
+    rows = [
+        {
+            "id": f"r{number}",
+            "raw": {"request": sent, "response": {"choices": []}},
+            "heliconeMetadata": {
+                "createdAt": f"2026-02-02T09:00:0{number}Z",
+                "promptTokens": 30,
+                "promptCacheReadTokens": 16 * number,
+                "user": "u1",
+                "status": {"code": 500 if number == 2 else 200},
+                "customProperties": {"Helicone-Session-Id": "s1"},
+            },
+        }
+        for number in range(3)
+    ]
+    lines = tmp_path / "data.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    cells = [[value if isinstance(value, str) else json.dumps(value) for value in row.values()] for row in rows]
+    for path in (lines, table(tmp_path / "data.csv", list(rows[0]), *cells)):
+        read = Read(path)
+        assert read.of("prompt_tokens") == [30, 30]
+        assert read.of("cached_tokens") == [0, 16]
+        assert set(read.of("session")) == {"s1"}
+        assert set(read.of("tenant")) == {"u1"}
+        assert read.left_out == {"failed": 1}

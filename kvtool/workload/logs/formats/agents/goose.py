@@ -62,19 +62,19 @@ class GooseSession:
         return self._calls.close()
 
     def _add(self, record: Record) -> None:
-        role, seen = record.fields.get("role"), object_of(record.fields.get("metadata")).get("agentVisible")
+        role, told = record.fields.get("role"), object_of(record.fields.get("metadata"))
         if role not in ("user", "assistant"):
             self._calls.leave_out(NEW_KIND)
             return
         messages = self._messages(record, role)
-        if seen is False:
+        if told.get("agentVisible") is False:
             self._unseen.update(map(id, messages))
         elif self._unseen:
             self._calls.forget([each for each in self._calls.history if id(each) not in self._unseen])
             self._calls.compacted = True
             self._unseen = set()
         time = seconds(record.fields.get("created"), "s")
-        if role == "user":
+        if role == "user" or told.get("userVisible") is False:  # Goose itself writes what only the model sees
             self._calls.say(messages, time)
         elif messages:
             self._calls.answer(

@@ -1,4 +1,4 @@
-"""Helicone's exports of requests, by its API and of its page: the bodies of request and answer, with properties and counts around them."""
+"""Helicone's exports of requests, by its API and of its page: bodies of request and answer, with properties and counts around."""
 
 from __future__ import annotations
 
