@@ -10,6 +10,7 @@ from pathlib import PurePath
 
 from kvtool.lint.folders.unused_definitions import Definitions
 from kvtool.lint.lint_inputs import DATA, TextInput
+from kvtool.lint.skeleton import placeholders
 from kvtool.results.finding import Finding
 
 _ABANDONED = re.compile(r"(?:^|[/\\])(_{0,2}(?:deprecated|obsolete|attic|graveyard))(?=[/\\])", re.IGNORECASE)
@@ -48,7 +49,7 @@ _FILLS = {
     "jinja": re.compile(
         r"nunjucks|handlebars|mustache|liquid|hogan|twig|dotprompt|\\\{\\?\{|[\"'`]\{\{", re.IGNORECASE
     ),
-    "format": re.compile(r"PromptTemplate|\\\{\(|\[{]\(|\{\$\{|[\"'`]\{[A-Za-z_]\w{0,60}\}[\"'`]"),
+    "format": re.compile(r"PromptTemplate|\\\{\("),
     "dollar": re.compile(r"\\\$"),
 }
 """What in TypeScript shows that a program fills the placeholders of a text that it loads, by their style."""
@@ -156,7 +157,12 @@ class TextFiles:
     def is_filled(self, one: TextInput) -> bool:
         """Return whether code names a text file, and fills placeholders as the text has them."""
         fills = _FILLS.get("jinja" if one.style == "mustache" else one.style)
-        return self._is_named(one.path) and (fills is None or fills.search(self._code) is not None)
+        names = {name for _, _, name in placeholders(one.text, one.style)} if one.style == "format" else set()
+        filled = fills is None or fills.search(self._code) or any(self._quotes(name) for name in names)
+        return bool(filled) and self._is_named(one.path)
+
+    def _quotes(self, name: str) -> bool:
+        return any(f"{quote}{{{name}}}" in self._code for quote in "\"'`")
 
     def _is_named(self, path: str) -> bool:
         if path not in self._named:
