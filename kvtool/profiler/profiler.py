@@ -314,6 +314,11 @@ class Profiler:
                 check_losses_explained(findings, told_groups)
         if self.wanted.advice and not result.partial and misses is not None and silent:
             findings += self._unverified(result, misses)
+        if self.wanted.advice and misses is None:
+            from kvtool.profiler.advice.left_to_do import of_short_requests
+
+            by_name = {group.name: group for group in groups}
+            findings = [of_short_requests(each, by_name, plan) for each in findings]
         gain = self._dtype_gain(result, TokenTotals.of(groups).hit_rate) if not result.partial else None
         check_counted_once(findings, groups)
         if result.partial and self.interrupted is None:

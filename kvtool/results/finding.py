@@ -130,6 +130,8 @@ class Finding(Model):
     """What a rerun with the fix gives, in words, where it is no hit rate alone."""
     no_gain: bool = False
     """Whether fixes were tried, and none won anything."""
+    too_short: bool = False
+    """Whether the requests of its group are too short for the provider's cache, so that no edit of this line wins anything."""
     warnings: list[str]
     snippet: Snippet | None = None
     logged: LoggedPlace | None = None

@@ -28,7 +28,8 @@ def worst_loss(report: Report) -> WorstLoss | None:
     """Return the first finding that costs anything: of those that build on each other, the one to begin with.
 
     A group begins with its first loss; the group whose line costs most in all groups goes first. A proven fix comes before a loss
-    without one where it wins more than that: with cache marks, text before a change is lost, too.
+    without one where it wins more than that: with cache marks, text before a change is lost, too. No line of a prompt
+    that is too short to be cached is one.
     """
     losses = {
         id(each): WorstLoss(each, sum(one.tokens_lost for one in line), len(line))
@@ -37,7 +38,7 @@ def worst_loss(report: Report) -> WorstLoss | None:
     }
     first: dict[str, WorstLoss] = {}
     for finding in report.findings:
-        if finding.group and finding.tokens_lost:
+        if finding.group and finding.tokens_lost and not finding.too_short:
             first.setdefault(finding.group, losses[id(finding)])
     worst = max(first.values(), key=lambda each: each.tokens, default=None)
     if worst is None or worst.finding.proof is not None:

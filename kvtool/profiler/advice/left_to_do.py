@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.ledger.totals import GroupTotals
@@ -12,6 +13,7 @@ from kvtool.diagnose.values.detectors import PART
 from kvtool.fixes.fix import Fix, no_gain
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.profiler.advice.kept_fixes import StuckCause
+from kvtool.results.finding import Finding
 
 if TYPE_CHECKING:
     from kvtool.accounting.caches.providers import Provider
@@ -39,15 +41,30 @@ def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan, *, marked: boo
     if differs_from_groups(stuck.cause):
         return _SHARED_FIRST
     tokens = group.prompt_tokens // max(group.requests, 1)
-    if (least := minimum_above(group, plan)) is not None:
-        return _BELOW_MINIMUM.format(tokens=tokens, provider=least.name, least=least.minimum)
+    if short := _too_short(group, plan):
+        return short
     if stuck.tried is None:
         return _advised(stuck)
     if _is_moved(stuck.tried) and _is_last_line(stuck.cause):
         return f"{_at_the_end(stuck.cause)} (tested: moving it gains nothing)"
     tested = no_gain(f"{stuck.tried.what}{' with the marks of the log' if marked else ''}")
-    short = plan.hosted and tokens < _OFTEN_LEAST
-    return tested + (_HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST) if short else "")
+    may_be_short = plan.hosted and tokens < _OFTEN_LEAST
+    return tested + (_HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST) if may_be_short else "")
+
+
+def of_short_requests(finding: Finding, groups: Mapping[str, GroupTotals], plan: Plan) -> Finding:
+    """Return a loss as information, where the requests of its group are too short for the provider's cache."""
+    group = groups.get(finding.group)
+    if group is None or finding.rerun is not None or not finding.tokens_lost or not (why := _too_short(group, plan)):
+        return finding
+    return finding.model_copy(update={"severity": "info", "fix": why, "tier": None, "too_short": True})
+
+
+def _too_short(group: GroupTotals, plan: Plan) -> str:
+    """Say that the requests of a group are too short for the provider's cache; empty where they are not."""
+    least = minimum_above(group, plan)
+    tokens = group.prompt_tokens // max(group.requests, 1)
+    return "" if least is None else _BELOW_MINIMUM.format(tokens=tokens, provider=least.name, least=least.minimum)
 
 
 def minimum_above(group: GroupTotals, plan: Plan) -> Provider | None:
