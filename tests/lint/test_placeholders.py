@@ -191,3 +191,20 @@ def test_a_part_of_the_settings_is_no_user_and_no_folder() -> None:
     told = placeholder("session.user_name", SPOT)
     assert told is not None
     assert told.kind.code == "KV104"
+
+
+@pytest.mark.parametrize(
+    ("value", "changes"),
+    [
+        ("now.isocalendar().week", True),
+        ("now.timetuple().tm_yday", True),
+        ("now.anything().of_it", True),
+        ("(now - start).days", True),
+        ("now.timetuple().tm_zone", False),
+        ("labels().first", False),
+    ],
+)
+def test_whatever_is_taken_of_a_clock_changes_with_it(value: str, changes: bool) -> None:
+    """No list of methods says so: only what a clock says of its zone stays the same."""
+    codes = [finding.code for finding in jinja(f"Be kind.\nIt is {{{{ {value} }}}}.\n{RULES}")]
+    assert codes == ["KV101"] * changes

@@ -18,17 +18,19 @@ from kvtool.lint.skeleton import Hole
 
 DATE = DifferenceKind("date", "date, changes daily", TIME.code)
 _FINE = re.compile(r"%[-#]?[HIMSfXcpsTRrLQ]|HH|mm:|:ss")
-_CLOCK_ATTRIBUTES = word_set(__file__, "clock_attributes")
+_OF_THE_DAY = word_set(__file__, "of_the_day")
+_OF_THE_ZONE = word_set(__file__, "of_the_zone")
 _KEEPS = word_set(__file__, "keeps")
 
 
 def refined(hole: Hole, method: str, pattern: str | None = None) -> Hole | None:
     """Return the hole that a method or an attribute leaves of a varying value; None where nothing of it gets into a text."""
-    if hole.kind is TIME:
-        if method in _CLOCK_ATTRIBUTES:
+    if hole.kind in (TIME, DATE):  # whatever is taken of a clock changes with it
+        if method in _OF_THE_ZONE:
+            return None
+        if method in _OF_THE_DAY:
             return replace(hole, kind=DATE, clock=True)
-        if method == "strftime" and pattern is not None:
-            return dated(hole, pattern)
+        return dated(hole, pattern or "") if method == "strftime" else hole
     if hole.kind is RANDOM:
         return hole  # what is taken of something random is random
     return hole if method in _KEEPS or method in ("", "__str__") else None

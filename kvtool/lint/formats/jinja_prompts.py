@@ -15,6 +15,7 @@ from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.values.kv101 import TIME
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.evidence.placeholders import doubt_of, placeholder, section, unnamed, words_of
+from kvtool.lint.evidence.value_precision import DATE, refined
 from kvtool.lint.evidence.volatile_calls import TEMPLATE_CLOCK, called, named
 from kvtool.lint.formats.included_texts import constant_nodes
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, TemplatePlaces, leaves
@@ -340,7 +341,12 @@ class _Reader:
     def _variable(self, node: nodes.Node, spot: TemplatePlace) -> Iterator[Node]:
         name = _dotted(node)
         root = name.partition(".")[0]
-        if root in self._values:
+        if not name and isinstance(node, nodes.Getattr):
+            clocks = (
+                each for each in self._pieces(node.node, spot) if isinstance(each, Hole) and each.kind in (TIME, DATE)
+            )
+            yield from filter(None, (refined(clock, node.attr) for clock in clocks))
+        elif root in self._values:
             for value in self._values[root]:
                 yield value.at(spot) if isinstance(value, Hole) else value
         elif name and (hole := self._named(name, spot)) is not None:
