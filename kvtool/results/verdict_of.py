@@ -53,12 +53,22 @@ def verdict_of(
         more = f", {passed:,} passed" if passed else ""
         sentence = f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)}){others}"
         return Verdict(outcome="warn", exit_code=0, sentence=sentence, checks=list(checks), notices=notices)
-    sentence = f"PASS {plural(passed, 'gate')}{waiting}" if passed else f"OPEN {plural(still_open, 'gate')}"
+    sentence = f"PASS {plural(passed, 'gate')}{_covered(checks)}{waiting}" if passed else f"OPEN {plural(still_open, 'gate')}"
     outcome = "pass" if passed else "none"
     sentence = (sentence if checks else NOTHING) + others
     return Verdict.model_validate(
         {"outcome": outcome, "exit_code": 0, "sentence": sentence, "checks": list(checks), "notices": notices}
     )
+
+
+def _covered(checks: Sequence[Check]) -> str:
+    """Say what the gates that pass are about, where a table with a row for each workload does not show all of them."""
+    about = Counter(
+        "findings" if check.kind == "findings" else "all requests" if check.group is None else "groups"
+        for check in checks
+        if check.status == "pass"
+    )
+    return f" ({', '.join(f'{count:,} of {what}' for what, count in about.items())})" if len(about) > 1 else ""
 
 
 def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:

@@ -56,7 +56,7 @@ def test_a_part_of_the_workloads(check: Command) -> None:
     code, out, _ = check("a.yaml", "--no-advice")
     assert (code, last_line(out)) == (0, "PASS 1 gate")  # that `rag` is in the other one is no mistake
     code, out, _ = check("-g", "rag", "--no-advice")
-    assert (code, last_line(out)) == (0, "PASS 4 gates")
+    assert (code, last_line(out)) == (0, "PASS 4 gates (1 of all requests, 3 of groups)")
     write("bad.yaml", "version: 2")
     assert "no workload has" not in check("a.yaml", "bad.yaml", "-g", "rag")[2]  # perhaps the other one has
     Path("bad.yaml").unlink()

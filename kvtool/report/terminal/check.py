@@ -33,7 +33,7 @@ _COLUMNS = (
     Column("requests", keep=1),
     Column("reported"),
     Column("predicted"),
-    Column("limit", keep=3),
+    Column("limit"),
     Column("baseline", keep=2),
     Column("cost of 1,000", keep=3),
     Column("maximum as written", keep=0),
