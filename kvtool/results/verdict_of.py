@@ -53,7 +53,9 @@ def verdict_of(
         more = f", {passed:,} passed" if passed else ""
         sentence = f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)}){others}"
         return Verdict(outcome="warn", exit_code=0, sentence=sentence, checks=list(checks), notices=notices)
-    sentence = f"PASS {plural(passed, 'gate')}{_covered(checks)}{waiting}" if passed else f"OPEN {plural(still_open, 'gate')}"
+    sentence = (
+        f"PASS {plural(passed, 'gate')}{_covered(checks)}{waiting}" if passed else f"OPEN {plural(still_open, 'gate')}"
+    )
     outcome = "pass" if passed else "none"
     sentence = (sentence if checks else NOTHING) + others
     return Verdict.model_validate(
