@@ -131,3 +131,23 @@ def test_a_hosted_log(ask: Ask) -> None:
     compared = json.loads(ask("diff-prompts", f"{pair}:1", f"{pair}:2"))
     assert compared["a"]["tokens"] + compared["b"]["tokens"] == two.totals.prompt_tokens
     assert compared["minimum_tokens"] == 1024 > compared["common_tokens"]
+
+
+def test_no_line_of_a_prompt_that_is_too_short_to_be_cached_is_the_worst(ask: Ask) -> None:
+    """It loses more tokens, and no edit of it wins any: then it is information, not the line to begin with."""
+    rule = "Answer politely, and cite the section of the handbook that you used.\n"
+    write("long.md", "Now: {{ now }}\n" + rule * 120)
+    write("short.md", "Id: {{ id }}\n" + rule * 8)
+    group = (
+        "  - {{name: {0}, requests: {1}, messages: [{{role: system, file: {0}.md}}, {{role: user, text: Hello}}]}}\n"
+    )
+    head = "version: 1\nengine: {provider: anthropic}\nvars: {now: {datetime: 1m}, id: {uuid: 4}}\ngroups:\n"
+    write("w.yaml", head + group.format("long", 3) + group.format("short", 40))
+    report = Report.model_validate_json(ask("profile", "w.yaml", "--dry-run"))
+    short = [each for each in report.findings if each.group == "short" and each.tokens_lost]
+    assert short
+    assert {(each.severity, each.too_short) for each in short} == {("info", True)}
+    worst = worst_loss(report)
+    assert worst is not None
+    assert worst.finding.group == "long"
+    assert worst.tokens < max(each.tokens_lost for each in short)
