@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from kvtool.accounting.branching import Branching
 from kvtool.accounting.token_store import TokenStore
 
 Ids = npt.NDArray[np.int32]
@@ -22,7 +23,7 @@ def with_answer(prompt: Ids, answer: Ids) -> Ids:
     return np.concatenate([prompt, answer]) if len(answer) else prompt
 
 
-class PrefixNode:
+class PrefixNode(Branching):
     """An edge of the tree and its subtree.
 
     The tokens of the edge are at positions `[start, stop)` of every prompt that runs through it, and from place `at` on in a
@@ -30,16 +31,17 @@ class PrefixNode:
     the child that the latest one took.
     """
 
-    __slots__ = ("at", "children", "owner", "recent", "start", "stop", "store", "uses")
+    __slots__ = ("at", "below", "first", "owner", "recent", "start", "stop", "store", "uses")
 
-    def __init__(self, store: TokenStore, at: int, start: int, stop: int, owner: int) -> None:
+    def __init__(self, store: TokenStore, first: int, at: int, start: int, stop: int, owner: int) -> None:
+        self.first = first
+        self.below = None
         self.store = store
         self.at = at
         self.start = start
         self.stop = stop
         self.owner = owner
         self.uses = 0
-        self.children: dict[int, PrefixNode] = {}
         self.recent: PrefixNode | None = None
 
     @property
@@ -72,7 +74,7 @@ class RadixTree:
     def __init__(self, store: TokenStore | None = None) -> None:
         """Create a tree. Several trees may have one store; None makes one."""
         self._store = TokenStore() if store is None else store
-        self.root = PrefixNode(self._store, 0, 0, 0, -1)
+        self.root = PrefixNode(self._store, -1, 0, 0, 0, -1)
 
     def match(self, prompt: Ids) -> Match:
         """Follow a prompt as far as it is known, and count it as a use of its edges."""
@@ -83,8 +85,8 @@ class RadixTree:
         match = self._walk(match, sequence, uses=0)
         if match.length < len(sequence):
             at = self._store.add(sequence[match.length :])
-            leaf = PrefixNode(self._store, at, match.length, len(sequence), owner)
-            match.node.children[int(sequence[match.length])] = leaf
+            leaf = PrefixNode(self._store, int(sequence[match.length]), at, match.length, len(sequence), owner)
+            match.node.put(leaf)
             match.node.recent = leaf
 
     def grow(self, prompt: Ids, sequence: Ids, owner: int = 0) -> int:
@@ -97,29 +99,29 @@ class RadixTree:
         """Go on from a match; the edge in which the sequence ends or leaves the tree is split there."""
         node, at = match.node, match.length
         while at < len(ids):
-            first = int(ids[at])
-            child = node.children.get(first)
+            child = node.child(int(ids[at]))
             if child is None:
                 break
             shared = self._store.common_prefix(child.at, child.at + child.length, ids[at:])
             if shared < child.length:
-                child = self._split(node, first, child, shared)
+                child = self._split(node, child, shared)
             child.uses += uses
             node.recent = child
             at += shared
             node = child
         return Match(at, node)
 
-    def _split(self, parent: PrefixNode, first: int, child: PrefixNode, length: int) -> PrefixNode:
-        """Return the upper part of an edge, which begins with token `first`, cut after so many tokens."""
+    def _split(self, parent: PrefixNode, child: PrefixNode, length: int) -> PrefixNode:
+        """Return the upper part of an edge, cut after so many tokens."""
         middle = child.start + length
-        upper = PrefixNode(self._store, child.at, child.start, middle, child.owner)
+        upper = PrefixNode(self._store, child.first, child.at, child.start, middle, child.owner)
         upper.uses = child.uses
         upper.recent = child
         child.at += length
         child.start = middle
-        upper.children[int(self._store.read(child.at, child.at + 1)[0])] = child
-        parent.children[first] = upper
+        parent.put(upper)  # in place of the child, as long as that begins alike
+        child.first = int(self._store.read(child.at, child.at + 1)[0])
+        upper.put(child)
         return upper
 
     def copy(self) -> RadixTree:
@@ -128,10 +130,10 @@ class RadixTree:
         stack = [(self.root, other.root)]
         while stack:
             mine, theirs = stack.pop()
-            for first, child in mine.children.items():
-                twin = PrefixNode(self._store, child.at, child.start, child.stop, child.owner)
+            for child in mine.children:
+                twin = PrefixNode(self._store, child.first, child.at, child.start, child.stop, child.owner)
                 twin.uses = child.uses
-                theirs.children[first] = twin
+                theirs.put(twin)
                 if mine.recent is child:
                     theirs.recent = twin
                 stack.append((child, twin))
@@ -153,15 +155,16 @@ class RadixTree:
         stack = [self.root]
         while stack:
             node = stack.pop()
-            stack.extend(node.children.values())
+            stack.extend(node.children)
             if node.length:
                 yield node
 
     def check(self) -> None:
         """Assert the tree's invariants."""
         for node in [self.root, *self.nodes()]:
-            for first, child in node.children.items():
+            for child in node.children:
                 assert child.length
-                assert int(child.ids[0]) == first
+                assert int(child.ids[0]) == child.first
                 assert child.start == node.stop
-            assert node.recent is None or node.recent in node.children.values()
+                assert node.child(child.first) is child
+            assert node.recent is None or node.recent in node.children

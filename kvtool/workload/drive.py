@@ -258,16 +258,18 @@ def in_order_of_arrival(
     *,
     seconds: Callable[[Job], float],
     required: bool,
+    lateness: float | None = None,
 ) -> None:
     """Take each request at its arrival, set in `job.request.arrival`, and finish it before the next one.
 
     A turn without an arrival of its own comes when the one before is answered, `seconds` after that arrived. `required` makes a
     conversation without arrival a KvtoolError; else it counts as arriving at second 0. A log may be out of order by `LOOKAHEAD`
-    conversations; what comes later than that counts as arriving now.
+    conversations; what comes later than that counts as arriving now. `lateness`: the seconds by which it may be, where that is
+    known: then no more conversations are held than come in so long.
     """
     due: list[tuple[float, int, Conversation, Turn]] = []
     taken = 0
-    now = 0.0
+    now = latest = 0.0
 
     def queue(conversation: Conversation, turn: Turn | None, earliest: float, *, first: bool) -> None:
         nonlocal taken
@@ -281,8 +283,13 @@ def in_order_of_arrival(
         taken += 1
 
     def look_ahead() -> None:
-        while len(due) < LOOKAHEAD and (conversation := next(conversations, None)) is not None:
-            queue(conversation, conversation.next_turn(None), 0.0, first=True)
+        nonlocal latest
+        while len(due) < LOOKAHEAD and not (lateness is not None and due and latest - lateness > due[0][0]):
+            if (conversation := next(conversations, None)) is None:
+                return
+            turn = conversation.next_turn(None)
+            latest = max(latest, 0.0 if turn is None else turn.arrival or 0.0)
+            queue(conversation, turn, 0.0, first=True)
 
     look_ahead()
     while due:

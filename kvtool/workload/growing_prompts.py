@@ -92,16 +92,17 @@ class GrowingPrompts:
         if before is None:
             return self._tokenizer.encode(text, add_special_tokens=False)
         prompt, chars, tokens = self._tokenizer.encode_continued(text, before, known.text_ends[shared - 1])
-        if before.continued is not None:  # nothing is kept but the latest two prompts
-            before.continued.before.notes.clear()
-            before.continued = None
+        before.forget_continued()  # nothing is kept but the latest two prompts
         prompt.continued = Continued(before, shared, chars, tokens)
         return prompt
 
     def _keep(self, latest: _Latest) -> Prompt | None:
         self._latest[id(latest.messages[0])] = latest
         if len(self._latest) > _MOST_KEPT:
-            del self._latest[next(iter(self._latest))]
+            forgotten = self._latest.pop(next(iter(self._latest))).prompt
+            if forgotten is not None:  # others may keep the prompt for long, and need nothing of this
+                forgotten.forget_continued()
+                forgotten.notes.clear()
         return latest.prompt
 
 

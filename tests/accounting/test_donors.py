@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from kvtool.accounting.ledger import donors as module
 from kvtool.accounting.ledger.alignment import MIN_RUN, RUNGS, DonorAlignment, EarlierPrompt, Gap, Rung, attribute
+from kvtool.accounting.ledger.comparer import Comparer
 from kvtool.accounting.ledger.donors import MOST_SLOTS, DonorContent, Donors
 from kvtool.accounting.ledger.gaps import MOST_GAPS, find_gaps
 from kvtool.accounting.ledger.lines import split_lines
 from kvtool.accounting.ledger.ranges import Ranges
-from kvtool.accounting.prefix_tree import Ids
+from kvtool.accounting.prefix_tree import Ids, RadixTree
 from kvtool.text.tokens.prompt import Continued, Prompt
 from kvtool.workload.turn import Turn
 
@@ -131,6 +132,17 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(donors) <= 20_000 // (400 + 1_000)
     ask(donors, text("huge", 30_000))
     assert len(donors) == 1  # too much alone, but kept all the same
+
+
+def test_a_kept_request_has_its_tokens_once() -> None:
+    comparer, tree = Comparer(None), RadixTree()
+    prompt, answer = Prompt(ids(text("a", 500))), ids(text("b", 40))
+    sequence = np.concatenate([prompt.ids, answer])
+    comparer.compare(tree, tree.match(prompt.ids), Turn("g"), prompt, sequence)
+    (kept,) = comparer.examples()
+    assert kept is prompt
+    assert np.shares_memory(kept.ids, sequence)
+    assert kept.ids.tolist() == text("a", 500)
 
 
 def test_a_long_prompt_that_shares_nothing_has_no_donor() -> None:

@@ -16,6 +16,7 @@ from kvtool.accounting.caches.provider_cache import ProviderCache
 from kvtool.accounting.caches.providers import Provider, find_provider
 from kvtool.accounting.caches.request_layout import PromptLayout
 from kvtool.accounting.caches.scopes import scope_of
+from kvtool.accounting.prices import mark_compiler
 from kvtool.accounting.prices.bill import Charged, bill_of
 from kvtool.accounting.prices.mark_compiler import compile_marks, plan_sets
 from kvtool.accounting.prices.price_row import Rates
@@ -57,13 +58,14 @@ class Scenario:
     provider: Provider
     jobs: list[Job]
 
-    def cache(self, marks: MarkPlan | None = None, *, lays_out: bool = False) -> ProviderCache:
+    def cache(self, marks: MarkPlan | None = None, *, lays_out: int = 0) -> ProviderCache:
         return ProviderCache(
             CacheRules(provider=self.provider, epoch=EPOCH, marks=marks, ttl=self.provider.ttl), lays_out=lays_out
         )
 
-    def layouts(self) -> list[PromptLayout]:
-        cache = self.cache(lays_out=True)
+    def layouts(self, whole: int | None = None) -> list[PromptLayout]:
+        """All requests, of the first `whole` of a scope with all blocks."""
+        cache = self.cache(lays_out=len(self.jobs) if whole is None else whole)
         for job in self.jobs:
             cache.request(job, job.turn.arrival or 0.0, 0)
         assert cache.layouts is not None
@@ -159,6 +161,20 @@ def test_marks_in_the_requests_cost_what_the_plan_says(byte_tokenizer: Tokenizer
         marks = set_of(plan.sets[layout.scope], layout.keys[: layout.lead])
         sent.append(maker.make(marked_turn(job.turn, marks, case.provider)))
     assert Scenario(case.provider, sent).cost(None) == case.cost(plan)
+
+
+@pytest.mark.parametrize("seed", range(90, 98))
+def test_requests_after_the_first_ones_need_no_more_than_their_leading_blocks(
+    byte_tokenizer: Tokenizer, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mark_compiler, "MOST_REPLAYED", 5)
+    case = scenario(PROVIDERS["anthropic"], byte_tokenizer, seed)
+    every, few = case.layouts(), case.layouts(5)
+    assert any(len(each.keys) == each.lead < len(full.keys) for each, full in zip(few, every, strict=True))
+    assert plan_sets(compile_marks(few, lambda _: RATES)) == plan_sets(compile_marks(every, lambda _: RATES))
+    assert [each.requests for each in compile_marks(few, lambda _: RATES)] == [
+        each.requests for each in compile_marks(every, lambda _: RATES)
+    ]
 
 
 @pytest.mark.parametrize("seed", range(60, 90))

@@ -70,7 +70,7 @@ def test_every_token_belongs_to_the_first_that_brought_it(workload: list[tuple[l
             found[path] = node.owner
             if node.reused:
                 seen_again.add(path)
-        stack += [(child, path) for child in node.children.values()]
+        stack += [(child, path) for child in node.children]
     assert found == first
     assert seen_again == reused
     assert sum(len(node.ids) for node in tree.nodes()) == len(first)

@@ -14,9 +14,9 @@ from kvtool.accounting.token_store import TokenStore
 def shown(tree: TimedTree) -> list[tuple[object, ...]]:
     def of(node: TimedNode) -> tuple[object, ...]:
         kept = node.entry, node.ttl, node.ready, node.used, node.settings
-        return node.start, tree.ids(node).tolist(), kept, sorted(map(of, node.children.values()), key=repr)
+        return node.start, tree.ids(node).tolist(), kept, sorted(map(of, node.children), key=repr)
 
-    return [of(child) for _, child in sorted(tree.root.children.items())]
+    return [of(child) for child in sorted(tree.root.children, key=lambda child: child.first)]
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -313,3 +313,30 @@ def test_any_split_of_a_log_of_sessions_is_the_log(tmp_path: Path, files: list[i
         return [(turn.session, turn.index, turn.arrival, turn.messages) for turn in turns]
 
     assert seen(turns_of(LogSource(paths))) == seen(whole)
+
+
+def test_how_late_a_request_of_transcripts_can_come_is_known_before_they_are_read(tmp_path: Path) -> None:
+    """A subagent's calls are in the file of its session, each when it is over."""
+    files = []
+    for number, times in enumerate(((0, 5, 2, 9), (1, 3, 8))):
+        records, parent = [], None
+        for at, second in enumerate(times):
+            shared = {"sessionId": f"s{number}", "timestamp": f"2026-11-20T10:00:{second:02d}Z", "parentUuid": parent}
+            records.append(
+                {**shared, "type": "user", "uuid": f"{number}u{at}", "message": {"role": "user", "content": "q"}}
+            )
+            parent = f"{number}a{at}"
+            answer = {"id": f"m{number}.{at}", "role": "assistant", "model": "claude-sonnet-4-6", "content": "yes"}
+            usage = {"input_tokens": 9, "output_tokens": 1}
+            shared["parentUuid"] = f"{number}u{at}"
+            records.append({**shared, "type": "assistant", "uuid": parent, "message": {**answer, "usage": usage}})
+        files.append(tmp_path / f"{number}.jsonl")
+        files[-1].write_text("".join(json.dumps(each) + "\n" for each in records))
+    source = LogSource([str(each) for each in files])
+    turns = [turn for each in source.conversations() if (turn := each.next_turn(None)) is not None]
+    arrivals = [turn.arrival or 0.0 for turn in turns]
+    assert arrivals == [0, 1, 3, 5, 2, 8, 9]
+    assert source.lateness == pytest.approx(3.0, abs=0.01)
+    chat = {"model": "gpt-5.1", "messages": [{"role": "user", "content": "q"}], "created": 1_795_000_000}
+    (tmp_path / "chat.jsonl").write_text(json.dumps(chat) + "\n")
+    assert LogSource([str(tmp_path / "chat.jsonl")]).lateness is None

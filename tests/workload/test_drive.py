@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from kvtool.engine.prediction.latency import Accelerator, LatencyModel
 from kvtool.engine.request import Request
 from kvtool.engine.runner import DryRunner
 from kvtool.engine.sequential import account
-from kvtool.workload.drive import Arrivals, first_turns, one_at_a_time, side_by_side
+from kvtool.workload.drive import Arrivals, first_turns, in_order_of_arrival, one_at_a_time, side_by_side
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Conversation, Output, Turn
 from kvtool.workload.yaml.sessions import Interleaved
@@ -193,6 +194,43 @@ def test_arrivals_with_a_limit_wait_for_a_place() -> None:
     talks = [Talk(name, arrivals=[0.0], outputs=2) for name in "abc"]
     assert books.arrive(*talks, concurrency=2, use_arrivals=True) == "+a0 +b0 -a0 -b0 +c0 -c0"
     assert books.times() == {"a0": (0.0, 1.0), "b0": (0.0, 1.0), "c0": (2.0, 3.0)}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_held_of_a_log_are_the_seconds_by_which_it_is_late(seed: int) -> None:
+    """The order is that of a log all of which is held."""
+    chance = random.Random(seed)
+    most, now, talks = chance.choice((0.0, 3.0)), 0.0, []
+    for number in range(60):
+        now += chance.choice((0.0, 1.0, 2.0, 20.0))
+        at = max(now - chance.choice((0.0, most)), 0.0)
+        talks.append((f"{number}.", [at, *sorted(at + chance.uniform(0, 30) for _ in range(chance.choice((0, 0, 2))))]))
+    lateness = max(max(at[0] for _, at in talks[: number + 1]) - talks[number][1][0] for number in range(60))
+
+    def order(known: float | None) -> tuple[str, int]:
+        books, open_, widest = Books(), 0, 0
+
+        def taken() -> Iterator[Conversation]:
+            nonlocal open_, widest
+            for name, arrivals in talks:
+                open_ += 1
+                widest = max(widest, open_ - len(books.jobs))
+                yield Talk(name, len(arrivals), arrivals)
+
+        in_order_of_arrival(
+            taken(),
+            books.begin,
+            books.execute,
+            books.end,
+            seconds=lambda _: 0.5,
+            required=True,
+            lateness=known,
+        )
+        return " ".join(books.diary), widest
+
+    whole, held = order(None), order(lateness)
+    assert held[0] == whole[0]
+    assert held[1] < whole[1] == 60
 
 
 def test_a_refused_request_makes_way() -> None:

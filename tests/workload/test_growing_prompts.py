@@ -20,7 +20,7 @@ from kvtool.text.templates.chat import ChatTemplate
 from kvtool.text.tokens.tokenizer import Tokenizer, load_tokenizer
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.call import Call, Usage
-from kvtool.workload.growing_prompts import GrowingPrompts
+from kvtool.workload.growing_prompts import _MOST_KEPT, GrowingPrompts
 from kvtool.workload.jobs import Job, JobMaker
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
@@ -180,3 +180,20 @@ def test_only_what_is_new_is_rendered(monkeypatch: pytest.MonkeyPatch, built_in:
     for _ in range(100):
         job_of(maker, [made_message(source)], None)
     assert len(growing._latest) <= 16
+
+
+def test_a_conversation_that_is_forgotten_leaves_its_last_prompt_alone(built_in: Tokenizer) -> None:
+    growing = GrowingPrompts(ChatTemplate.hosted(built_in), built_in)
+    talks = [[{"role": "user", "content": Traced(f"{number}")}] for number in range(_MOST_KEPT + 1)]
+    last = None
+    for _ in range(3):
+        for message in ({"role": "assistant", "content": Traced("yes")}, {"role": "user", "content": Traced("and?")}):
+            talks[0].append(message)
+        last = growing.prompt(list(talks[0]), None, answers=True)
+    assert last is not None
+    assert last.continued is not None
+    last.notes[str] = "what the next prompt needs"
+    for talk in talks[1:]:
+        growing.prompt(talk, None, answers=True)
+    assert last.continued is None
+    assert not last.notes

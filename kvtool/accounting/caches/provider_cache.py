@@ -15,7 +15,12 @@ from kvtool.accounting.caches.dated_rules import find_rule
 from kvtool.accounting.caches.forks import Forks, find_forks, settings_digest
 from kvtool.accounting.caches.mark_plan import last_blocks, lead_blocks, prefix_keys, unmarkable_blocks
 from kvtool.accounting.caches.providers import Provider
-from kvtool.accounting.caches.request_layout import PromptLayout, is_charged_for_an_hour, written_tokens
+from kvtool.accounting.caches.request_layout import (
+    PromptLayout,
+    WholeLayouts,
+    is_charged_for_an_hour,
+    written_tokens,
+)
 from kvtool.accounting.caches.ruled_request import RuledRequest
 from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.caches.timed_tree import LONG, TimedNode, TimedTree, Use
@@ -32,8 +37,6 @@ _REPORTED_AS = {"unmarked": "not_marked", "in_flight": "parallel"}
 """Causes of unread tokens for which money reports and the ledger use different words."""
 _MOST_COUNTED = 10_000
 """The most requests of a minute that are counted; more are reported as this many."""
-_MOST_LAID_OUT = 4_000_000
-"""Blocks of requests for which other marks are priced, a bound on memory: about 100 MB."""
 _MOST_KEYS = 50_000
 """The most prefixes whose last minute is kept, a bound on memory; the least recently used one is dropped."""
 
@@ -64,17 +67,18 @@ class ProviderCache:
     """Apply `Provider` rules. A scope has a cache of its own; nothing is evicted for want of room, because no provider publishes
     its size."""
 
-    def __init__(self, rules: CacheRules, *, lays_out: bool = False) -> None:
-        """Create the cache. `lays_out`: it keeps what is needed to price other marks of the same requests."""
+    def __init__(self, rules: CacheRules, *, lays_out: int = 0) -> None:
+        """Create the cache. To price other marks of the same requests it keeps all blocks of the first `lays_out` of each scope,
+        and those of the leading text of others."""
         assert rules.hosted
         self.least: int | None = None
         """The provider's minimum, while no prompt was as long: 0 once one was, None before the first."""
         self.rules = rules
         self.layouts: list[PromptLayout] | None = [] if lays_out else None
-        """The requests of providers that store marked prefixes, the first ones of a long log."""
+        """The requests of providers that store marked prefixes."""
         self.nameable: list[PromptLayout] = []
         """Likewise, those of providers that keep a prefix by name."""
-        self._laid_out_blocks = 0
+        self._whole = WholeLayouts(lays_out)
         self.ratios = TokenRatios()
         self.trees: dict[str, ScopedTree] = {}
         self._tokens = TokenStore()
@@ -131,41 +135,49 @@ class ProviderCache:
             if node.entry is not None and node.stop <= found.hit:
                 node.entry = now
         self._store(tree, asked, path, asked.forks.back(found.hit))
-        if self.layouts is not None and asked.blocks is not None and self._laid_out_blocks < _MOST_LAID_OUT:
+        if (
+            self.layouts is not None
+            and asked.blocks is not None
+            and (rules.keeps == "breakpoints" or rules.named_caches)
+        ):
             assert outcome.prediction is not None
-            self._laid_out_blocks += len(asked.blocks.ends)
-            if rules.keeps == "breakpoints" or rules.named_caches:
-                kept = self.layouts if rules.keeps == "breakpoints" else self.nameable
-                kept.append(self._laid_out(scope, asked, asked.blocks, outcome.prediction.prompt))
+            kept = self.layouts if rules.keeps == "breakpoints" else self.nameable
+            kept.append(self._laid_out(scope, asked, asked.blocks, outcome.prediction.prompt))
         return outcome
 
     def _laid_out(self, scope: str, asked: RuledRequest, blocks: ContentBlocks, prompt: int) -> PromptLayout:
         """Return what other marks of a request would read and write."""
         scale, rules, most = asked.scale, asked.rules, max(len(asked.job.ids) - 1, 0)
-        ends = [scale.theirs_of(end) for end in blocks.ends]
+        call, lead = asked.job.turn.call, lead_blocks(blocks)
+        keys = prefix_keys(asked.ids, [asked.forks.there(end) for end in blocks.ends[:lead]])
+        whole = rules.keeps != "breakpoints" or self._whole.takes(scope, keys, len(blocks.ends))
+        if whole:
+            keys = prefix_keys(asked.ids, [asked.forks.there(end) for end in blocks.ends])
+        own_ends = blocks.ends if whole else ()
+        ends = [scale.theirs_of(end) for end in own_ends]
         stored = [end if end >= rules.minimum else 0 for end in ends]
         times = (None, LONG) if LONG in rules.tiers else (None,)
         return PromptLayout(
             scope=scope,
             group=asked.job.turn.group,
             name=asked.job.turn.name,
-            call=asked.job.turn.call,
+            call=replace(call, fields=()) if whole else self._whole.priced_call(call),
             rules=rules,
             use=asked.use,
-            keys=array("Q", prefix_keys(asked.ids, [asked.forks.there(end) for end in blocks.ends])),
+            keys=array("Q", keys),
             reads=array(
                 "q",
                 [
                     min(scale.theirs_of(min(own, most)), prompt) if end else 0
-                    for own, end in zip(blocks.ends, stored, strict=True)
+                    for own, end in zip(own_ends, stored, strict=True)
                 ],
             ),
             ends=array("q", stored),
             prompt=prompt,
-            tools=sum(end <= blocks.tools_end for end in blocks.ends),
-            lead=lead_blocks(blocks),
-            messages=last_blocks(blocks),
-            unmarkable=unmarkable_blocks(blocks),
+            tools=sum(end <= blocks.tools_end for end in blocks.ends[:lead]),
+            lead=lead,
+            messages=last_blocks(blocks) if whole else [],
+            unmarkable=unmarkable_blocks(blocks) if whole else frozenset(),
             kept={ttl: self._ttl(asked, ttl) for ttl in times},
         )
 

@@ -15,10 +15,17 @@ from kvtool.accounting.caches.timed_tree import SHORT, StoredPrefix, Use
 from kvtool.workload.call import Call
 from kvtool.workload.turn import RequestName
 
+MOST_REPLAYED = 400
+"""Requests of a scope by which marks are chosen: its first ones."""
+_MOST_BLOCKS = 4_000_000
+"""Blocks that are kept, a bound on memory: about 100 MB."""
+
 
 @dataclass(slots=True)
 class PromptLayout:
     """A request of a provider that stores marked prefixes, by its content blocks, in the provider's tokens.
+
+    Of most requests of a long log only the leading blocks have `keys`, and none is in `reads`, `ends` and `messages`.
 
     For each block: `keys` name the prefix that ends with it, `reads` are its tokens as they are read, and `ends` as they are
     written; both are 0 below the minimum. The first `lead` blocks are those of tools (`tools` of them) and the leading system text,
@@ -54,6 +61,34 @@ class PromptLayout:
         message = bisect_left(self.messages, number)
         first = self.messages[message - 1] + 1 if message else self.lead
         return f"messages[{message}].content[{number - first}]"
+
+
+class WholeLayouts:
+    """Choose the requests of which all blocks are kept: marks are chosen by the first ones of a scope, and shown in the longest."""
+
+    def __init__(self, each: int) -> None:
+        """Create the choice: of each scope the first `each` requests, and those that are longer than any before with their lead."""
+        self._each = each
+        self._requests: Counter[str] = Counter()
+        self._longest: dict[tuple[str, int], int] = {}
+        self._blocks = 0
+        self._calls: dict[Call, Call] = {}
+
+    def takes(self, scope: str, lead: Sequence[int], blocks: int) -> bool:
+        """Count the next request of a scope, and return whether all its blocks are kept. `lead`: keys of its leading prefixes."""
+        self._requests[scope] += 1
+        key = scope, lead[-1] if lead else -1
+        longest = self._longest.get(key, -1)
+        whole = self._blocks < _MOST_BLOCKS and (self._requests[scope] <= self._each or blocks > longest)
+        if whole:
+            self._longest[key] = max(longest, blocks)
+            self._blocks += blocks
+        return whole
+
+    def priced_call(self, call: Call) -> Call:
+        """Return what decides the prices of a call, one object for equal ones."""
+        priced = Call(model=call.model, provider=call.provider, settings=call.settings, summed=call.summed)
+        return self._calls.setdefault(priced, priced)
 
 
 class CachedTokens(NamedTuple):

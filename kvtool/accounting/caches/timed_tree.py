@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
+from kvtool.accounting.branching import Branching
 from kvtool.accounting.prefix_tree import Ids
 from kvtool.accounting.token_store import TokenStore
 from kvtool.text.align import common_prefix
@@ -46,16 +47,18 @@ class StoredPrefix:
         self.entry = use.now
 
 
-class TimedNode(StoredPrefix):
+class TimedNode(StoredPrefix, Branching):
     """An edge of the tree, last sent at `used` with these `settings`, and the stored prefix that ends with it, if any.
 
     Its tokens are at positions `[start, stop)` of a sequence, and from place `at` on in the tree's store.
     """
 
-    __slots__ = ("at", "children", "counted", "settings", "start", "stop", "used")
+    __slots__ = ("at", "below", "counted", "first", "settings", "start", "stop", "used")
 
-    def __init__(self, at: int, start: int, stop: int, used: float) -> None:
+    def __init__(self, first: int, at: int, start: int, stop: int, used: float) -> None:
         super().__init__(used)
+        self.first = first
+        self.below = None
         self.at = at
         self.start = start
         self.stop = stop
@@ -63,7 +66,6 @@ class TimedNode(StoredPrefix):
         self.settings = 0
         self.counted: int | None = None
         """The provider's tokens of the prefix that ends with it, where a report gives them."""
-        self.children: dict[int, TimedNode] = {}
 
 
 class Use:
@@ -87,7 +89,7 @@ class TimedTree:
 
     def __init__(self, store: TokenStore) -> None:
         self._store = store
-        self.root = TimedNode(0, 0, 0, 0.0)
+        self.root = TimedNode(-1, 0, 0, 0, 0.0)
         self._walked: list[tuple[Ids, list[TimedNode]]] = []
         """The latest sequences with their edges, the last one first: most requests go on with one of them."""
 
@@ -97,13 +99,12 @@ class TimedTree:
         node = found[-1] if found else self.root
         at = node.stop
         while at < len(ids):
-            first = int(ids[at])
-            child = node.children.get(first)
+            child = node.child(int(ids[at]))
             if child is None:
                 break
             shared = self._shared(child, ids)
             if shared < child.stop - child.start:
-                child = self._split(node, first, child, shared)
+                child = self._split(node, child, shared)
             found.append(child)
             at += shared
             node = child
@@ -149,10 +150,10 @@ class TimedTree:
 
     def nodes(self) -> Iterator[TimedNode]:
         """Return every edge, in no particular order."""
-        stack = list(self.root.children.values())
+        stack = list(self.root.children)
         while stack:
             node = stack.pop()
-            stack.extend(node.children.values())
+            stack.extend(node.children)
             yield node
 
     def _extend(
@@ -173,14 +174,14 @@ class TimedTree:
         while at < len(ids):
             first, child = int(ids[at]), known.get(at)
             is_known = child is not None and child.start == at and child.stop <= len(ids)
-            child = child if is_known else node.children.get(first)
+            child = child if is_known else node.child(first)
             new = child is None
             if child is None:
-                child = TimedNode(self._store.add(ids[at:]), at, len(ids), use.now)
-                node.children[first] = child
+                child = TimedNode(first, self._store.add(ids[at:]), at, len(ids), use.now)
+                node.put(child)
             shared = child.stop - at if is_known or new else self._shared(child, ids)
             if shared < child.stop - at:
-                child = self._split(node, first, child, shared)
+                child = self._split(node, child, shared)
             if kept is not None:
                 child.renew(use, kept[0], since=None if new else child.used)
             child.used = use.now
@@ -193,14 +194,15 @@ class TimedTree:
         """Return how many tokens of an edge a sequence has in their places."""
         return self._store.common_prefix(node.at, node.at + node.stop - node.start, ids[node.start :])
 
-    def _split(self, parent: TimedNode, first: int, child: TimedNode, length: int) -> TimedNode:
-        """Return the upper part of an edge, which begins with token `first`, cut after so many tokens."""
-        upper = TimedNode(child.at, child.start, child.start + length, child.used)
+    def _split(self, parent: TimedNode, child: TimedNode, length: int) -> TimedNode:
+        """Return the upper part of an edge, cut after so many tokens."""
+        upper = TimedNode(child.first, child.at, child.start, child.start + length, child.used)
         upper.ready, upper.until, upper.ttl, upper.settings = child.ready, child.until, child.ttl, child.settings
         child.at += length
         child.start += length
-        upper.children[int(self._store.read(child.at, child.at + 1)[0])] = child
-        parent.children[first] = upper
+        parent.put(upper)  # in place of the child, as long as that begins alike
+        child.first = int(self._store.read(child.at, child.at + 1)[0])
+        upper.put(child)
         return upper
 
     def ids(self, node: TimedNode) -> Ids:

@@ -64,6 +64,7 @@ class Comparer:
             alignment = self._align(tree, match, prompt, donor, newline)
         repeated = self._repeated(prompt.ids, match.length, output, newline) if self._with_lines else []
         self._count += 1
+        prompt.ids = sequence[: len(prompt)]  # both are kept: the tokens once
         self.donors.add(EarlierPrompt(turn, prompt, sequence, self._count), content, DonorContent.of(output))
         return Compared(alignment, repeated)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Collection, Iterator
+from collections import OrderedDict, defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +68,8 @@ class DonorContent:
     def shared(self, other: DonorContent) -> int:
         """Return tokens in chunks that both have."""
         mine, theirs = self.chunks, other.chunks
-        return sum([min(mine[name], theirs[name]) for name in mine.keys() & theirs.keys()])
+        both = mine.keys() & theirs.keys()
+        return sum(map(min, map(mine.__getitem__, both), map(theirs.__getitem__, both)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +145,10 @@ class _Slots:
         return self._last_query[1]
 
     def _shares(self, content: DonorContent) -> npt.NDArray[np.int64]:
-        known, together = self._marks, dict[int, int]()
-        for name, tokens in content.chunks.items():  # most chunks that any example has, the same ones have
-            marks = known.get(name)
-            if marks is not None:
-                together[marks] = together.get(marks, 0) + tokens
+        together = defaultdict[int, int](int)
+        for marks, tokens in zip(map(self._marks.get, content.chunks, repeat(0)), content.chunks.values(), strict=True):
+            together[marks] += tokens  # most chunks that any example has, the same ones have
+        together.pop(0, None)
         if not together:
             return np.zeros(MOST_SLOTS, np.int64)
         rows = np.array(list(together), "<u8").view(np.uint8).reshape(-1, MOST_SLOTS // 8)
@@ -182,14 +182,18 @@ class _Slots:
         return int(np.argmax(np.where(contained, shares, -1)) if contained.any() else np.argmin(self._used))
 
     def put(self, index: int, kept: _KeptRequest, now: int) -> None:
-        """Fill a free slot."""
-        size = len(kept.seen.ids)
+        """Fill a slot, in place of what is in it. Most have nearly the same chunks."""
+        size, before = len(kept.seen.ids), self.kept[index]
+        old = {} if before is None else before.content.chunks
+        if before is not None:
+            before.slot = None
         self.kept[index], self._used[index], self._sizes[index] = kept, now, size
         self._orders[index], kept.slot = kept.order, index
         self._lacking[index] = max(_MISSING * size, min(_SPOILT, size / 2))
         marks, bit = self._marks, 1 << index
-        for name in kept.content.chunks:
+        for name in kept.content.chunks.keys() - old.keys():
             marks[name] = marks.get(name, 0) | bit
+        self._unmark(index, old.keys() - kept.content.chunks.keys())
         self._last_query = None
 
     def touch(self, kept: _KeptRequest, now: int) -> int | None:
@@ -203,17 +207,20 @@ class _Slots:
         """Empty a slot that is not free."""
         kept = self.kept[index]
         assert kept is not None
+        self._unmark(index, kept.content.chunks)
+        self._last_query = None
+        kept.slot = None
+        self.kept[index], self._used[index], self._sizes[index], self._lacking[index] = None, -1, 0, -1.0
+        self._orders[index] = -1
+
+    def _unmark(self, index: int, names: Iterable[int]) -> None:
         marks, bit = self._marks, 1 << index
-        for name in kept.content.chunks:
+        for name in names:
             left = marks[name] & ~bit
             if left:
                 marks[name] = left
             else:
                 del marks[name]
-        self._last_query = None
-        kept.slot = None
-        self.kept[index], self._used[index], self._sizes[index], self._lacking[index] = None, -1, 0, -1.0
-        self._orders[index] = -1
 
     def check(self) -> None:
         """Assert the invariants."""
@@ -286,12 +293,19 @@ class Donors:
             self._drop(next(iter(self._places)))
 
     def _put(self, place: _Place, kept: _KeptRequest) -> None:
-        self._drop(place)
+        self._take(place)
         self._places[place] = kept
         self._cost += 0 if kept.places else kept.cost
         kept.places += 1
 
     def _drop(self, place: _Place) -> None:
+        self._take(place)
+        group, kind, index = place
+        if kind == "slot" and isinstance(index, int):
+            self._groups[group].free(index)
+
+    def _take(self, place: _Place) -> None:
+        """Take what is kept at a place away; of a slot, that is still to be freed or filled."""
         kept = self._places.pop(place, None)
         if kept is None:
             return
@@ -299,9 +313,6 @@ class Donors:
         self._cost -= 0 if kept.places else kept.cost
         if self.gone is not None and not kept.places:
             self.gone.append(kept.order)
-        group, kind, index = place
-        if kind == "slot" and isinstance(index, int):
-            self._groups[group].free(index)
 
     def prompts(self) -> Iterator[Prompt]:
         """Return the prompts of all kept requests, each once, the least recently used first."""

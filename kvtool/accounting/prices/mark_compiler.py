@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import combinations, product
 
 from kvtool.accounting.caches.mark_plan import OTHERS, MarkPlace, MarkSet, PlacedMark, in_order, placed
-from kvtool.accounting.caches.request_layout import PromptLayout, replay, share_keys
+from kvtool.accounting.caches.request_layout import MOST_REPLAYED, PromptLayout, replay, share_keys
 from kvtool.accounting.caches.timed_tree import SHORT
 from kvtool.accounting.prices.bill import Charged, bill_of
 from kvtool.accounting.prices.price_row import Rates
@@ -20,8 +20,6 @@ _MOST_BLOCKS = 4
 """Numbered blocks that are tried: those after which most tokens are shared."""
 _MESSAGES = 3
 """Messages at the end that are tried."""
-_MOST_REPLAYED = 400
-"""Requests of a scope by which marks are chosen: its first ones."""
 _FEW = 60
 """Requests for which every step is tried."""
 _FEW_OPTIONS = 14
@@ -44,7 +42,7 @@ class MarkedKind:
     marks: MarkSet
     requests: int
     example: PromptLayout
-    """The longest of the first ones."""
+    """The longest of those that are kept as a whole."""
     groups: tuple[str, ...]
 
 
@@ -163,7 +161,7 @@ def _shape(layout: PromptLayout) -> tuple[int, tuple[int, ...], int, int, frozen
 
 
 def _compile_scope(members: Sequence[PromptLayout], rates: Sequence[Rates]) -> list[MarkedKind]:
-    replayed = members[:_MOST_REPLAYED]
+    replayed = members[:MOST_REPLAYED]
     trials = MarkCosts(replayed, rates)
     every = range(len(replayed))
     keys = _kinds(members)
@@ -206,7 +204,7 @@ def _fewest(marks: MarkSet, cost: Callable[[MarkSet], Decimal]) -> MarkSet:
 def _kind(members: Sequence[PromptLayout], keys: Sequence[int], key: int, marks: MarkSet) -> MarkedKind:
     of = [each for each, its in zip(members, keys, strict=True) if its == key]
     groups = tuple(dict.fromkeys(each.group for each in of))
-    example = max(of[:_MOST_REPLAYED], key=lambda each: len(each.keys), default=members[0])
+    example = max(of, key=lambda each: len(each.keys), default=members[0])
     return MarkedKind(members[0].scope, key, marks, len(of), example, groups)
 
 

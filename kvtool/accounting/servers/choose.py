@@ -23,12 +23,12 @@ def choose_server(
     numbers: TraceNumbers | None,
     record_events: bool,
     ladder: bool,
-    lays_out: bool = False,
+    lays_out: int = 0,
 ) -> Server:
     """Make the server of a run. `runner` computes concurrent requests, `numbers` are for the blocks of a trace.
 
     `ladder`: the fates of tokens are needed, so relaxed rules give the cost of each limit. `lays_out`: other marks of the same
-    requests will be priced.
+    requests will be priced, chosen by so many of each scope.
     """
     if plan.cache is not None:
         from kvtool.accounting.servers.rules_server import RulesServer

@@ -35,10 +35,10 @@ class RulesServer:
     by_number: ByNumber | None = None
 
     def __init__(
-        self, plan: Plan, rules: CacheRules, admit: Admit, *, whole_prompt_may_hit: bool, ladder: bool, lays_out: bool
+        self, plan: Plan, rules: CacheRules, admit: Admit, *, whole_prompt_may_hit: bool, ladder: bool, lays_out: int
     ) -> None:
         """Create the server. `admit` refuses requests that the rules' engine would never run. Without `ladder` relaxed rules are
-        not needed. `lays_out`: other marks of the same requests will be priced."""
+        not needed. `lays_out`: other marks of the same requests will be priced, chosen by so many of each scope."""
         self._plan = plan
         self._rules = rules
         self._engines: EngineCaches | None = None
@@ -107,6 +107,7 @@ class RulesServer:
             lambda job: requests.end(job, done.pop()),
             seconds=self._seconds,
             required=self._rules.ttl is not None,
+            lateness=requests.lateness,
         )
 
     def _in_waves(self, engines: EngineCaches, conversations: Iterator[Conversation], requests: Requests) -> None:

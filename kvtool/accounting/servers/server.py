@@ -68,6 +68,11 @@ class RunCounts:
 class Requests(Protocol):
     """A run as its server sees it: it makes requests of turns and books their results."""
 
+    @property
+    def lateness(self) -> float | None:
+        """Return by how many seconds its requests may come after later ones; None where nobody knows."""
+        ...
+
     def begin(self, turn: Turn) -> Job | None:
         """Make a request and enter it; None: it is refused, and its conversation continues without an answer."""
         ...

@@ -61,7 +61,7 @@ class WeighedTree:
     def _parts(self) -> Iterator[TreePart]:
         """Iterate over every part that a prompt passes, with memory only for the path to it."""
         waiting: list[tuple[TreePart | None, Iterator[PrefixNode], PrefixNode | None]]
-        waiting = [(None, iter(self._tree.root.children.values()), None)]
+        waiting = [(None, iter(self._tree.root.children), None)]
         while waiting:
             parent, nodes, done = waiting[-1]
             node = next(nodes, None)
@@ -72,7 +72,7 @@ class WeighedTree:
                 while node is not None:
                     parent = self._add(node, parent, opened)
                     following = self._only_child(node, parent.requests)
-                    waiting.append((parent, iter(node.children.values()), following))
+                    waiting.append((parent, iter(node.children), following))
                     node = following
                 yield from opened
 
@@ -90,7 +90,7 @@ class WeighedTree:
 
     def _only_child(self, node: PrefixNode, requests: int) -> PrefixNode | None:
         """Return the child to which all of these prompts continue, without a branch."""
-        return next((child for child in node.children.values() if self._requests(child) == requests), None)
+        return next((child for child in node.children if self._requests(child) == requests), None)
 
     def _requests(self, node: PrefixNode) -> int:
         """Return prompts that pass the first token of an edge."""
@@ -118,7 +118,7 @@ class WeighedTree:
         for part in chosen:
             for edge in part.edges:
                 on_edge.setdefault(edge, []).append(part)
-        waiting: list[tuple[TreePart | None, Iterator[PrefixNode]]] = [(None, iter(self._tree.root.children.values()))]
+        waiting: list[tuple[TreePart | None, Iterator[PrefixNode]]] = [(None, iter(self._tree.root.children))]
         while waiting:
             parent, nodes = waiting[-1]
             node = next(nodes, None)
@@ -133,7 +133,7 @@ class WeighedTree:
             if node.start * self._unit < tokens <= node.stop * self._unit:
                 (parts[0] if parts else last).groups[group] += 1
             last.groups.update(known.get(node, ()))
-            waiting.append((last, iter(node.children.values())))
+            waiting.append((last, iter(node.children)))
         for part in reversed(chosen):
             if part.parent is not None:
                 part.parent.groups.update(part.groups)

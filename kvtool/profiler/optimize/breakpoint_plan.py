@@ -39,9 +39,9 @@ def plan_breakpoints(group: str, turns: Sequence[Turn], tokenizer: Tokenizer, mo
     They are compared with none, and with one after the last system block (where several are allowed) and the last message.
     """
     rules = replace(_RULES, most=most)
-    cache = ProviderCache(CacheRules(provider=rules, ttl=rules.ttl), lays_out=True)
-    maker = JobMaker(Renderer(lambda: tokenizer, ChatTemplate.hosted), seed=0)
     chats = [turn for turn in turns if turn.messages]
+    cache = ProviderCache(CacheRules(provider=rules, ttl=rules.ttl), lays_out=len(chats))
+    maker = JobMaker(Renderer(lambda: tokenizer, ChatTemplate.hosted), seed=0)
     for turn in sorted(chats, key=lambda turn: turn.arrival or 0.0):
         cache.request(maker.make(turn), turn.arrival or 0.0, 0)
     if not cache.layouts:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.boundary import BoundaryBook
+from kvtool.accounting.caches.request_layout import MOST_REPLAYED
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.observable import ObservableBook
 from kvtool.accounting.servers.server import ServerTraits
@@ -58,6 +59,7 @@ def explained_run(
     sample: RequestSample | None = None,
     bill: ProvidersBill | None = None,
     reports_usage: bool = False,
+    lays_out: bool = False,
 ) -> RunLoop:
     """Make the run of a report: every token gets its fate, and every loss its cause.
 
@@ -67,7 +69,7 @@ def explained_run(
     the reads of decode steps, `money` the costs of requests. `beside` compares with the KV events of a server, `keep` keeps the
     requests for later runs, `events` gets the engine's KV events, and `sample` draws requests for a measured run. `bill` sums the
     costs of requests to providers, where the run is that of an own server.
-    `reports_usage`: misses are found in reported usage, where requests have it.
+    `reports_usage`: misses are found in reported usage, where requests have it. `lays_out`: other marks will be priced.
     """
     from kvtool.profiler.reported.server_reads import ServerReadBook
 
@@ -78,7 +80,7 @@ def explained_run(
         ladder=True,
         runner=None if steps is None else steps.runner,
         record_events=events is not None,
-        lays_out=money is not None,
+        lays_out=MOST_REPLAYED if lays_out else 0,
     )
     traits = server.traits
     ledger = FateWriter(
@@ -141,7 +143,7 @@ def counted_run(
     `keep_hits`: request by request. `money` sums the costs of requests; `timed` predicts their times, too.
     """
     plan, maker = setup.plan, setup.maker
-    server = setup.make_server(ladder=False, lays_out=money is not None)
+    server = setup.make_server(ladder=False, lays_out=0 if money is None else MOST_REPLAYED)
     writer = HitWriter(plan, maker, server.traits)
     books: list[Book] = [*([HitBook()] if keep_hits else []), *setup.price_books(money)]
     if timed or server.traits.has_clock:

@@ -21,6 +21,7 @@ from kvtool.text.terminal.interrupts import Shield, uninterrupted
 from kvtool.text.terminal.numbers import percent
 from kvtool.workload.drive import NO_ANSWER, first_turns
 from kvtool.workload.jobs import Job
+from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.turn import Conversation, Output, Source, Turn
 
 
@@ -38,6 +39,7 @@ class RunLoop:
         self.progress = setup.progress
         self.result = RunResult(ledger.ledger, ledger.causes, books)
         self._read = read
+        self._source: Source | None = None
         self.ledger = ledger
         self._begin, self._end = overrides(books, "begin"), overrides(books, "end")
         self._leave_out = overrides(books, "leave_out")
@@ -48,6 +50,7 @@ class RunLoop:
 
     def run(self, source: Source) -> RunResult:
         """Run the source. Ctrl-C ends it early; the result is then marked partial."""
+        self._source = source
         try:
             with self._shield.installed(), self._read(source) as conversations:
                 if self._trace is not None:
@@ -70,6 +73,11 @@ class RunLoop:
             counts = replace(counts, queries=queries, hit_queries=hits)
         self.result.counts = counts
         return self.result
+
+    @property
+    def lateness(self) -> float | None:
+        """Return by how many seconds requests of the source may come after later ones; None where nobody knows."""
+        return self._source.lateness if isinstance(self._source, LogSource) else None
 
     def rate_so_far(self) -> str:
         """Return the hit rate so far, for the line of progress."""

@@ -35,7 +35,7 @@ class RunSetup:
     """Processes that may work on the run; None: as many as pay."""
 
     def make_server(
-        self, *, ladder: bool, runner: Runner | None = None, record_events: bool = False, lays_out: bool = False
+        self, *, ladder: bool, runner: Runner | None = None, record_events: bool = False, lays_out: int = 0
     ) -> Server:
         """Make the server of the run."""
         numbers = self.maker.numbers

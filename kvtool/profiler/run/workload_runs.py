@@ -143,6 +143,7 @@ class WorkloadRuns:
                 sample=sample,
                 bill=None if self._prices is None or not plan.leaves_hosted else ProvidersBill(self._prices),
                 reports_usage=isinstance(self.source, LogSource),
+                lays_out=self._tries,
             )
 
         result = self.run("accounting", plan, purpose, by_number=traced)

@@ -54,6 +54,12 @@ class Prompt:
         found = None if self.continued is None else self.continued.before.notes.get(kind)
         return (found, self.continued) if self.continued is not None and isinstance(found, kind) else None
 
+    def forget_continued(self) -> None:
+        """Forget its conversation so far, with what was noted of that."""
+        if self.continued is not None:
+            self.continued.before.notes.clear()
+            self.continued = None
+
     def __len__(self) -> int:
         return len(self.ids)
 

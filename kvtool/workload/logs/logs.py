@@ -48,6 +48,8 @@ _HEAD = 1 << 16
 _MOST_IDS = 1_000_000
 """Ids of requests that are remembered to see whether another file has them, too."""
 
+_ROUNDING = 0.001
+"""Seconds by which times may differ that are counted from another moment."""
 _MOST_KEPT = 1 << 24
 """Bytes of files whose requests are kept between passes."""
 
@@ -366,6 +368,16 @@ class LogSource:
     def merged(self) -> bool:
         """Return whether its files are one stream in the order of arrival."""
         return len(self._paths) > 1 and None not in self._contents.survey().firsts
+
+    @property
+    def lateness(self) -> float | None:
+        """Return by how many seconds a request can come after later ones; None where some time or order is not known. A merge makes
+        none later than it is in its own file."""
+        if len(self._paths) > 1 and not self.merged:
+            return None
+        survey = self._contents.survey()
+        known = [each for each in survey.lateness if each is not None]
+        return None if survey.joins or len(known) < len(self._paths) else max(known, default=0.0) + _ROUNDING
 
     def check_clock(self) -> None:
         """Raise KvtoolError where some files have dates and others count from their start: nobody knows what came before what."""

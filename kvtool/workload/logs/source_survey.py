@@ -41,6 +41,8 @@ class SourceSurvey:
         self.firsts: list[float | None] = []
         self.lasts: list[tuple[float, int] | None] = []
         """By file, when its last call was made and its line; None where that is not said, or only first records are looked at."""
+        self.lateness: list[float | None] = []
+        """By file, by how many seconds a call can come after a later one; None where that is not known."""
         itself = weakref.ref(self)  # files that were copied for a source are removed with it, at once
 
         def fetch(place: Place, key: Key) -> tuple[Record, int]:
@@ -57,6 +59,7 @@ class SourceSurvey:
                 continue
             self.firsts.append(None if log is None else _first_arrival(log))
             self.lasts.append(None)
+            self.lateness.append(None)
         if len(ids) > 1:
             found, counts = np.unique(np.frombuffer(ids, np.int64), return_counts=True)
             self.doubles = frozenset(found[counts > 1].tolist())
@@ -77,9 +80,11 @@ class SourceSurvey:
         except KvtoolError:  # it cannot even be copied
             self.firsts.append(UNREADABLE)
             self.lasts.append(None)
+            self.lateness.append(None)
             return
         self.firsts.append(survey.first() if survey.any else UNREADABLE)
         self.lasts.append(survey.latest())
+        self.lateness.append(survey.lateness())
         if (order := survey.order()) is not None:
             self._orders[number] = order
         if asked or order is not None:

@@ -130,6 +130,16 @@ class Survey:
         """Return whether there is any call in it."""
         return self._any
 
+    def lateness(self) -> float | None:
+        """Return by how many seconds a call of a session's file can come after a later one; None where some do not say their time.
+
+        Of other files the calls were not read whole, and may say a time of their own.
+        """
+        if not self._any or self._untimed or not self.in_file_order:
+            return None
+        times = np.frombuffer(self._times)[np.frombuffer(self._calls, np.int64) != _NO_CALL]
+        return float((np.maximum.accumulate(times) - times).max()) if np.isfinite(times).all() else None
+
     def order(self) -> Order | None:
         """Return the order of time; None where it is that of the file, or some calls do not say theirs."""
         if self._untimed or self.in_file_order or not self._any:
