@@ -22,6 +22,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError, steady_first
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
+from kvtool.profiler.reported.cheapest_settings import settled_marks
 from kvtool.profiler.reported.money_report import unpriced_notice
 from kvtool.profiler.reported.named_caches import explicit_caches, named_caches_note
 from kvtool.profiler.reported.one_key import shared_keys
@@ -164,6 +165,10 @@ class _HostedTable:
                 yield _Change("marks", "cheapest marks", does, cheaper.plan_fixes)
             else:
                 self._lack("other marks", "No other placement of cache marks costs less")
+            settled = settled_marks(trial, again)
+            if settled is not trial and (both := settled.cheaper) is not None:
+                does = ", and ".join([*(fix.what for fix in settled.settings), marks_in_words(both.marks)])
+                yield _Change("marks", "settings and marks", does, [*settled.settings, *both.plan_fixes])
             edited = trial.after(steady_first(self.edits)) if self.edits else None
             if edited is not None and (both := edited.cheaper) is not None:
                 yield _Change("marks", "prompt fixes and marks", _BOTH, [*steady_first(self.edits), *both.plan_fixes])

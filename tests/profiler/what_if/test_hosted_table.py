@@ -53,6 +53,22 @@ def test_one_cache_key(in_folder: Command) -> None:
     assert Decimal(rows["fewer cache keys"]["cost"]) == cost(in_folder, sent(False)) < Decimal(rows["today"]["cost"])
 
 
+def test_one_cache_key_with_other_marks(in_folder: Command) -> None:
+    """Requests of many keys read nothing of each other, wherever a mark is; and one key alone shares what no mark ends."""
+
+    def sent(keyed: bool) -> list[Sent]:
+        bodies = [{"prompt_cache_key": f"k{n}"} if keyed else {} for n in range(8)]
+        return [Sent("gpt-5.6", 10.0 * n, 5100 + 64 * n, None, system=5000 - HEAD, body=bodies[n]) for n in range(8)]
+
+    rows = table(in_folder, sent(True))
+    both, alone = rows["settings and marks"], table(in_folder, sent(False))["cheapest marks"]
+    assert Decimal(both["cost"]) == Decimal(alone["cost"])
+    assert Decimal(both["cost"]) < min(
+        Decimal(row["cost"]) for name, row in rows.items() if name != "settings and marks"
+    )
+    assert "one cache key" in both["does"]
+
+
 def test_another_model_of_the_log(in_folder: Command) -> None:
     models = ["claude-sonnet-4-5", "claude-haiku-4-5"]
     mark = {"type": "ephemeral"}
