@@ -163,18 +163,19 @@ def test_marks_in_the_requests_cost_what_the_plan_says(byte_tokenizer: Tokenizer
     assert Scenario(case.provider, sent).cost(None) == case.cost(plan)
 
 
-@pytest.mark.parametrize("seed", range(90, 98))
 def test_requests_after_the_first_ones_need_no_more_than_their_leading_blocks(
-    byte_tokenizer: Tokenizer, seed: int, monkeypatch: pytest.MonkeyPatch
+    byte_tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mark_compiler, "MOST_REPLAYED", 5)
-    case = scenario(PROVIDERS["anthropic"], byte_tokenizer, seed)
-    every, few = case.layouts(), case.layouts(5)
-    assert any(len(each.keys) == each.lead < len(full.keys) for each, full in zip(few, every, strict=True))
-    assert plan_sets(compile_marks(few, lambda _: RATES)) == plan_sets(compile_marks(every, lambda _: RATES))
-    assert [each.requests for each in compile_marks(few, lambda _: RATES)] == [
-        each.requests for each in compile_marks(every, lambda _: RATES)
-    ]
+    short = 0
+    for seed in range(90, 98):
+        case = scenario(PROVIDERS["anthropic"], byte_tokenizer, seed)
+        layouts = case.layouts(), case.layouts(5)
+        short += sum(len(few.keys) < len(each.keys) for each, few in zip(*layouts, strict=True))
+        every, few = (compile_marks(each, lambda _: RATES) for each in layouts)
+        assert plan_sets(few) == plan_sets(every)
+        assert [kind.requests for kind in few] == [kind.requests for kind in every]
+    assert short > 5
 
 
 @pytest.mark.parametrize("seed", range(60, 90))
