@@ -31,6 +31,8 @@ class Usage:
     reasoning: int | None = None
     """Tokens of the output that are reasoning, where the server reports them."""
     written_12h: int | None = None
+    parts_above: int | None = None
+    """Written tokens that the server reports in parts and not in their sum: the parts count."""
 
     @property
     def all_written(self) -> int | None:

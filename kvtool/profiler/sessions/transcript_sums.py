@@ -39,6 +39,10 @@ class TranscriptSums(Model):
     """Records that are no requests, by kind."""
     skipped: Count = 0
     """Records that could not be read."""
+    local_times: Count = 0
+    zoned_times: Count = 0
+    parts_exceed: Count = 0
+    """As in `CacheMisses`."""
     failed: str | None = None
     """Why the file could not be read."""
 
@@ -100,6 +104,9 @@ class TranscriptReader:
             rows=_rows(misses),
             calls=sorted(noted.calls),
             compactions=[] if misses is None else misses.compactions,
+            local_times=0 if misses is None else misses.local_times,
+            zoned_times=0 if misses is None else misses.zoned_times,
+            parts_exceed=0 if misses is None else misses.parts_exceed,
             left_out=source.left_out.counts,
             skipped=source.skipped + source.left_out.counts.get(NEW_KIND.kind, 0),
             failed=None if failed is None else failed.message,

@@ -20,6 +20,7 @@ from kvtool.results.misses import (
     MissRow,
     MissRows,
     ReportAgreement,
+    contradictions_in_words,
     hypothesis_in_words,
     sum_rows,
 )
@@ -40,7 +41,8 @@ def view(report: Report) -> Section | None:
         return None
     rows = misses.rows
     by_event = rows is not None and rows.by == "event"
-    if rows is None and not (misses.by_cause or misses.rule_contradictions or not misses.predictable):
+    is_plain = misses.predictable and not (misses.unreported or misses.parts_exceed or misses.rule_contradictions)
+    if rows is None and not misses.by_cause and is_plain:
         return None
     currency = "USD" if report.money is None else report.money.currency
     priced = any(total.cost is not None for total in misses.by_cause.values())
@@ -60,10 +62,9 @@ def view(report: Report) -> Section | None:
     )
     if misses.unreported:
         notes.append(f"{plural(misses.unreported, 'request')} do not report what they read: no figure includes them.")
-    if misses.local_times:
-        notes.append(f"{plural(misses.local_times, 'time')} without a zone: taken as UTC.")
-        if misses.zoned_times:
-            notes.append(f"No gap is counted between these and the {misses.zoned_times:,} with a zone.")
+    notes += contradictions_in_words(
+        local_times=misses.local_times, zoned_times=misses.zoned_times, parts_exceed=misses.parts_exceed
+    )
     if (found := misses.hypothesis) is not None:
         notes.append(
             f"A rerun {hypothesis_in_words(found)} explains {found.explained:,} of {found.misses:,} misses: "

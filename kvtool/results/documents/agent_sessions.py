@@ -41,6 +41,11 @@ class SessionsDocument(Document):
     """Calls that another file has, too: they count once."""
     skipped: Count
     """Records that are damaged, or of an unknown type."""
+    local_times: Count = 0
+    """Requests whose time has no zone, taken as UTC; and (`zoned_times`) those whose time has one."""
+    zoned_times: Count = 0
+    parts_exceed: Count = 0
+    """Requests whose log has fewer written tokens in all than by time to live; here the parts count."""
     left_out: dict[str, Count]
     """Records that are no requests, by kind."""
     failed: dict[str, str]

@@ -188,6 +188,23 @@ def test_sessions_of_a_time_and_a_project(
     ]
 
 
+def test_times_without_zones_and_contradicting_sums_are_said_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = made_session(random.Random(7), "a", "shop", 6)
+    for number, line in enumerate(lines):
+        line["timestamp"] = line["timestamp"].removesuffix("+00:00") if number < 6 else line["timestamp"]
+        if number < 4 and "usage" in line["message"]:
+            line["message"]["usage"]["cache_creation_input_tokens"] = 0
+    path = str(write_lines(tmp_path / "p" / "a.jsonl", lines))
+    for command in (["sessions", path], ["profile", path, "--no-advice"]):
+        assert run(command) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert said.count("3 times without a zone: taken as UTC.") == 1
+        assert said.count("No gap is counted between these and the 3 with a zone.") == 1
+        assert said.count("the sum contradicts its parts in 2 requests; the parts count.") == 1
+
+
 def test_a_profile_of_the_folder_has_the_same_sums(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made_folder(random.Random(5), tmp_path / "projects", 3)
     found = listed(tmp_path / "projects")

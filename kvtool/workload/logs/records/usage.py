@@ -135,7 +135,7 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
     if written is None:
         written_name, written = _first(details, inner, _WRITTEN_IN_DETAILS)
     creation = value.get("cache_creation", details.get("cache_creation"))
-    short = long = None
+    short = long = above = None
     if isinstance(creation, dict):
         at = (*pointer, "cache_creation") if "cache_creation" in value else (*inner, "cache_creation")
         _, short = _first(creation, at, ("ephemeral_5m_input_tokens",))
@@ -144,7 +144,10 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
         _, short = _first(details, inner, ("ephemeral_5m_input_tokens",))
         _, long = _first(details, inner, ("ephemeral_1h_input_tokens",))
     if short is not None or long is not None:
-        written = max(written or 0, (short or 0) + (long or 0))  # LangChain writes 0 for all where it has the parts
+        parts = (short or 0) + (long or 0)
+        if written is not None and written < parts:  # LangChain writes 0 for all where it has the parts
+            above = parts - written
+        written = max(written or 0, parts)
     _, half_day = _first(value, pointer, _WRITTEN_12H)
     if half_day is None:
         _, half_day = _first(details, inner, _WRITTEN_12H)
@@ -161,7 +164,7 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
         output = (output or 0) + reasoning
     if prompt is cached is written is output is None:
         return None
-    usage = Usage(prompt, cached, written, short, long, output, reasoning, half_day)
+    usage = Usage(prompt, cached, written, short, long, output, reasoning, half_day, above)
     check_usage(usage, (*pointer, cached_name or written_name) if (cached_name or written_name) in value else pointer)
     return usage
 
