@@ -403,7 +403,7 @@ def main() -> None:
                     print(
                         json.dumps({key: found[key] for key in ("causes", "notes", "hit_rate")}, indent=1), flush=True
                     )
-    print(f"live vLLM: {right} of {count}")
+    print(f"live: {right} of {count}")
 
 
 if __name__ == "__main__":

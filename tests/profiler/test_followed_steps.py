@@ -166,8 +166,9 @@ def test_the_events_lead_to_the_arrivals(seed: int, asynchronous: bool, plan: Ca
     ]
 
 
-@pytest.mark.parametrize("seed", some(range(24), 4))
-def test_more_clients_with_little_memory(seed: int) -> None:
+@pytest.mark.parametrize("seed", some((16, 0, 1, 3, 2, *range(4, 16), *range(18, 24)), 4))  # 17 takes 15 times the work
+def test_more_clients_with_little_memory(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed_steps, "MOST_WORK", 600_000)  # too little for 16 without what later events show
     rng = random.Random(seed)
     clients, grouped = rng.randint(6, 16), rng.random() < 0.4
     blocks = rng.choice((24, 40, 60)) * clients // 4 * (3 if grouped else 1)
