@@ -32,6 +32,7 @@ from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
+from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 from kvtool.workload.yaml.schema import EngineOptions
 
 _PLACEHOLDER_NAME = re.compile(r"\{\{[^{}/]+\}\}")
@@ -94,6 +95,8 @@ class Finder:
         except KvtoolError as error:
             parsed = one.is_code or one.style == DATA
             made = one.found and parsed and makes_a_file(one.path, error)
+            if one.found and not one.passed and PurePath(one.path).suffix.lower() in PLAIN_SUFFIXES:
+                return JudgedText(note=f"not read as Jinja: {error.message.removeprefix('template: ')}", partly=True)
             return JudgedText(known=False) if made else JudgedText(error=error)
         except RecursionError:
             return JudgedText(error=KvtoolError("the file is nested too deeply to read", place=Place(one.path)))

@@ -41,11 +41,6 @@ _GROUPS = re.compile(r"^[\"']?groups[\"']?[ \t]*:", re.MULTILINE)
 _VERSION = re.compile(r"^version[ \t]*:", re.MULTILINE)
 _GO_MARK = re.compile(r"\{\{-?\s{0,8}(?:\.(?:[A-Za-z_]|\s{0,8}\}\})|\$|[#^/&][A-Za-z])")
 """What no Jinja has: `{{ .Name }}`, `{{$name}}`, `{{#if name}}`."""
-_TEX = re.compile(r"\\[A-Za-z]{1,20}\*?(?:\[[^\]\n]{0,60}\])?\Z")
-"""What is before braces of TeX: `\begin{{document}}` is written for `str.format`."""
-_MANY_NAMES = 3
-"""Different names in single braces, with which a text is one for `format`, however many double ones it shows."""
-_TEX_WIDTH = 90
 TYPESCRIPT_SUFFIXES = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
 CODE_SUFFIXES = (".py", *TYPESCRIPT_SUFFIXES)
 OTHER_CODE = {
@@ -193,15 +188,9 @@ def _is_jinja(path: str) -> bool:
         one = _read(path, Path(path).suffix.lower())
     except KvtoolError:
         return True
-    if one.style != "jinja":
-        return False
-    from kvtool.lint.formats.jinja_prompts import jinja_file
+    from kvtool.text.templates.code_generator import is_jinja
 
-    try:
-        jinja_file(path, one.text)
-    except KvtoolError:  # braces and percent signs of something else
-        return False
-    return True
+    return one.style == "jinja" and is_jinja(one.text)
 
 
 def _read(path: str, suffix: str) -> TextInput:
@@ -215,32 +204,10 @@ def _read(path: str, suffix: str) -> TextInput:
     text = read_text(Path(path), shown=path, place=Place(path), limit=TEMPLATE_BYTES)
     if suffix in MUSTACHE_SUFFIXES or (suffix in (".tmpl", MARKUP_SUFFIX, *PLAIN_SUFFIXES) and _GO_MARK.search(text)):
         return TextInput(path, text, "template", "mustache")
-    from kvtool.lint.skeleton import JINJA_MARK, style_of
+    from kvtool.lint.skeleton import style_of
 
-    sent = text[body_start(text) :]
-    kind = "template" if suffix == MARKUP_SUFFIX else "text"
-    if suffix in (MARKUP_SUFFIX, *PLAIN_SUFFIXES) and _by_format(sent):
-        return TextInput(path, text, kind, "format")
-    if suffix in JINJA_SUFFIXES or JINJA_MARK.search(sent):
-        return TextInput(path, text, "template", "jinja")
-    return TextInput(path, text, kind, style_of(sent))
-
-
-def _by_format(text: str) -> bool:
-    """Return whether a text is for `str.format`: more placeholders in single braces than in double ones, or many of them."""
-    from kvtool.lint.skeleton import JINJA_MARK, placeholders
-
-    marks = list(JINJA_MARK.finditer(text))
-    if not marks or not all(mark[0].startswith("{{") for mark in marks):
-        return False
-    doubled = sum(not _is_tex(text, mark.start()) for mark in marks)
-    names = [name for start, _, name in placeholders(text, "format") if not _is_tex(text, start)]
-    return len(names) > doubled or len({name for name in names if len(name) > 1}) >= _MANY_NAMES
-
-
-def _is_tex(text: str, at: int) -> bool:
-    """Return whether a brace opens an argument of TeX."""
-    return _TEX.search(text, max(at - _TEX_WIDTH, 0), at) is not None
+    style = "jinja" if suffix in JINJA_SUFFIXES else style_of(text[body_start(text) :])
+    return TextInput(path, text, "template" if style == "jinja" or suffix == MARKUP_SUFFIX else "text", style)
 
 
 def _is_blank(path: str) -> bool:

@@ -9,6 +9,7 @@ from typing import Literal
 
 from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.lint.lint_thresholds import THRESHOLDS
+from kvtool.text.templates.code_generator import is_jinja
 from kvtool.text.traced import Traced, TracedPlaces
 
 
@@ -263,6 +264,11 @@ MARKED = (
 JINJA_MARK = re.compile(r"\{\{-?\s{0,8}[A-Za-z_(]|\{[%#]")
 
 
+_JINJA_TAG = re.compile(
+    r"\{%[-+]?\s{0,8}(?:if|for|set|block|macro|include|extends|import|from|filter|raw|call|with)\b[^{}]{0,400}%\}"
+)
+
+
 _PHRASE = re.compile(r"(?<![{$\\\w])\{[A-Za-z]\w{0,40}[ -]\w[^{}\n\"=;()<>\[\]]{0,200}\}(?!\})")
 """Words in braces that no call of `format` can fill, as they are no name: `{why it matters}`, `{plan-name}`."""
 
@@ -279,9 +285,36 @@ def is_for_format(text: str) -> bool:
     return _PHRASE.search(text) is None and _TEX.search(text) is None
 
 
-def style_of(text: str) -> str:
-    """Return the style of placeholders in a text: `jinja`, `format`, `marks`, `dollar`, or `` where it has none."""
-    if JINJA_MARK.search(text):
+_BEFORE_TEX = re.compile(r"\\[A-Za-z]{1,20}\*?(?:\[[^\]\n]{0,60}\])?\Z")
+"""What is before braces of TeX: `\\begin{{document}}` is written for `str.format`."""
+_TEX_WIDTH = 90
+_MANY_NAMES = 3
+"""Different names in single braces, with which a text is one for `format`, however many double ones it shows."""
+
+
+def _is_written_for_format(text: str, marks: Iterable[re.Match[str]]) -> bool:
+    """Return whether a text has more placeholders in single braces than in double ones, or many of them."""
+    if not all(mark[0].startswith("{{") for mark in marks):
+        return False
+    doubled = sum(not _is_tex(text, mark.start()) for mark in marks)
+    names = [name for start, _, name in placeholders(text, "format") if not _is_tex(text, start)]
+    return len(names) > doubled or len({name for name in names if len(name) > 1}) >= _MANY_NAMES
+
+
+def _is_tex(text: str, at: int) -> bool:
+    """Return whether a brace opens an argument of TeX."""
+    return _BEFORE_TEX.search(text, max(at - _TEX_WIDTH, 0), at) is not None
+
+
+def style_of(text: str) -> Literal["", "jinja", "format", "marks", "dollar"]:
+    """Return the style of placeholders in a text: `jinja`, `format`, `marks`, `dollar`, or `` where it has none.
+
+    Braces and percent signs that Jinja cannot read are text, or escaped for `format`, unless tags of Jinja are among them.
+    """
+    marks = list(JINJA_MARK.finditer(text))
+    if marks and _is_written_for_format(text, marks):
+        return "format"
+    if marks and (_JINJA_TAG.search(text) or is_jinja(text)):
         return "jinja"
     if (_FORMAT.search(text) or _NUMBERED.search(text)) and is_for_format(text):
         return "format"

@@ -8,6 +8,7 @@ from functools import cache
 from kvtool.config.asked_run import RunOptions
 from kvtool.lint.file_findings import Finder
 from kvtool.lint.findings.template_findings import find_losses
+from kvtool.lint.formats.jinja_prompts import jinja_template
 from kvtool.lint.formats.text_placeholders import traced_template
 from kvtool.lint.lint_inputs import InputKind, TextInput
 from kvtool.lint.skeleton import Node
@@ -38,3 +39,8 @@ def _tokenizers() -> Tokenizers:
 def text_template(path: str, text: str, style: str) -> list[Node]:
     """The nodes of a text that is a file of its own."""
     return traced_template(Traced.of(text, Origin(path, text=text)), style)
+
+
+def jinja_file(path: str, text: str) -> list[Node]:
+    """The nodes of a Jinja template that is a file of its own."""
+    return jinja_template(Traced.of(text, Origin(path, text=text)))

@@ -6,7 +6,6 @@ import pytest
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.lint.file_findings import Finder
-from kvtool.lint.formats.jinja_prompts import jinja_file
 from kvtool.lint.formats.prompt_formats import read_prompts
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.python import program as python_program
@@ -14,7 +13,7 @@ from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
 from kvtool.text.tokens.tokenizer import Tokenizers, load_tokenizer
-from tests.lint.found import static_findings
+from tests.lint.found import jinja_file, static_findings
 
 RULES = (
     "You are a careful clerk of a small harbour. Answer only from the tide table, and name the row that you took it from. "

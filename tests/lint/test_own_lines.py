@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kvtool.lint.formats.jinja_prompts import jinja_file
 from kvtool.results.finding import Finding
-from tests.lint.found import static_findings, text_template
+from tests.lint.found import jinja_file, static_findings, text_template
 
 RULES = "Keep to the tide table. " * 30
 ABOVE = "Rules of the harbour\n\nThe harbour is small.\n"

@@ -7,14 +7,13 @@ import pytest
 from kvtool.config.asked_run import RunOptions
 from kvtool.lint.evidence.placeholders import placeholder
 from kvtool.lint.file_findings import Finder
-from kvtool.lint.formats.jinja_prompts import jinja_file
 from kvtool.lint.formats.mustache import mustache_nodes
 from kvtool.lint.lint_inputs import TextInput
 from kvtool.lint.skeleton import Choice, Hole, TemplatePlace
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tokenizer import Tokenizers
 from kvtool.text.traced import Origin, Traced
-from tests.lint.found import static_findings, text_template
+from tests.lint.found import jinja_file, static_findings, text_template
 
 RULES = "x" * 300
 SPOT = TemplatePlace("p", 1, 1, 1)

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.evidence.volatile_calls import RANDOM
-from kvtool.lint.formats.jinja_prompts import jinja_file
 from kvtool.lint.lint_inputs import sort_inputs
 from kvtool.lint.python.built_prompts import python_prompts
 from kvtool.lint.skeleton import Choice, Hole, Node, Repeat, TemplatePlace, holes, placeholders, style_of
 from kvtool.results.finding import Finding
-from tests.lint.found import static_findings, text_template
+from tests.lint.found import jinja_file, static_findings, text_template
 
 LONG = "x" * 300
 HUGE = "y" * 1100

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import random
 from pathlib import Path
 
 import pytest
@@ -9,11 +11,12 @@ import pytest
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
 from kvtool.lint.file_findings import Finder
-from kvtool.lint.formats.jinja_prompts import jinja_file
 from kvtool.lint.lint_inputs import sort_inputs
 from kvtool.lint.skeleton import Hole, leaves
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tokenizer import Tokenizers
+from tests.conftest import some
+from tests.lint.found import jinja_file
 
 RULES = "You keep the ledger of a small harbour. Answer only from the tide table. " * 6
 
@@ -61,6 +64,33 @@ def test_a_text_with_more_single_braces_than_double_ones_is_formatted(tmp_path: 
     path.write_text(text + RULES, encoding="utf-8")
     (one,) = sort_inputs([str(path)], [str(path)]).texts
     assert one.style == style
+
+
+@pytest.mark.parametrize("seed", some(range(60), 12))
+def test_examples_that_are_escaped_for_format_are_no_jinja(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    escaped = [f"<berth_{{{{{rng.choice(('pier', 'row'))}}}}}>" for _ in range(rng.randint(1, 3))]
+    example = json.dumps({"pier": {"depth": rng.random(), "ships": ["Ida"]}}, indent=rng.choice((None, 2)))
+    escaped += [example.replace("{", "{{").replace("}", "}}") for _ in range(rng.randint(1, 2))]
+    asked = ["{question}"] if seed % 2 else []
+    parts = rng.sample([*escaped, *asked], len(escaped) + len(asked))
+    text = "\n".join(["You keep the ledger.", *parts, RULES])
+    assert "{{" not in text.format(question="Why?")  # as the program sends it
+    findings = findings_of(tmp_path / rng.choice(("keeper.md", "keeper.txt")), text)
+    assert [(one.code, one.line) for one in findings] == (
+        [("KV201", text[: text.index("{question}")].count("\n") + 1)] if asked else []
+    )
+
+
+@pytest.mark.parametrize("text", ["# Tides {#tides}\n{{ pier", "{{ pier }} has {% if deep %}"])
+def test_a_text_that_is_found_is_no_error_where_nothing_reads_it_as_jinja(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "keeper.md"
+    path.write_text(f"{text}\n{RULES}", encoding="utf-8")
+    for found in (True, False):
+        (one,) = sort_inputs([str(path)], [str(path)] if found else []).texts
+        judged = Finder(RunOptions(inputs=[str(path)]), Tokenizers(offline=True)).judge(one)
+        assert (judged.error is not None) == (not found and "{%" in text)
+        assert not judged.findings
 
 
 @pytest.mark.parametrize("name", ["keeper.md", "keeper.txt", "keeper.xml", "keeper.j2", "keeper.mustache"])

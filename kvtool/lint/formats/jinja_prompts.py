@@ -120,11 +120,6 @@ def is_chat_template(text: str) -> bool:
     return _CHAT.search(text) is not None and _CHAT_ONLY.search(text) is not None
 
 
-def jinja_file(path: str, text: str) -> list[Node]:
-    """The template that a file is."""
-    return jinja_template(Traced.of(text, Origin(path, text=text)))
-
-
 def _line_place(source: Traced, line: int) -> Place | None:
     """A line of the template, in the file where it is written."""
     lines = LineIndex(source)

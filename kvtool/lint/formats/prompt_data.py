@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from kvtool.lint.skeleton import JINJA_MARK, style_of
+from kvtool.lint.skeleton import style_of
 from kvtool.text.files.json_nodes import parse_json_nodes
 from kvtool.text.files.yaml_characters import WrittenCharacters
 from kvtool.text.files.yaml_document import parse_yaml_data
@@ -91,10 +91,8 @@ def found_style(text: str) -> Style:
     """Return the style of placeholders in a text of no declared style."""
     if _GITHUB.search(text):
         return ""
-    if JINJA_MARK.search(text):
-        return "jinja"
     style = style_of(text)
-    return "format" if style == "format" else "marks" if style == "marks" else ""
+    return "" if style == "dollar" else style
 
 
 def texts(node: YamlNode | None, *keys: str) -> list[Scalar]:

@@ -7,11 +7,12 @@ from typing import Any
 
 from jinja2 import nodes
 from jinja2.compiler import CodeGenerator, Frame, operators
+from jinja2.exceptions import TemplateSyntaxError
 from jinja2.ext import Extension, do, loopcontrols
 from jinja2.parser import Parser
 
 from kvtool.text.templates.source_places import LocatedEnvironment
-from kvtool.text.traced import Traced
+from kvtool.text.traced import Origin, Traced
 
 _BLOCK = 12
 """Of entering a body: an iteration, a branch, a call of a macro."""
@@ -245,3 +246,15 @@ class ParsedEnvironment(LocatedEnvironment):
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         return TemplateParser(self, source, name, filename).parse()
+
+
+def is_jinja(text: str) -> bool:
+    """Return whether a text has the syntax of a template; a text that is too large to say so counts as one."""
+    environment = ParsedEnvironment(Traced.of(text, Origin("", text=text)), chat=False)
+    try:
+        environment.parse(environment.source)
+    except TemplateSyntaxError:
+        return False
+    except (RecursionError, MemoryError, ValueError, OverflowError):
+        return True
+    return True
