@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.passed_values import Constant, RenderedFile
@@ -155,16 +156,15 @@ class Program:
         """Return the places that lint of this file reports, and whether it says all of them: what it does not see to be sent,
         where names are not trusted, is information there."""
         if self._reported is None:
-            self._reported = {}
-        if not self._reported and self._is_read:
+            self._reported = {}  # while it is looked for
             names = self._module.source.trusts_names
-            for nodes in self._all_prompts():
+            for nodes in self._all_prompts() if self._is_read else ():
                 for leaf in leaves(nodes):
                     if isinstance(leaf, Hole):
                         self._reported[leaf.spot] = self._reported.get(leaf.spot, False) or names or not leaf.minor
         return self._reported
 
-    @property
+    @cached_property
     def _is_read(self) -> bool:
         """Whether lint of a folder reads the file: of TypeScript only what speaks of models."""
         return self._module.path.endswith(".py") or speaks_of_models(self._module.source.text)
