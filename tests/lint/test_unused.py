@@ -44,6 +44,37 @@ def method(name: str) -> str:
 CLASS = "class Pilot{bases}:\n    def steer(self, question):\n        return {call}\n\n"
 
 
+@pytest.mark.parametrize("language", ["ts", "py"])
+@pytest.mark.parametrize(
+    ("text", "skill", "severity"),
+    [
+        ("skills/pilot/prompts/desk.md", "skills/pilot/SKILL.md", "info"),
+        ("skills/prompts/desk.md", "skills/pilot/SKILL.md: read ../prompts/desk.md first", "info"),
+        ("prompts/desk.md", "skills/pilot/SKILL.md: read ../../prompts/desk.md first", "info"),
+        ("prompts/desk.md", "skills/pilot/SKILL.md: read ../../prompts/chair.md first", "warning"),
+        ("prompts/desk.md", "SKILL.md", "info"),
+        ("prompts/desk.md", "SKILL.md; package.json", "warning"),
+        ("skills/pilot/prompts/desk.md", "skills/pilot/SKILL.md; named", "warning"),
+    ],
+)
+def test_the_documents_of_a_skill_are_information(
+    in_folder: Command, text: str, skill: str, severity: str, language: str
+) -> None:
+    """An agent reads them on demand; what code names by its file's name it loads."""
+    write(text, f"Question: {{question}}\n{RULES}")
+    path, _, says = skill.partition("; ")[0].partition(": ")
+    write(path, f"Steer a ship. {says}")
+    if "package.json" in skill:
+        write("package.json", "{}")
+    loads = "load('desk.md').replace('{question}', question)" if "named" in skill or severity == "warning" else "load()"
+    if language == "ts":
+        write("app/agent.ts", f"import OpenAI from 'openai';\nconst text = {loads};\n")
+    elif language == "py" or "named" in skill:
+        write("app/agent.py", f"import openai\ntext = {loads}\n")
+    found = json.loads(in_folder("lint", "--json", ".")[1])["findings"]
+    assert [(one["path"], one["severity"]) for one in found] == [(text, severity)]
+
+
 @pytest.mark.parametrize(
     ("code", "severity"),
     [

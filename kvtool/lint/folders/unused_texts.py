@@ -6,7 +6,8 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from pathlib import PurePath
+from itertools import chain, islice, takewhile
+from pathlib import Path, PurePath
 
 from kvtool.lint.folders.unused_definitions import Definitions
 from kvtool.lint.lint_inputs import DATA, TextInput
@@ -56,16 +57,23 @@ _FILLS = {
 
 
 def unfilled_as_information(findings: Iterable[Finding], texts: Sequence[TextInput]) -> list[Finding]:
-    """The findings; those in texts are information where a project of TypeScript is not seen to load and fill the text.
+    """The findings; those in texts are information where a project of TypeScript is not seen to load and fill the text, and in
+    documents of an agent's skill, which the agent reads when it wants to.
 
     Python fills the `{name}` of any string, and without code nothing is known of who loads a text: those stay.
     """
-    kinds = {one.kind for one in texts}
-    if "typescript" not in kinds or "python" in kinds:
-        return list(findings)
-    files = TextFiles(texts)
-    loose = {one.path for one in texts if is_text_file(one) and not files.is_filled(one)}
-    return [one.model_copy(update={"severity": "info"}) if one.path in loose else one for one in findings]
+    files, kinds = TextFiles(texts), {one.kind for one in texts}
+    unfilled = "typescript" in kinds and "python" not in kinds
+    given = list(findings)
+    at = {one.path for one in given}
+    loose = {
+        one.path
+        for one in texts
+        if one.path in at
+        and is_text_file(one)
+        and ((unfilled and not files.is_filled(one)) or files.is_of_a_skill(one.path))
+    }
+    return [one.model_copy(update={"severity": "info"}) if one.path in loose else one for one in given]
 
 
 def _top(paths: Iterable[str]) -> int:
@@ -120,6 +128,26 @@ _LEAST_SHARE = 0.6
 _INCLUDES = re.compile(
     r"\{%-?\s{0,8}(?:include|extends|import|from)\b[^%\n]{1,200}|\{\{>[^{}\n]{1,100}|@?include\b[^\n]{1,200}"
 )
+_SKILL = "SKILL.md"
+"""What a coding agent reads to know what else there is to read in a folder."""
+_PROJECTS = ("pyproject.toml", "setup.py", "package.json")
+_MOST_ABOVE, _MOST_SKILLS, _MOST_READ = 6, 200, 100_000
+"""Folders above a text, skills below each of them, and bytes of each."""
+
+
+def _is_project(folder: PurePath) -> bool:
+    """Return whether a folder is the top of a program, which is more than a skill."""
+    return any(Path(folder, name).is_file() for name in _PROJECTS)
+
+
+def _start_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_MOST_READ).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 _PARTS = re.compile(r"[-_. ]")
 
 
@@ -130,6 +158,7 @@ class TextFiles:
         self._texts = texts
         self._named: dict[str, bool] = {}
         self._suffixes: dict[str, bool] = {}
+        self._skills: dict[str, list[str]] = {}
 
     @cached_property
     def _code(self) -> str:
@@ -160,6 +189,30 @@ class TextFiles:
         names = {name for _, _, name in placeholders(one.text, one.style)} if one.style == "format" else set()
         filled = fills is None or fills.search(self._code) or any(self._quotes(name) for name in names)
         return bool(filled) and self._is_named(one.path)
+
+    def is_of_a_skill(self, path: str) -> bool:
+        """Return whether a text file is below a folder with a SKILL.md, or named by the document of a skill near it, and code does
+        not name it."""
+        name, above = PurePath(path).name, list(PurePath(path).parents)[:_MOST_ABOVE]
+        if _says(self._code, name):
+            return False
+        within = list(takewhile(lambda folder: not _is_project(folder), above))
+        near = [one for one in above[: len(within) + 1] if not one.is_absolute() or one.is_relative_to(self._top)]
+        return any(Path(folder, _SKILL).is_file() for folder in within) or any(
+            _says(document, name) for folder in near for document in self._skills_below(str(folder))
+        )
+
+    @cached_property
+    def _top(self) -> str:
+        paths = [one.path for one in self._texts]
+        return paths[0][: _top(paths)] if paths else ""
+
+    def _skills_below(self, folder: str) -> list[str]:
+        """Return the documents of the skills in the folders of a folder, and in the folders of these."""
+        if folder not in self._skills:
+            paths = chain.from_iterable(Path(folder).glob(f"{each}/{_SKILL}") for each in ("*", "*/*"))
+            self._skills[folder] = [_start_of(one) for one in islice(paths, _MOST_SKILLS)]
+        return self._skills[folder]
 
     def _quotes(self, name: str) -> bool:
         return any(f"{quote}{{{name}}}" in self._code for quote in "\"'`")
