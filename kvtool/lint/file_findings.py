@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import PurePath
 
 from kvtool.config.asked_run import RunOptions
@@ -14,7 +15,7 @@ from kvtool.errors import KvtoolError, Place
 from kvtool.lint.code_files import code_prompts
 from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief, is_prompt_file, is_prompt_name, reads_as
 from kvtool.lint.evidence.surrounding_text import with_data, without_late, without_profiles
-from kvtool.lint.findings.file_result import JudgedText
+from kvtool.lint.findings.file_result import JudgedText, loss_key
 from kvtool.lint.findings.ignored_findings import read_ignores
 from kvtool.lint.findings.line_moves import movable
 from kvtool.lint.findings.template_findings import find_losses
@@ -27,7 +28,7 @@ from kvtool.lint.lint_inputs import DATA, TextInput
 from kvtool.lint.lint_thresholds import THRESHOLDS
 from kvtool.lint.passed_values import RenderedFile, with_passed
 from kvtool.lint.python.varying_texts import judged
-from kvtool.lint.skeleton import Node, leaves
+from kvtool.lint.skeleton import Hole, Node, leaves
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tekken import built_in_counter
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -155,7 +156,20 @@ class Finder:
         findings = find_losses(
             one.path, one.text, prompts, self._count, block_size=size, least=least, used=used, named=named
         )
-        return JudgedText(findings, note=note, files=files, rendered=rendered, imported=imported, partly=partly)
+        made = tuple(_made_elsewhere(one.path, prompts, findings))
+        return JudgedText(
+            findings, note=note, files=files, rendered=rendered, imported=imported, made=made, partly=partly
+        )
+
+
+def _made_elsewhere(path: str, prompts: Iterable[Iterable[Node]], findings: Iterable[Finding]) -> Iterator[str]:
+    """Yield the keys of the values of a file's findings that another file makes."""
+    told = {(each.line, each.column, each.code) for each in findings}
+    for hole in chain.from_iterable(map(leaves, prompts)):
+        if not isinstance(hole, Hole) or hole.made is None or hole.made.path == path:
+            continue
+        if (hole.spot.line, hole.spot.column, hole.kind.code) in told:
+            yield loss_key(hole.made.path, hole.made.line, hole.kind.code)
 
 
 def _least_blocks(one: TextInput) -> tuple[int, int, int]:

@@ -18,7 +18,7 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.errors import EXIT_USAGE, KvtoolError, ProblemsError, as_error
 from kvtool.lint.evidence.volatile_calls import CODES as STATIC_CODES
 from kvtool.lint.file_findings import Finder, requested_engine
-from kvtool.lint.findings.file_result import JudgedText
+from kvtool.lint.findings.file_result import JudgedText, loss_key
 from kvtool.lint.findings.ignore_comments import Ignore
 from kvtool.lint.findings.ignored_findings import apply_ignores, ignore_findings
 from kvtool.lint.findings.lint_result import LintResult, in_order
@@ -83,6 +83,9 @@ def lint(
     selected = [finding for finding in _without_estimates(result.findings) if wanted(finding.code)]
     left, unused = apply_ignores(selected, ignores, checked=checked)
     result.ignored = len(selected) - len(left)
+    left = [
+        one for one in left if one.severity != "info" or loss_key(one.path, one.line, one.code) not in result.made
+    ]  # said where it is sent
     kept = unfilled_as_information(without_unused(left, inputs.texts), inputs.texts)
     if result.partial:
         unused = []  # what was not reached cannot be called absent
@@ -194,6 +197,7 @@ def _tell(one: TextInput, found: JudgedText, inputs: Inputs, options: RunOptions
         result.passed_over += 1
         return
     result.findings += found.findings
+    result.made |= set(found.made)
     result.fixable |= {finding.fix_key for finding in found.findings if finding.fix_key}
     # Most files of a program, and of a folder, hold nothing that varies.
     told = (

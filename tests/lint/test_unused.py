@@ -93,6 +93,23 @@ def test_a_text_in_typescript_is_a_loss_where_code_loads_and_fills_it(
     assert [one["severity"] for one in document["findings"]] == [severity]
 
 
+@pytest.mark.parametrize("sent", [True, False])
+def test_a_value_in_a_prompt_of_another_file_is_said_once(in_folder: Command, sent: bool) -> None:
+    write(
+        "app/prompts.ts",
+        f"// for OpenAI\nexport const deskPrompt = () => `It is ${{new Date().toISOString()}}.\n{RULES}`;\n",
+    )
+    called = "{ role: 'system', content: deskPrompt() }, " if sent else ""
+    write(
+        "app/agent.ts",
+        "import OpenAI from 'openai';\nimport { deskPrompt } from './prompts';\nexport const ask = (client: OpenAI) =>\n"
+        f"  client.chat.completions.create({{ model: 'm', messages: [{called}{{ role: 'user', content: 'Hi' }}] }});\n",
+    )
+    found = json.loads(in_folder("lint", "app", "--json")[1])["findings"]
+    at = [(Path(one["path"]).name, one["code"], one["severity"]) for one in found]
+    assert at == [("agent.ts", "KV101", "error") if sent else ("prompts.ts", "KV101", "info")]
+
+
 @pytest.mark.parametrize(
     ("bases", "call", "told"),
     [

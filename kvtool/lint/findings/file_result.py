@@ -31,6 +31,8 @@ class JudgedText:
     """Template files that code renders with values that surely differ."""
     imported: tuple[str, ...] = ()
     """Files that decide what code imports, those that do not exist too."""
+    made: tuple[str, ...] = ()
+    """Values that are made in other files and whose losses it reports, each as a key of `loss_key`."""
     known: bool = True
     partly: bool = False
     error: KvtoolError | None = None
@@ -47,7 +49,9 @@ class JudgedText:
             plain["error"] = [self.error.message, self.error.hint, place, self.error.exit_code]
         if self.rendered:
             plain["rendered"] = [asdict(one) for one in self.rendered]
-        plain |= {name: value for name in ("note", "files", "imported", "partly") if (value := getattr(self, name))}
+        plain |= {
+            name: value for name in ("note", "files", "imported", "made", "partly") if (value := getattr(self, name))
+        }
         return json.dumps(plain if self.known else plain | {"known": False})
 
     @classmethod
@@ -62,10 +66,16 @@ class JudgedText:
             files=tuple(map(str, plain.get("files", ()))),
             rendered=tuple(_rendered(each) for each in plain.get("rendered", ())),
             imported=tuple(map(str, plain.get("imported", ()))),
+            made=tuple(map(str, plain.get("made", ()))),
             known=bool(plain.get("known", True)),
             partly=bool(plain.get("partly", False)),
             error=None if error is None else _error(*error),
         )
+
+
+def loss_key(path: str, line: int, code: str) -> str:
+    """Return what says that two findings are of one value."""
+    return f"{path}:{line}:{code}"
 
 
 def _ignore(plain: Mapping[str, Any]) -> Ignore:

@@ -32,6 +32,8 @@ class LintResult:
     """The templates that were read, with what code passes to them."""
     fixed: Fixed | None = None
     probe: ProbeResult | None = None
+    made: set[str] = field(default_factory=set)
+    """Values of which a finding where they are sent says all, each as a key of `loss_key`."""
     passed_over: int = 0
     """YAML and JSON files that hold nothing that lint reads."""
     outside: list[str] = field(default_factory=list)
