@@ -17,7 +17,7 @@ from kvtool.lint.code_files import code_prompts
 from kvtool.lint.evidence.placeholders import is_known_to_vary
 from kvtool.lint.evidence.prompt_evidence import speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
-from kvtool.lint.formats.text_placeholders import traced_template
+from kvtool.lint.formats.text_placeholders import sent_template
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.passed_values import (
     Constant,
@@ -156,7 +156,7 @@ def copy_text(folder: Path, name: str, text: str) -> CopiedPrompt | None:
     style = style_of(text)
     if style not in ("format", "marks"):
         return None
-    return _from_chat(folder, name, [("", traced_template(Traced.of(text, Origin(name, text=text)), style))])
+    return _from_chat(folder, name, [("", sent_template(Traced.of(text, Origin(name, text=text)), style))])
 
 
 def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:

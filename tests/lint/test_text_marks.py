@@ -7,11 +7,13 @@ import random
 from pathlib import Path
 
 import pytest
+from jinja2 import Template
 
 from kvtool.config.asked_run import RunOptions
 from kvtool.errors import KvtoolError
 from kvtool.lint.file_findings import Finder
 from kvtool.lint.lint_inputs import sort_inputs
+from kvtool.lint.prompt_copies import copy_text
 from kvtool.lint.skeleton import Hole, leaves
 from kvtool.results.finding import Finding
 from kvtool.text.tokens.tokenizer import Tokenizers
@@ -80,6 +82,9 @@ def test_examples_that_are_escaped_for_format_are_no_jinja(tmp_path: Path, seed:
     assert [(one.code, one.line) for one in findings] == (
         [("KV201", text[: text.index("{question}")].count("\n") + 1)] if asked else []
     )
+    copy = copy_text(tmp_path, "keeper.md", text)
+    assert copy is not None
+    assert Template(copy.text).render(question="Why?") == text.format(question="Why?")
 
 
 @pytest.mark.parametrize("text", ["# Tides {#tides}\n{{ pier", "{{ pier }} has {% if deep %}"])

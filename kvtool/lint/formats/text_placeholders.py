@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from string import Formatter
 
 from kvtool.lint.evidence.placeholders import doubt_of, placeholder
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
@@ -37,6 +38,16 @@ def traced_template(text: Traced, style: str) -> list[Node]:
         return None if found is not None and found.doubt == "open" and style == "marks" else found
 
     return text_nodes(plain, style, hole)
+
+
+def sent_template(text: Traced, style: str) -> list[Node]:
+    """Return the same nodes, with the constant text as it is sent: `format` makes one brace of two, where it can read the text."""
+    nodes = traced_template(text, style)
+    try:
+        escaped = style == "format" and any(Formatter().parse(text))
+    except ValueError:
+        escaped = False
+    return [one.replace("{{", "{").replace("}}", "}") if escaped and isinstance(one, str) else one for one in nodes]
 
 
 def marked_template(text: Traced, marks: Sequence[str]) -> list[Node]:
