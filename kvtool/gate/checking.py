@@ -196,6 +196,7 @@ def _judged(
         alone = plan.command.to("profile", *one.workload.paths)
         who = f"{facts.workload}: no gate covers" if facts.total.requests else f"{facts.workload}:"
         notices += [f"{who} {left.said(alone)}" for left in one.left_out]
+        notices += [f"{facts.workload}: {note}" for note in one.workload.opened.wrong_usage]
         demands = held(_demands(one, plan))
         found = evaluate(facts, demands)
         passed_over += ungated_errors(one.report.findings, demands)

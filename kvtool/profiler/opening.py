@@ -187,6 +187,11 @@ class Opened:
         files = self.source.files.notes(name_all=self.options.reading.verbose)
         return [*named, *files, *told, *self.source.outcome.notes]
 
+    @property
+    def wrong_usage(self) -> list[str]:
+        """Return the note on usage that contradicts itself, where the last pass found any."""
+        return list(self.source.outcome.wrong_usage) if isinstance(self.source, LogSource) else []
+
     def check_read(self) -> None:
         """After a run: KvtoolError, or ProblemsError for several, where a file could not be read to its end."""
         errors = list(self.source.outcome.failed.values()) if isinstance(self.source, LogSource) else []

@@ -306,8 +306,6 @@ class CacheMisses(Model):
     zoned_times: Count = 0
     counted_twice: Count = 0
     """Requests whose log counts cached tokens twice; here they count once."""
-    parts_exceed: Count = 0
-    """Requests whose log has fewer written tokens in all than by time to live; here the parts count."""
     by_cause: CauseSums = Field(validation_alias="causes", serialization_alias="causes")
     events: list[MissEvent]
     left_out: Count
@@ -334,17 +332,13 @@ class CacheMisses(Model):
     """Of the sessions that missed most, where the log has times."""
 
 
-def contradictions_in_words(*, local_times: int, zoned_times: int, parts_exceed: int) -> list[str]:
-    """Say what of times and usage a log leaves open or contradicts, and how it counts; each once."""
+def local_times_in_words(local_times: int, zoned_times: int) -> list[str]:
+    """Say that times have no zone, and how they count."""
     notes = []
     if local_times:
         notes.append(f"{plural(local_times, 'time')} without a zone: taken as UTC.")
         if zoned_times:
             notes.append(f"No gap is counted between these and the {zoned_times:,} with a zone.")
-    if parts_exceed:
-        notes.append(
-            f"Written tokens: the sum contradicts its parts in {plural(parts_exceed, 'request')}; the parts count."
-        )
     return notes
 
 

@@ -31,8 +31,8 @@ class Usage:
     reasoning: int | None = None
     """Tokens of the output that are reasoning, where the server reports them."""
     written_12h: int | None = None
-    parts_above: int | None = None
-    """Written tokens that the server reports in parts and not in their sum: the parts count."""
+    wrong: str | None = None
+    """How the reported counts contradict each other: then none of them is known."""
 
     @property
     def all_written(self) -> int | None:

@@ -74,8 +74,6 @@ class MissBook(Book):
     """Requests for whose models no cache rules are known."""
     counted_twice: int = 0
     """Requests whose log counts tokens of their prompts twice."""
-    parts_exceed: int = 0
-    """Requests that report fewer written tokens in all than in parts."""
     local_times: int = 0
     """Requests whose time has no zone, and (`zoned_times`) those whose time has one."""
     zoned_times: int = 0
@@ -134,7 +132,6 @@ class MissBook(Book):
         if len(self._keys) < _MOST_KEYS:
             self._keys.add(request.key)
         self._judge_rules(request)
-        self.parts_exceed += bool(request.usage.parts_above)
         self.local_times += request.is_local
         self.zoned_times += request.now is not None and not request.is_local
         turn = job.turn
@@ -388,7 +385,6 @@ class MissBook(Book):
             unjudged=total.unjudged,
             unreported=total.unreported,
             counted_twice=self.counted_twice,
-            parts_exceed=self.parts_exceed,
             local_times=self.local_times,
             zoned_times=self.zoned_times,
             by_cause=by_cause,

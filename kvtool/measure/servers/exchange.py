@@ -50,9 +50,10 @@ class Exchange:
         if self.response is None:
             return None
         try:
-            return usage_in_answer(self.response, ("response",))
+            usage = usage_in_answer(self.response, ("response",))
         except RecordError:
             return None
+        return None if usage is None or usage.wrong is not None else usage
 
     @property
     def prompt_ids(self) -> list[int] | None:

@@ -190,7 +190,7 @@ class EngineComparison:
             notes += [f"{lack}: kvtool assumes full attention in every layer for {name}" for name in names]
         if planned.model is None and not self._missing:
             notes.append(planned.assumed_note)
-        notes += hosted_left_out(self._hosted)
+        notes += [*hosted_left_out(self._hosted), *self.opened.wrong_usage]
         if self._refused:
             notes.append(f"{plural(self._refused, 'request')} left out: the chat template refuses them")
         return notes

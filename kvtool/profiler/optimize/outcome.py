@@ -105,6 +105,7 @@ def optimized(
         requests=sum(group.requests for group in groups),
         first_change="" if found.done or left else _first_change(found.before),
         reported=reported_use(found.before),
+        notes=opened.wrong_usage,
         calibration=None if reports is None or not reports.calibrated else reports.agreement,
         hit_rate=_rates(*found.rates),
         groups=groups,

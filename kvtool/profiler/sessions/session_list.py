@@ -16,6 +16,7 @@ from kvtool.results.documents.agent_sessions import SessionFolder, SessionRow, S
 from kvtool.results.misses import MissRow, sum_rows
 from kvtool.text.files.result_cache import ResultCache, code_state, hash_of
 from kvtool.version import __version__
+from kvtool.workload.logs.log_pass import wrong_usage_notes
 
 ReadSums = Callable[[Sequence[str]], TranscriptSums]
 """Return the sums of some transcripts, read in one pass."""
@@ -107,6 +108,7 @@ class SessionList:
         keys = {row.key for row in rows}
         kept = [sums for sums in groups if not keys.isdisjoint(row.key for row in sums.rows)]
         total = sum_rows("total", rows)
+        first = next((sums.first_wrong for sums in groups if sums.wrong), "")
         ranked = sorted(rows, key=lambda row: (-Decimal(row.cost or 0), -(row.missed or 0), row.key))
         return SessionsDocument(
             folders=[
@@ -126,7 +128,7 @@ class SessionList:
             skipped=sum(sums.skipped for sums in groups),
             local_times=sum(sums.local_times for sums in groups),
             zoned_times=sum(sums.zoned_times for sums in groups),
-            parts_exceed=sum(sums.parts_exceed for sums in groups),
+            wrong_usage=next(iter(wrong_usage_notes(sum(sums.wrong for sums in groups), first)), None),
             left_out=dict(left_out.most_common()),
             failed=failed,
             total=total,

@@ -41,8 +41,10 @@ class TranscriptSums(Model):
     """Records that could not be read."""
     local_times: Count = 0
     zoned_times: Count = 0
-    parts_exceed: Count = 0
     """As in `CacheMisses`."""
+    wrong: Count = 0
+    first_wrong: str = ""
+    """As in `PromptCounts`."""
     failed: str | None = None
     """Why the file could not be read."""
 
@@ -106,7 +108,8 @@ class TranscriptReader:
             compactions=[] if misses is None else misses.compactions,
             local_times=0 if misses is None else misses.local_times,
             zoned_times=0 if misses is None else misses.zoned_times,
-            parts_exceed=0 if misses is None else misses.parts_exceed,
+            wrong=source.prompts.wrong,
+            first_wrong=source.prompts.first_wrong,
             left_out=source.left_out.counts,
             skipped=source.skipped + source.left_out.counts.get(NEW_KIND.kind, 0),
             failed=None if failed is None else failed.message,

@@ -87,7 +87,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
     found, currency = None if misses is None else misses.misses(), next(iter(book.currencies), "USD")
     first, side = rows[0], book.total[book.told]
     differs = misses is not None and not misses.advisable
-    notes, explicit = unpriced_notice(book), named_caches_note(today)
+    notes, explicit = [*opened.wrong_usage, *unpriced_notice(book)], named_caches_note(today)
     if differs:
         notes.append("Reads differ from the published rules: find the cause with kvtool profile first.")
     return WhatIfDocument(

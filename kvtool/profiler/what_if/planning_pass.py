@@ -61,7 +61,7 @@ def read_requests(
     if not reading.taken:
         raise KvtoolError(f"{opened.name}: no readable request", hint=reading.refusal or None)
     source = opened.source
-    return [*reading.notes(), *(source.outcome.times if isinstance(source, LogSource) else ())]
+    return [*reading.notes(), *(source.outcome.times if isinstance(source, LogSource) else ()), *opened.wrong_usage]
 
 
 class Collector(Protocol):

@@ -162,6 +162,8 @@ def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         f"tiers {', '.join(document.tiers)}",
     ]
     put_head(console, parts)
+    for note in document.notes:
+        say(console, sanitize(note, ascii_only=plain), hang=2, style="dim")
     put(console)
     edited, reported = document.edited_log, document.reported
     now = "now" if reported is None else "predicted by the published rules"

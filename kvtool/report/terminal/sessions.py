@@ -14,9 +14,9 @@ from kvtool.report.views.misses import UNKNOWN, lost_money
 from kvtool.report.views.section import Cell, Figure, Table, TableColumn
 from kvtool.report.views.time_to_live import compaction_sentence, ttl_sentence
 from kvtool.results.documents.agent_sessions import SessionRow, SessionsDocument
-from kvtool.results.misses import MISS_CAUSES, MissRow, contradictions_in_words, sum_rows
+from kvtool.results.misses import MISS_CAUSES, MissRow, local_times_in_words, sum_rows
 from kvtool.text.terminal.console import ascii_only, put, put_field, sanitize, say
-from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.numbers import capitalized, percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -148,9 +148,8 @@ def _notes(document: SessionsDocument) -> list[str]:
         notes.append(f"kvtool left out records that are no requests: {kinds}.")
     if document.skipped:
         notes.append(f"kvtool skipped {plural(document.skipped, 'record')}: damaged, or of an unknown type.")
-    notes += contradictions_in_words(
-        local_times=document.local_times, zoned_times=document.zoned_times, parts_exceed=document.parts_exceed
-    )
+    notes += local_times_in_words(document.local_times, document.zoned_times)
+    notes += [] if document.wrong_usage is None else [f"{capitalized(document.wrong_usage)}."]
     failed = list(document.failed.items())
     notes += [f"Not read: {path}: {reason}" for path, reason in failed[:_MOST_FAILED]]
     if len(failed) > _MOST_FAILED:

@@ -20,8 +20,8 @@ from kvtool.results.misses import (
     MissRow,
     MissRows,
     ReportAgreement,
-    contradictions_in_words,
     hypothesis_in_words,
+    local_times_in_words,
     sum_rows,
 )
 from kvtool.results.report import Report
@@ -41,7 +41,7 @@ def view(report: Report) -> Section | None:
         return None
     rows = misses.rows
     by_event = rows is not None and rows.by == "event"
-    is_plain = misses.predictable and not (misses.unreported or misses.parts_exceed or misses.rule_contradictions)
+    is_plain = misses.predictable and not (misses.unreported or misses.rule_contradictions)
     if rows is None and not misses.by_cause and is_plain:
         return None
     currency = "USD" if report.money is None else report.money.currency
@@ -62,9 +62,7 @@ def view(report: Report) -> Section | None:
     )
     if misses.unreported:
         notes.append(f"{plural(misses.unreported, 'request')} do not report what they read: no figure includes them.")
-    notes += contradictions_in_words(
-        local_times=misses.local_times, zoned_times=misses.zoned_times, parts_exceed=misses.parts_exceed
-    )
+    notes += local_times_in_words(misses.local_times, misses.zoned_times)
     if (found := misses.hypothesis) is not None:
         notes.append(
             f"A rerun {hypothesis_in_words(found)} explains {found.explained:,} of {found.misses:,} misses: "

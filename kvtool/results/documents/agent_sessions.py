@@ -44,8 +44,8 @@ class SessionsDocument(Document):
     local_times: Count = 0
     """Requests whose time has no zone, taken as UTC; and (`zoned_times`) those whose time has one."""
     zoned_times: Count = 0
-    parts_exceed: Count = 0
-    """Requests whose log has fewer written tokens in all than by time to live; here the parts count."""
+    wrong_usage: str | None = None
+    """How many requests report usage that contradicts itself, with the place of the first."""
     left_out: dict[str, Count]
     """Records that are no requests, by kind."""
     failed: dict[str, str]

@@ -171,6 +171,8 @@ class OptimizeDocument(Document):
     """What a profile of the log names first, where that is no edit of these."""
     reported: ReportedUse | None = None
     """What the log reports; `hit_rate` is predicted."""
+    notes: list[str] = Field(default_factory=list)
+    """What of the log's reports counts as unknown."""
     calibration: ReportAgreement | None = None
     """How well predictions agree with the log's reports, where it has any: where they do not, no edit is tried."""
     hit_rate: BeforeAfter

@@ -96,6 +96,8 @@ class LogOutcome:
     """Those of the notes that are of groups, for what makes none."""
     times: Sequence[str] = ()
     """Those that say where a file goes back in time."""
+    wrong_usage: Sequence[str] = ()
+    """The one on usage that contradicts itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +152,12 @@ def repeated_notes(count: int) -> list[str]:
     return [f"{plural(count, 'call')} logged more than once, counted once"] if count else []
 
 
+def wrong_usage_notes(count: int, first: str) -> list[str]:
+    """Return the note on usage that contradicts itself, with the place of the first and how."""
+    told = f"usage of {plural(count, 'request')} contradicts itself and counts as unknown; the first at {first}"
+    return [told] if count else []
+
+
 @dataclass(slots=True)
 class PromptCounts:
     """How many prompts the log does not hold in whole, and which of their parts are no text."""
@@ -164,6 +172,10 @@ class PromptCounts:
     """Requests by the key that looks like their answer and that no reader knows."""
     shared: int = 0
     """Requests whose server reported the cached tokens of one request for several."""
+    wrong: int = 0
+    """Requests whose usage contradicts itself."""
+    first_wrong: str = ""
+    """Where the first one is, and how."""
 
     def add(self, turn: Turn) -> None:
         """Count one more request."""
@@ -176,6 +188,9 @@ class PromptCounts:
         self.shared += call.shares_usage
         if call is NO_CALL:
             return
+        if call.usage is not None and call.usage.wrong is not None:
+            self.first_wrong = self.first_wrong or f"{turn.place or turn.id}: {call.usage.wrong}"
+            self.wrong += 1
         if call.uncounted:
             self.with_parts += 1
             for kind, count in call.uncounted:
@@ -252,8 +267,8 @@ class PassState:
             told.append(f"{records} earlier than the previous one in the file, order kept")
         if arrivals.untimed:
             told.append(f"{plural(arrivals.untimed, 'record')} without a time, placed after the previous one")
-        times = self._sorted()
-        told += times
+        times, wrong = self._sorted(), wrong_usage_notes(self.prompts.wrong, self.prompts.first_wrong)
+        told += [*times, *wrong]
         if self.doubles:
             told.append(
                 f"{plural(self.doubles, 'request')} with an id that another file also contains: renamed FILE:ID"
@@ -270,7 +285,7 @@ class PassState:
         if len(errors) > _MOST_ERRORS:
             told.append(f"and {len(errors) - _MOST_ERRORS:,} more")
         groups = self.division.notes()
-        return LogOutcome([*told, *groups], dict(self.failed), tuple(self.left_out.stored), groups, times)
+        return LogOutcome([*told, *groups], dict(self.failed), tuple(self.left_out.stored), groups, times, wrong)
 
     def _sorted(self) -> list[str]:
         """Return notes on files that go back in time; of many, only the first ones."""

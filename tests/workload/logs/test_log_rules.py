@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvtool.errors import KvtoolError
+from tests.conftest import some
 from tests.workload.logs.log_lines import START, SYSTEM, chat, document, read, write
 
 
@@ -143,8 +144,6 @@ def test_usage_counts_all_that_was_sent(tmp_path: Path, usage: dict[str, Any], w
 @pytest.mark.parametrize(
     ("usage", "says"),
     [
-        ({"prompt_tokens": 50, "prompt_tokens_details": {"cached_tokens": 64}}, "contradicts itself"),
-        ({"prompt_tokens": -5}, "not the number -5"),
         ({"prompt_tokens": 1.5}, "must be a whole number of tokens, not the number 1.5"),
         ({"prompt_tokens": "many"}, "must be a whole number of tokens, not text"),
     ],
@@ -163,6 +162,38 @@ def test_usage_that_cannot_be_is_an_error_with_its_place(tmp_path: Path, usage: 
     assert "loan" not in str(place.excerpt).replace("loan-", "")
     rows, source = read(path, on_bad_line="skip")
     assert (len(rows), source.skipped) == (1, 1)
+
+
+@pytest.mark.parametrize("seed", some(range(40), 4))
+def test_usage_that_contradicts_itself_is_unknown_and_its_request_stays(tmp_path: Path, seed: int) -> None:
+    """Whatever is wrong with one of three: no count of it is kept, and one sentence says how many, where the first is, and why."""
+    rng = random.Random(seed)
+    prompt, output = rng.randint(10, 4_000), rng.randint(1, 900)
+    usage: dict[str, Any] = {"prompt_tokens": prompt, "completion_tokens": output, "cached_tokens": prompt // 2}
+    wrongs: list[tuple[dict[str, Any], str]] = [
+        ({"cached_tokens": prompt + 1 + rng.randint(0, 99)}, "tokens read and written of a prompt of"),
+        ({"cache_creation_input_tokens": prompt}, "tokens read and written of a prompt of"),
+        ({"total_tokens": prompt + output - 1}, f"a total of {prompt + output - 1:,} for parts of {prompt + output:,}"),
+        ({rng.choice(["prompt_tokens", "completion_tokens", "cached_tokens"]): -rng.randint(1, 9)}, "a count of -"),
+        (
+            {"cache_creation_input_tokens": 0, "cache_creation": {"ephemeral_5m_input_tokens": 2}},
+            "a total of 0 for parts of 2",
+        ),
+    ]
+    wrong, says = rng.choice(wrongs)
+    records = [chat(number) for number in range(3)]
+    records[0]["response"]["usage"] = usage | {"cached_tokens": None, "total_tokens": rng.choice([0, prompt + output])}
+    records[1]["response"]["usage"] = usage | wrong
+    records[2]["response"]["usage"] = usage
+    path = write(tmp_path / "log.jsonl", records)
+    rows, source = read(path)
+    assert [row.get("prompt_tokens") for row in rows] == [prompt, None, prompt]
+    assert [row.get("cached_tokens") for row in rows] == [None, None, prompt // 2]
+    assert all(row["messages"] for row in rows)
+    [note] = source.outcome.wrong_usage
+    assert note.startswith(f"usage of 1 request contradicts itself and counts as unknown; the first at {path}:2:1: ")
+    assert says in note
+    assert note in source.outcome.notes
 
 
 def test_for_whom_a_call_was_made(tmp_path: Path) -> None:

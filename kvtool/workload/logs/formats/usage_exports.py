@@ -17,7 +17,7 @@ from kvtool.workload.logs.records.call_fields import decimal_of
 from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, SUMMED
 from kvtool.workload.logs.records.record import Record
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat
-from kvtool.workload.logs.records.usage import check_usage, count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 BILLED_BY = "billed_by"
 """The field that the rows of an export get: its name."""
@@ -111,7 +111,7 @@ def _usage(record: Record, export: UsageExport) -> Usage | None:
         value = record.fields.get(name)
         if not name or value is None:
             return None
-        number = whole_number(value, most=_MOST, in_text=True)
+        number = whole_number(value, least=-_MOST, most=_MOST, in_text=True)
         return count_of(value, name, record.pointer) if number is None else number
 
     parts = [number for name in export.prompt if (number := count(name)) is not None]
@@ -125,9 +125,7 @@ def _usage(record: Record, export: UsageExport) -> Usage | None:
     half_day = count(export.written_12h)
     if half_day is not None:
         written = (written or 0) + half_day
-    usage = Usage(sum(parts), count(export.cached), written, short, long, output, written_12h=half_day)
-    check_usage(usage, (*record.pointer, export.cached))
-    return usage
+    return checked(Usage(sum(parts), count(export.cached), written, short, long, output, written_12h=half_day))
 
 
 def _summed(record: Record, export: UsageExport, prompt: int) -> SummedRequests:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields as fields_of
 from typing import Any
 
@@ -43,6 +43,7 @@ _WRITTEN_IN_DETAILS = (
 )
 _WRITTEN_12H = ("input_cache_write_12h_tokens", "cache_write_12h_tokens")
 """OpenAI counts these beside its usual writes, and both in the prompt."""
+_TOTAL = ("total_tokens", "totalTokens", "totalTokenCount", "total_token_count")
 _REASONING = ("reasoning_tokens", "reasoningTokens")
 _BESIDE = frozenset(
     (
@@ -61,13 +62,11 @@ _OLLAMA = ("prompt_eval_count", "prompt_eval_cached_count", "eval_count")
 def usage_in_answer(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
     """Return the tokens of an answer, from all places that report them; the next place fills what one leaves out.
 
-    RecordError for counts that cannot be.
+    RecordError for counts that are no whole numbers.
     """
     said = [usage_of(answer[name], (*pointer, name)) for name in _USAGES if isinstance(answer.get(name), dict)]
     usage = merged_usage([*said, _timings(answer, pointer), _ollama(answer, pointer)])
-    if usage is not None:
-        check_usage(usage, pointer)
-    return usage
+    return None if usage is None else checked(usage)
 
 
 def merged_usage(said: Sequence[Usage | None]) -> Usage | None:
@@ -106,11 +105,7 @@ def _timings(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
 
 def _ollama(answer: dict[str, Any], pointer: _Pointer) -> Usage | None:
     prompt, cached, output = (_first(answer, pointer, (name,))[1] for name in _OLLAMA)
-    if prompt is cached is output is None:
-        return None
-    usage = Usage(prompt, cached, output=output)
-    check_usage(usage, pointer)
-    return usage
+    return None if prompt is cached is output is None else Usage(prompt, cached, output=output)
 
 
 def details_name_of(usage: dict[str, Any]) -> str:
@@ -119,8 +114,8 @@ def details_name_of(usage: dict[str, Any]) -> str:
 
 
 def usage_of(value: object, pointer: _Pointer) -> Usage | None:
-    """Return the tokens of a `usage` object at `pointer` of a record; None for anything else. RecordError for counts that cannot
-    be."""
+    """Return the tokens of a `usage` object at `pointer` of a record; None for anything else. RecordError for counts that
+    are no whole numbers."""
     if not isinstance(value, dict) or not value:
         return None
     details_name = details_name_of(value)
@@ -128,14 +123,16 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
     inner = (*pointer, details_name)
     prompt_name, prompt = _first(value, pointer, _PROMPT)
     output_name, output = _first(value, pointer, _OUTPUT)
-    cached_name, cached = _first(value, pointer, _READ)
+    total = next((number for name in _TOTAL if (number := whole_number(value.get(name)))), None)
+    sums = [(total, (prompt or 0) + (output or 0))]
+    _, cached = _first(value, pointer, _READ)
     if cached is None:
-        cached_name, cached = _first(details, inner, _READ_IN_DETAILS)
-    written_name, written = _first(value, pointer, _WRITTEN)
+        _, cached = _first(details, inner, _READ_IN_DETAILS)
+    _, written = _first(value, pointer, _WRITTEN)
     if written is None:
-        written_name, written = _first(details, inner, _WRITTEN_IN_DETAILS)
+        _, written = _first(details, inner, _WRITTEN_IN_DETAILS)
     creation = value.get("cache_creation", details.get("cache_creation"))
-    short = long = above = None
+    short = long = None
     if isinstance(creation, dict):
         at = (*pointer, "cache_creation") if "cache_creation" in value else (*inner, "cache_creation")
         _, short = _first(creation, at, ("ephemeral_5m_input_tokens",))
@@ -145,8 +142,7 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
         _, long = _first(details, inner, ("ephemeral_1h_input_tokens",))
     if short is not None or long is not None:
         parts = (short or 0) + (long or 0)
-        if written is not None and written < parts:  # LangChain writes 0 for all where it has the parts
-            above = parts - written
+        sums.append((written if isinstance(creation, dict) else written or None, parts))
         written = max(written or 0, parts)
     _, half_day = _first(value, pointer, _WRITTEN_12H)
     if half_day is None:
@@ -164,9 +160,7 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
         output = (output or 0) + reasoning
     if prompt is cached is written is output is None:
         return None
-    usage = Usage(prompt, cached, written, short, long, output, reasoning, half_day, above)
-    check_usage(usage, (*pointer, cached_name or written_name) if (cached_name or written_name) in value else pointer)
-    return usage
+    return checked(Usage(prompt, cached, written, short, long, output, reasoning, half_day), sums)
 
 
 def _output_details(value: dict[str, Any]) -> dict[str, Any]:
@@ -174,19 +168,26 @@ def _output_details(value: dict[str, Any]) -> dict[str, Any]:
     return next((value[name] for name in names if isinstance(value.get(name), dict)), {})
 
 
-def check_usage(usage: Usage, pointer: _Pointer) -> None:
-    """Raise RecordError where more was read and written than was sent."""
-    cached, written = usage.cached or 0, usage.written or 0
-    if usage.prompt is not None and cached + written > usage.prompt:
-        raise RecordError(
-            f"its usage contradicts itself: {cached:,} tokens read from the cache and {written:,} written to it are more than "
-            f"the {usage.prompt:,} of the prompt",
-            pointer,
-        )
+def checked(usage: Usage, sums: Iterable[tuple[int | None, int]] = ()) -> Usage:
+    """Return the usage; where its counts contradict each other, one of which nothing is known but how.
+
+    `sums` are reported sums, each with what its parts are together. None: it was not summed, as by LangChain, which writes 0 then.
+    """
+    if usage.wrong is not None:
+        return Usage(wrong=usage.wrong)
+    kept, counts = (usage.cached or 0) + (usage.written or 0), [getattr(usage, each.name) for each in fields_of(Usage)]
+    if (least := min((each for each in counts if each is not None), default=0)) < 0:
+        return Usage(wrong=f"a count of {least:,} tokens")
+    for total, parts in sums:
+        if total is not None and total < parts:
+            return Usage(wrong=f"a total of {total:,} for parts of {parts:,}")
+    if usage.prompt is not None and kept > usage.prompt:
+        return Usage(wrong=f"{kept:,} tokens read and written of a prompt of {usage.prompt:,}")
+    return usage
 
 
 def count_of(value: object, name: str, pointer: _Pointer) -> int:
-    """Return a number of tokens; RecordError for what is none."""
+    """Return a number of tokens, as it is written, for `checked`: one below 0 is a contradiction. RecordError for what is none."""
     return _count(value, name, (*pointer, name))
 
 
@@ -200,7 +201,7 @@ def _first(fields: dict[str, Any], pointer: _Pointer, names: tuple[str, ...]) ->
 
 
 def _count(value: object, name: str, pointer: _Pointer) -> int:
-    number = whole_number(value, most=_MOST)
+    number = whole_number(value, least=-_MOST, most=_MOST)
     if number is None:
         raise RecordError(f"`{name}` must be a whole number of tokens, not {kind(value)}", pointer)
     return number

@@ -151,15 +151,10 @@ def test_a_call_whose_items_are_not_there_is_told(tmp_path: Path) -> None:
     assert source.left_out.counts == {"promptless call": 1}
 
 
-def test_counts_that_cannot_be_have_a_place(tmp_path: Path) -> None:
-    path = lines(
-        tmp_path / "r.jsonl", [meta(), message("user", "SECRET"), message("assistant", "b"), tokens(9, 12, 1, 9)]
-    )
-    error = refusal(path)
-    assert "contradicts itself" in error.message
-    assert error.place is not None
-    assert error.place.line == 4
-    assert (error.place.column or 0) > 50
+def test_counts_that_contradict_each_other_are_unknown(tmp_path: Path) -> None:
+    path = lines(tmp_path / "r.jsonl", [meta(), message("user", "hi"), message("assistant", "b"), tokens(9, 12, 1, 9)])
+    (only,), source = rows(path)
+    assert (said(only), "prompt_tokens" in only, source.prompts.wrong) == (["hi"], False, 1)
 
 
 def test_a_type_that_is_no_text_is_an_error(tmp_path: Path) -> None:

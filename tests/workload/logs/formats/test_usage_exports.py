@@ -163,7 +163,8 @@ def test_rows_without_usage_are_left_out_and_others_have_their_place(in_folder: 
     code, out, _ = in_folder("profile", "usage.csv", "--on-bad-line", "skip")
     assert code == 0
     assert "1 row without usage" in out
-    assert "2 bad lines skipped" in out
+    assert "1 bad line skipped" in out
+    assert "usage of 1 request contradicts itself" in " ".join(out.split())
 
 
 def test_by_day_and_model_and_no_claim_of_a_first_use(in_folder: Command) -> None:

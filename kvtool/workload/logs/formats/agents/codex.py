@@ -21,7 +21,7 @@ from kvtool.workload.logs.records.failed_calls import PROMPTLESS
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM, NO_TOOLS
 from kvtool.workload.logs.records.record import Record, Where, kind, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
-from kvtool.workload.logs.records.usage import check_usage, count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 _LINES = frozenset(
     (
@@ -170,9 +170,10 @@ class CodexRollout:
             if not isinstance(total, dict):
                 return Several()
             now = _counts(total, record, "payload", "info", "total_token_usage")
-            since = [new - old for new, old in zip(now, self._total or (0,) * len(now), strict=True)]
+            before = self._total or (0,) * len(now)
+            since = tuple(new - old for new, old in zip(now, before, strict=True))
             self._total = now
-            counts = tuple(since) if min(since) >= 0 else now
+            counts = min(now, before, key=min) if min(*now, *before) < 0 else since if min(since) >= 0 else now
             at = ("payload", "info", "total_token_usage")
         else:
             counts = _counts(last, record, *at)
@@ -183,8 +184,7 @@ class CodexRollout:
         if not counts[0]:
             return Several()  # an estimate, or what was reported before
         prompt, cached, output, reasoning, written = counts
-        usage = Usage(prompt, cached, written or None, output=output, reasoning=reasoning)
-        check_usage(usage, (*record.pointer, *at))
+        usage = checked(Usage(prompt, cached, written or None, output=output, reasoning=reasoning))
         if not self._answers:
             return PROMPTLESS
         whole = self._answers[0]

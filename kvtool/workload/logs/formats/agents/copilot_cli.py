@@ -18,7 +18,7 @@ from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, NO_TOOLS
 from kvtool.workload.logs.records.record import Record, Where, object_of, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat, Several
-from kvtool.workload.logs.records.usage import check_usage, count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 _FAMILIES = frozenset(
     (
@@ -188,14 +188,12 @@ def _usage(record: Record) -> Usage:
     """Return the tokens of a call: the prompt is all that was sent. Counts that the provider does not report are none."""
     fields = record.fields
     reports = fields.get("cacheDetailsReported") is not False
-    found = {
+    found: dict[str, Any] = {
         ours: count_of(fields[name], name, record.pointer)
         for ours, name in _COUNTS.items()
         if fields.get(name) is not None and (reports or ours not in ("cached", "written"))
     }
-    usage = Usage(**found)
-    check_usage(usage, record.pointer)
-    return usage
+    return checked(Usage(**found))
 
 
 def fits(fields: Fields) -> bool:

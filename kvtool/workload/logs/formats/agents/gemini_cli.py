@@ -14,7 +14,7 @@ from kvtool.workload.logs.formats.apis.gemini import ContentParts, function_call
 from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.record import Record, Where, kind, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat, Several
-from kvtool.workload.logs.records.usage import check_usage, count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 _USERS = ("user", "user_shell")
 _NOTES = ("info", "error", "warning")
@@ -169,8 +169,7 @@ def _usage(record: Record) -> Usage | None:
         0 if tokens.get(name) is None else count_of(tokens[name], name, at)
         for name in ("input", "cached", "output", "thoughts")
     )
-    usage = Usage(prompt=prompt, cached=cached, output=output + thoughts, reasoning=thoughts)
-    check_usage(usage, at)
+    usage = checked(Usage(prompt=prompt, cached=cached, output=output + thoughts, reasoning=thoughts))
     return usage if prompt else None
 
 

@@ -18,7 +18,7 @@ from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import NO_TOOLS, kind_of_part
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat
-from kvtool.workload.logs.records.usage import check_usage, count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 _NOT_SENT = ("reasoning", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction", "subtask")
 _OUTPUTS = ("output", "reasoning")
@@ -154,13 +154,12 @@ def _usage(message: Record, told: Any, *path: str | int) -> Usage | None:
     cached, written = (
         0 if cache.get(name) is None else count_of(cache[name], name, (*at, "cache")) for name in ("read", "write")
     )
-    fresh = tokens.get("input", 0)
+    fresh = tokens.get("input") or 0
     if (taken_twice := whole_number(fresh, least=-cached - written, most=-1)) is not None:
         fresh = taken_twice + cached + written  # of a provider whose count was without them
     prompt = count_of(fresh, "input", at) + cached + written
-    usage = Usage(prompt, cached, written, output=output + reasoning, reasoning=reasoning)
-    check_usage(usage, at)
-    return usage if usage.prompt else None
+    usage = checked(Usage(prompt, cached, written, output=output + reasoning, reasoning=reasoning))
+    return usage if prompt else None
 
 
 def _time(fields: Fields, name: str) -> float | None:

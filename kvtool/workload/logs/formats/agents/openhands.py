@@ -20,7 +20,7 @@ from kvtool.workload.logs.records.chat_records import content_of, tools_of
 from kvtool.workload.logs.records.failed_calls import PROMPTLESS
 from kvtool.workload.logs.records.record import Record, Where, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
-from kvtool.workload.logs.records.usage import check_usage, count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 _SOURCES = ("agent", "user", "environment")
 _KINDS = ("Condensation", "CondensationRequest", "UserRejectObservation", "CondensationSummaryEvent")
@@ -188,24 +188,23 @@ class OpenHandsEvents:
         each = metrics.get("token_usages")
         for at, told in enumerate(each if isinstance(each, list) else []):
             if answer.id is not None and object_of(told).get("response_id") == answer.id:
-                answer.usage = self._usage(_counts(record, told, "llm_metrics", "token_usages", at), record)
+                answer.usage = self._usage(_counts(record, told, "llm_metrics", "token_usages", at))
         summed = object_of(metrics.get("accumulated_token_usage"))
         if not summed:
             return
         model = names_of([summed.get("model")])
         answer.model = answer.model or (None if model == "default" else model)
         now = _counts(record, summed, "llm_metrics", "accumulated_token_usage")
+        wrong = min(now, self._sums, key=min)
         since = tuple(new - old for new, old in zip(now, self._sums, strict=True))
         self._sums = now
-        if answer.usage is None and min(since) >= 0 and since[0]:
-            answer.usage = self._usage(since, record)
+        if answer.usage is None and (min(wrong) < 0 or (min(since) >= 0 and since[0])):
+            answer.usage = self._usage(wrong if min(wrong) < 0 else since)
 
     @staticmethod
-    def _usage(counts: tuple[int, ...], record: Record) -> Usage:
+    def _usage(counts: tuple[int, ...]) -> Usage:
         prompt, cached, written, output = counts
-        usage = Usage(prompt=prompt, cached=cached, written=written, output=output)
-        check_usage(usage, (*record.pointer, "llm_metrics"))
-        return usage
+        return checked(Usage(prompt=prompt, cached=cached, written=written, output=output))
 
     def _close(self) -> Several:
         answer, self._answer = self._answer, None

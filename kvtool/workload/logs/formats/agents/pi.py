@@ -20,7 +20,7 @@ from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, kind_of_part
 from kvtool.workload.logs.records.record import Record, Where, object_of, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat, Several
-from kvtool.workload.logs.records.usage import check_usage, count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 _NOT_SENT = ("model_change", "thinking_level_change", "custom", "label", "session_info", "leaf", "usage")
 """Entries of which the model gets nothing."""
@@ -164,10 +164,8 @@ def _usage(record: Record) -> Usage | None:
     if not isinstance(told, dict) or not any(told.get(name) for name in _COUNTS):
         return None
     at = (*record.pointer, "usage")
-    fresh, read, written, output = (count_of(told.get(name, 0), name, at) for name in _COUNTS)
-    usage = Usage(fresh + read + written, read, written, output=output)
-    check_usage(usage, at)
-    return usage
+    fresh, read, written, output = (count_of(told.get(name) or 0, name, at) for name in _COUNTS)
+    return checked(Usage(fresh + read + written, read, written, output=output))
 
 
 def _cost(fields: Fields) -> Decimal | None:

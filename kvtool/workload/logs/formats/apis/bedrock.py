@@ -90,7 +90,7 @@ def _answer(record: Record) -> tuple[Fields, tuple[str | int, ...]]:
 def _usage(record: Record, answer: Fields, at: tuple[str | int, ...]) -> Usage | None:
     """Return the counts of the answer; else those that the log has beside the bodies."""
     own = answer.get("usage")
-    if (found := usage_of(own, (*at, "usage"))) is not None and found.prompt is not None:
+    if (found := usage_of(own, (*at, "usage"))) is not None and (found.prompt, found.wrong) != (None, None):
         return found
     given, output = record.fields["input"], record.fields.get("output")
     counts = {name: value for name, value in given.items() if name.endswith("TokenCount")}

@@ -11,7 +11,7 @@ from kvtool.workload.logs.records.call_fields import names_of
 from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.record import Record, object_of, seconds
 from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several, collected
-from kvtool.workload.logs.records.usage import check_usage, count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 NO_ARGUMENTS = LeftOut("request without its arguments")
 _BODIES = ("body", "json", "content", "data")
@@ -74,9 +74,7 @@ def _usage(record: Record) -> Usage | None:
     if prompt is None and output is None:
         return None
     at = record.pointer if record.in_text else (*record.pointer, "input_metrics")
-    usage = Usage(prompt, None if cached is None else count_of(cached, "cached_tokens", at), output=output)
-    check_usage(usage, at)
-    return usage
+    return checked(Usage(prompt, None if cached is None else count_of(cached, "cached_tokens", at), output=output))
 
 
 def _count(record: Record, metrics: str, computed: str) -> int | None:

@@ -25,7 +25,7 @@ from kvtool.workload.logs.records.chat_records import message_at, requests_of
 from kvtool.workload.logs.records.failed_calls import CACHED, FAILED
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
-from kvtool.workload.logs.records.usage import check_usage, count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 _PREFIXES = ("tc://", "attachment://")
 _DEEPEST = 40  # references inside references: a bound for hostile logs
@@ -191,9 +191,7 @@ class _Sample:
         cached, written = count("input_tokens_cache_read"), count("input_tokens_cache_write")
         cache = (cached or 0) + (written or 0)
         whole = total is not None and total == fresh + (output or 0) and cache <= fresh
-        usage = Usage(prompt=fresh if whole else fresh + cache, cached=cached, written=written, output=output)
-        check_usage(usage, at)
-        return usage
+        return checked(Usage(prompt=fresh if whole else fresh + cache, cached=cached, written=written, output=output))
 
 
 def records(reader: io.BufferedReader, file: str, path: str) -> Iterator[RawRecord]:

@@ -10,7 +10,7 @@ from kvtool.workload.logs.records.call_fields import names_of, usage_in
 from kvtool.workload.logs.records.failed_calls import CACHED, FAILED
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, Reading, RecordFormat, Several
-from kvtool.workload.logs.records.usage import count_of
+from kvtool.workload.logs.records.usage import checked, count_of
 
 _TRIES = 2  # requests from which on the counts are a sum
 _NO_MODEL = frozenset(("echo", "file", "exec", "python", "javascript", "http", "https", "websocket"))
@@ -80,7 +80,7 @@ def _usage(record: Record, response: dict[str, Any]) -> Usage | None:
     at = (*record.pointer, "response", "tokenUsage")
     prompt = count_of(told["prompt"], "prompt", at)
     output = None if told.get("completion") is None else count_of(told["completion"], "completion", at)
-    return Usage(prompt=prompt, output=output) if prompt else None
+    return checked(Usage(prompt=prompt, output=output)) if prompt else None
 
 
 def _tools(config: dict[str, Any], named: str | None, provider: Any) -> Any:

@@ -11,7 +11,7 @@ from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.joined_records import Key
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
 from kvtool.workload.logs.records.record_format import Fields, FoundCall, LeftOut, RecordFormat, Several
-from kvtool.workload.logs.records.usage import count_of, details_name_of, usage_of
+from kvtool.workload.logs.records.usage import checked, count_of, details_name_of, usage_of
 
 _KINDS = frozenset(("event", "span", "agent", "tool", "chain", "retriever", "evaluator", "embedding", "guardrail"))
 _TYPES = frozenset(("GENERATION", "generation", *(kind.upper() for kind in _KINDS)))
@@ -230,7 +230,7 @@ def _usage(record: Record, value: Any) -> Usage | None:
             sent += kept
     if output is not None and thought:
         output += reasoning
-    return Usage(sent, cached, written, written_5m, written_1h, output, reasoned, half_day)
+    return checked(Usage(sent, cached, written, written_5m, written_1h, output, reasoned, half_day))
 
 
 def _is_observation(fields: Fields) -> bool:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from kvtool.text.bounded_number import whole_number
+from kvtool.text.bounded_number import LARGEST, whole_number
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.observability.otel_spans import Attributes
 from kvtool.workload.logs.records.call_fields import decimal_of
 from kvtool.workload.logs.records.record import object_of, parsed_text
-from kvtool.workload.logs.records.usage import beside_cache, check_usage, count_of, merged_usage, usage_in_answer
+from kvtool.workload.logs.records.usage import beside_cache, checked, count_of, merged_usage, usage_in_answer
 
 _SENT = (
     *("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens", "llm.token_count.prompt", "llm.usage.prompt_tokens"),
@@ -72,8 +72,7 @@ def span_usage(attributes: Attributes) -> Usage | None:
         kept, total = (usage.cached or 0) + (usage.all_written or 0), _count(attributes, _TOTAL)
         if kept > usage.prompt or beside or (kept and total == usage.prompt + kept + (usage.output or 0)):
             usage = replace(usage, prompt=usage.prompt + kept)
-    check_usage(usage, ())
-    return usage
+    return checked(usage)
 
 
 def span_cost(attributes: Attributes) -> Decimal | None:
@@ -107,4 +106,4 @@ def _count_ending(attributes: Attributes, ending: str) -> int | None:
 def _number(value: Any, name: str) -> int | None:
     if value is None or isinstance(value, dict):
         return None
-    return count_of(whole_number(value, in_text=True) if isinstance(value, str) else value, name, ())
+    return count_of(whole_number(value, least=-LARGEST, in_text=True) if isinstance(value, str) else value, name, ())
