@@ -36,6 +36,29 @@ def table(*arguments: str, capsys: pytest.CaptureFixture[str]) -> EngineTable:
     return EngineTable.model_validate_json(capsys.readouterr().out)
 
 
+@pytest.mark.parametrize("withheld", [0, 2, 5])
+def test_requests_whose_text_is_withheld_are_not_compared(
+    withheld: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of some only a word is there, or nothing: the rest is compared as if it were the log; where that is too little, nothing."""
+    records = []
+    for number in range(6):
+        text = [{"role": "user", "content": f"{HEAD * 4}{number}"}]
+        none = [] if number % 2 else [{"role": "user", "content": "[REDACTED]"}]
+        usage = {"prompt_tokens": 500, "prompt_tokens_details": {"cached_tokens": 256}}
+        asked = {"model": "own", "messages": none if number < withheld else text}
+        records.append({"request": asked, "response": {"id": f"r{number}", "usage": usage}})
+    write("all.jsonl", "".join(json.dumps(each) + "\n" for each in records))
+    write("rest.jsonl", "".join(json.dumps(each) + "\n" for each in records[withheld:]))
+    if withheld > 3:
+        assert run(["compare-engines", "all.jsonl", "--no-config"]) == 2
+        assert f"the log lacks the text of {withheld} prompts, so no engine can be compared" in capsys.readouterr().err
+        return
+    found, rest = (table(name, capsys=capsys) for name in ("all.jsonl", "rest.jsonl"))
+    assert (found.rows, found.requests) == (rest.rows, 6 - withheld)
+    assert any("the log lacks the text" in note for note in found.notes) == bool(withheld)
+
+
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_the_table_in_the_terminal(width: int, golden: GoldenFiles, capsys: pytest.CaptureFixture[str]) -> None:
     write("w.yaml", TWO)

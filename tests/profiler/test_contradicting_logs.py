@@ -63,7 +63,7 @@ def made_log(source: random.Random, case: str) -> tuple[list[Json], int, int]:
             case "two_providers" if record["session_id"] == "s1":
                 record["request"]["model"] = "claude-sonnet-4-5"
             case "no_text":
-                record["request"] = {"model": "gpt-4o"}
+                record["request"] = {"model": "gpt-4o"} | ({"messages": []} if source.random() < 0.5 else {})
                 record["response"]["choices"] = []
     return records, wrong, repeats
 

@@ -30,6 +30,7 @@ from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.misses import MissCause
 from kvtool.workload.call import FEWER, Call, Usage
 from kvtool.workload.jobs import Job
+from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, SUMMED
 from kvtool.workload.turn import LocalTime
 
 if TYPE_CHECKING:
@@ -324,6 +325,11 @@ def lack_of(job: Job) -> str | None:
     """Return why the log does not hold the whole prompt; None where nothing says so."""
     lack = job.turn.call.incomplete
     return None if lack == FEWER and not is_short(job) else lack
+
+
+def is_withheld(job: Job) -> bool:
+    """Return whether the log has no text of a prompt, or far too little for any prediction."""
+    return job.turn.call.incomplete in (NO_PROMPT, SUMMED) or is_short(job)
 
 
 def is_short(job: Job) -> bool:

@@ -90,7 +90,6 @@ class CompareEnginesCommand(Command):
         opened = open_workload(options, tokenizers, keep_going=True)
         own: str | None = self.tracing.rules or opened.planned.asked.rules or "vllm"
         if opened.planned.plan.hosted:
-            opened.require_prompts()
             own = self.tracing.rules
             serving = replace(options.serving, block_size=EngineConfig.block_size)
             opened = open_workload(replace(options, serving=serving), tokenizers, source=opened.source, keep_going=True)

@@ -76,6 +76,8 @@ class EngineComparison:
         self._hosted = 0
         """Requests of a hosted API that are left out, and (`_compared`) those that are compared."""
         self._compared = 0
+        self._withheld = 0
+        """Requests of whose prompts the log has no text, or too little."""
 
     def run(self) -> EngineTable:
         """Return all requests through all caches. KvtoolError where there are none, or where they have no tokens."""
@@ -94,6 +96,12 @@ class EngineComparison:
             if not self._groups:
                 raise
             partial = True
+        if self._withheld > sum(requests for requests, _ in self._groups.values()):
+            lack = f"the log lacks the text of {plural(self._withheld, 'prompt')}"
+            raise KvtoolError(
+                f"{self.opened.name}: {lack}, so no engine can be compared",
+                hint="kvtool profile shows what was reported",
+            )
         if not self._groups:
             raise KvtoolError(f"{self.opened.name}: no request was compared", hint="check the input")
         return self._table(partial=partial)
@@ -113,6 +121,12 @@ class EngineComparison:
             return None
         if job.is_trace:
             raise traced_error("other engines")
+        if turn.call.incomplete is not None:
+            from kvtool.accounting.misses.reported_request import is_withheld
+
+            if is_withheld(job):
+                self._withheld += 1
+                return None
         return job
 
     def _execute(self, job: Job) -> None:
@@ -191,6 +205,8 @@ class EngineComparison:
         if planned.model is None and not self._missing:
             notes.append(planned.assumed_note)
         notes += [*hosted_left_out(self._hosted), *self.opened.wrong_usage]
+        if self._withheld:
+            notes.append(f"{plural(self._withheld, 'request')} left out: the log lacks the text")
         if self._refused:
             notes.append(f"{plural(self._refused, 'request')} left out: the chat template refuses them")
         return notes

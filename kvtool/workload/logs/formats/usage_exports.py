@@ -9,8 +9,6 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-import numpy as np
-
 from kvtool.text.bounded_number import whole_number
 from kvtool.workload.call import CacheScope, Call, CallSettings, SummedRequests, Usage
 from kvtool.workload.logs.records.call_fields import decimal_of
@@ -101,7 +99,7 @@ def read(record: Record) -> Reading:
         incomplete=NO_PROMPT if summed is None else SUMMED,
         summed=summed,
     )
-    return [record.turn(call=call, token_ids=np.zeros(1, np.int32), output_tokens=usage.output)]
+    return [record.promptless_turn(call)]
 
 
 def _usage(record: Record, export: UsageExport) -> Usage | None:

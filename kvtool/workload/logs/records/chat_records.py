@@ -11,7 +11,7 @@ from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message
 from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.records.call_fields import call_of, choices_of, sampled_in, sampled_of
-from kvtool.workload.logs.records.incomplete_prompts import parts_not_counted, texts_of, why_incomplete
+from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, parts_not_counted, texts_of, why_incomplete
 from kvtool.workload.logs.records.record import (
     RESPONSES,
     Record,
@@ -54,7 +54,10 @@ def requests_of(
     """Return one request, or one per assistant turn where the messages are the record of a conversation, unless it is said to be a
     `single` one. `uncounted` are parts that did not become messages, `incomplete` says why some are missing."""
     if not messages:
-        raise record.error("the list of messages is empty")
+        call = call_of(record, incomplete=NO_PROMPT)
+        if call.usage is None:
+            raise record.error("the list of messages is empty")
+        return [record.promptless_turn(call)]
     tools = tools_of(record)
     fields = {} if transcript else request_fields(record.fields)
     last = messages[-1]

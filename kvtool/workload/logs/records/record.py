@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol, SupportsIndex
 
+import numpy as np
 import orjson
 
 from kvtool.text.bounded_number import finite_number, whole_number
@@ -254,6 +255,11 @@ class Record:
         if turn.output_tokens is None and turn.output_text is None and turn.output_ids is None and turns == 1:
             turn.output_tokens = self.output_tokens()
         return turn
+
+    def promptless_turn(self, call: Call) -> Turn:
+        """Return a request of one token, which is in place of its prompt, and what its server reports of it."""
+        tokens = None if call.usage is None else call.usage.output
+        return self.turn(call=call, token_ids=np.zeros(1, np.int32), output_tokens=tokens)
 
 
 class Transcript:

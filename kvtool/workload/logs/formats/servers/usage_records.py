@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 from kvtool.text.files.json_stream import RawRecord
 from kvtool.workload.logs.files.file_kinds import FileKind
 from kvtool.workload.logs.formats.servers.server_lines import LogClock, has_line, lines_of
@@ -53,9 +51,7 @@ def _characters(value: Any) -> int:
 
 def read(record: Record) -> Reading:
     """Return a request of one token, which is in place of its prompt, and what its server reports of it."""
-    call = call_of(_inner(record), incomplete=NO_PROMPT)
-    tokens = None if call.usage is None else call.usage.output
-    return [record.turn(call=call, token_ids=np.zeros(1, np.int32), output_tokens=tokens)]
+    return [record.promptless_turn(call_of(_inner(record), incomplete=NO_PROMPT))]
 
 
 def begins_llama(head: bytes, _path: str) -> bool:
