@@ -15,6 +15,7 @@ from kvtool.gate.demand import Demand
 from kvtool.gate.evaluate import evaluate
 from kvtool.gate.facts import facts_of
 from kvtool.results.report import Report
+from tests.conftest import some
 
 Json = dict[str, Any]
 CASES = ("contradiction", "no_zone", "interleaved", "repeated", "two_providers", "no_text")
@@ -121,3 +122,66 @@ def test_a_gate_holds_the_reported_rate_against_the_limit(tmp_path: Path, bytes_
     for limit, status in ((reported - 0.001, "pass"), ((reported + predicted) / 2, "fail")):
         (check,) = evaluate(scope, [Demand("hit_rate", limit, "error", None, Place("log.jsonl"))])
         assert (check.status, check.actual) == (status, pytest.approx(reported))
+
+
+def marked_call(number: int, model: str, system: str, said: list[str], usage: Json, *, session: str) -> Json:
+    """Return a call to Anthropic's API with one mark, on the last message."""
+    roles = ("user", "assistant")
+    messages: list[Json] = [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)]
+    mark = {"type": "text", "text": said[-1], "cache_control": {"type": "ephemeral"}}
+    messages[-1] = {"role": "user", "content": [mark]}
+    request = {"model": model, "max_tokens": 9, "system": system, "messages": messages}
+    answer = {"id": f"m{number}", "type": "message", "content": [{"type": "text", "text": "ok"}], "usage": usage}
+    time = f"2026-11-20T09:{number:02}:00Z"
+    return {"timestamp": time, "session_id": session, "request": request, "response": answer}
+
+
+def words(source: random.Random, count: int) -> str:
+    return " ".join(source.choice(("alpha", "beta", "gamma", "delta")) for _ in range(count))
+
+
+@pytest.mark.parametrize("changes", [False, True])
+@pytest.mark.parametrize("seed", some(range(20), 2))
+def test_a_write_below_the_published_minimum_mends_the_rule(
+    seed: int, changes: bool, tmp_path: Path, bytes_json: str
+) -> None:
+    """Such a prefix can be read again: it is lost by the provider where the same text follows, and never where its end changes."""
+    source = random.Random(seed)
+    system, said = words(source, 60), words(source, source.randint(4, 12))
+    records = []
+    for number in range(4):
+        said = words(source, source.randint(4, 12)) if changes else said
+        stored = len(system) + len(said)
+        usage = {"input_tokens": 3, "cache_creation_input_tokens": stored, "cache_read_input_tokens": 0}
+        records.append(marked_call(number, "claude-sonnet-4-5", system, [said], usage, session="s"))
+        assert stored < 1_024
+    misses = profiled(tmp_path / "log.jsonl", records, bytes_json).misses
+    assert misses is not None
+    assert ("provider" in {event.cause for event in misses.events}) == (not changes)
+
+
+@pytest.mark.parametrize("continues", [False, True])
+def test_another_model_is_a_cause_only_where_the_conversation_continues(
+    continues: bool, tmp_path: Path, bytes_json: str
+) -> None:
+    """Two models with one system prompt: in sessions of their own, the second one's first request has changed nothing."""
+    source = random.Random(3)
+    system, said = words(source, 800), [words(source, 400)]
+    records = []
+    for number in range(4):
+        second = number > 1
+        model = "claude-opus-4-5" if second else "claude-sonnet-4-5"
+        if second and number == 2 and not continues:
+            said = [words(source, 400)]
+        prompt = len(system) + sum(map(len, said))
+        usage = {"input_tokens": 3, "cache_creation_input_tokens": prompt, "cache_read_input_tokens": 0}
+        if number % 2:  # the second request of each model reads what its first one wrote
+            read = len(system) + len(said[0]) if not second or not continues else prompt - len(said[-1])
+            usage |= {"cache_read_input_tokens": read, "cache_creation_input_tokens": prompt - read}
+        session = "b" if second and not continues else "a"
+        records.append(marked_call(number, model, system, said, usage, session=session))
+        said = [*said, "ok", words(source, 50)]
+    misses = profiled(tmp_path / "log.jsonl", records, bytes_json).misses
+    assert misses is not None
+    found = [event.certainty for event in misses.events if event.cause == "model_changed"]
+    assert found == (["proven"] if continues else [])

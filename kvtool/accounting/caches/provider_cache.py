@@ -26,7 +26,7 @@ from kvtool.accounting.caches.scopes import scope_of
 from kvtool.accounting.caches.timed_tree import LONG, TimedNode, TimedTree, Use
 from kvtool.accounting.log_clock import CLOCK, day_of
 from kvtool.accounting.token_store import TokenStore
-from kvtool.workload.call import CallSettings
+from kvtool.workload.call import Call, CallSettings
 from kvtool.workload.jobs import Job
 
 _ALL_SETTINGS = tuple(CallSettings.__dataclass_fields__)
@@ -87,6 +87,8 @@ class ProviderCache:
         self.undocumented: set[str] = set()
         """Models of which only the price of cached tokens says that there is a cache."""
         self._minutes: dict[tuple[str, int], deque[float]] = {}
+        self._mended: dict[tuple[Provider, str | None], Provider] = {}
+        """Rules by model where its server reported a shorter prefix in its cache than the documented minimum."""
 
     @property
     def num_evictions(self) -> int:
@@ -109,11 +111,24 @@ class ProviderCache:
             self.undocumented.add(call.model)
         return None if row is None else row.rules
 
+    def _as_reported(self, rules: Provider, call: Call) -> Provider:
+        """Return the rules, with a smaller minimum where a shorter prefix was reported as cached for this model.
+
+        Where it is then, no report says. Half of that prefix is surely shorter, whichever tokens count.
+        """
+        key, usage = (rules, call.model), call.usage
+        known = self._mended.get(key, rules)
+        told = 0 if usage is None or call.summed is not None else (usage.cached or 0) + (usage.all_written or 0)
+        if 0 < told < rules.minimum and told // 2 < known.minimum:
+            known = self._mended[key] = replace(known, minimum=told // 2, is_learned=True)
+        return known
+
     def request(self, job: Job, now: float, reachable: int) -> Outcome:
         """Look a request up and store it; its fates are an expired time, a minimum and a missing breakpoint."""
         rules = self.rules_for(job, now)
         if rules is None:
             return Outcome(0, (("unmarked", reachable),))
+        rules = self._as_reported(rules, job.turn.call)
         scope = scope_of(job.turn) or ""
         asked = self._asked(job, rules, now, scope)
         scoped = self.trees.get(scope)

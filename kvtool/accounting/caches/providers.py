@@ -57,6 +57,8 @@ class Provider:
     """Settings that change the cache of everything after the system text."""
     most_a_minute: int = 0
     """Requests a minute with one prefix and key above which misses are likely; 0: unpublished."""
+    is_learned: bool = False
+    """True if a prefix was reported as cached that is shorter than the published minimum: `minimum` is half of it."""
 
     def kept_for(self, settings: CallSettings) -> float | None:
         """Return for how many seconds a request without a mark of its own keeps a prefix: as long as it asks for, else `ttl`."""

@@ -340,8 +340,9 @@ def find_unstored(
         request.prompt < rules.minimum or (past and shared < rules.minimum + request.least)
     )
     if rules is not None and (lost.get("below_minimum") or is_short):
-        is_near = not lost.get("below_minimum") and min(request.prompt, shared) >= rules.minimum
-        words = f"below the minimum of {rules.minimum:,} tokens"
+        is_near = rules.is_learned or (not lost.get("below_minimum") and min(request.prompt, shared) >= rules.minimum)
+        which = "half of the shortest reported prefix," if rules.is_learned else "the minimum of"
+        words = f"below {which} {rules.minimum:,} tokens"
         return MissReason("below_minimum", "consistent" if is_near else "proven", words)
     if past and rules is not None and rules.keeps != "breakpoints":
         return None  # the rest of a step
