@@ -124,8 +124,8 @@ def test_a_gate_holds_the_reported_rate_against_the_limit(tmp_path: Path, bytes_
         assert (check.status, check.actual) == (status, pytest.approx(reported))
 
 
-def marked_call(number: int, model: str, system: str, said: list[str], usage: Json, *, session: str) -> Json:
-    """Return a call to Anthropic's API with one mark, on the last message."""
+def marked_call(number: int, model: str, system: object, said: list[str], usage: Json, *, session: str) -> Json:
+    """Return a call to Anthropic's API with a mark on the last message."""
     roles = ("user", "assistant")
     messages: list[Json] = [{"role": roles[at % 2], "content": text} for at, text in enumerate(said)]
     mark = {"type": "text", "text": said[-1], "cache_control": {"type": "ephemeral"}}
@@ -179,7 +179,8 @@ def test_another_model_is_a_cause_only_where_the_conversation_continues(
             read = len(system) + len(said[0]) if not second or not continues else prompt - len(said[-1])
             usage |= {"cache_read_input_tokens": read, "cache_creation_input_tokens": prompt - read}
         session = "b" if second and not continues else "a"
-        records.append(marked_call(number, model, system, said, usage, session=session))
+        block = {"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}
+        records.append(marked_call(number, model, [block], said, usage, session=session))
         said = [*said, "ok", words(source, 50)]
     misses = profiled(tmp_path / "log.jsonl", records, bytes_json).misses
     assert misses is not None
