@@ -96,7 +96,7 @@ def test_reports_of_guidellm_in_each_form(tmp_path: Path) -> None:
     assert read.left_out == {"request without its arguments": 1, "failed": 1}
 
 
-@pytest.mark.parametrize("count", [-1, 1.5, "9"])
+@pytest.mark.parametrize("count", [1.5, "9"])
 def test_counts_of_guidellm_that_cannot_be(tmp_path: Path, count: Any) -> None:
     wrong = request("1", said("secret"), input_metrics={"total_tokens": count})
     path = tmp_path / "a.json"
