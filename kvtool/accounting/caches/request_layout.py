@@ -7,13 +7,15 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvtool.accounting.caches.breakpoints import looked_up
-from kvtool.accounting.caches.providers import Provider
 from kvtool.accounting.caches.timed_tree import SHORT, StoredPrefix, Use
 from kvtool.workload.call import Call
 from kvtool.workload.turn import RequestName
+
+if TYPE_CHECKING:
+    from kvtool.accounting.caches.providers import Provider
 
 MOST_REPLAYED = 400
 """Requests of a scope by which marks are chosen: its first ones."""
