@@ -202,10 +202,6 @@ def _judged(
         passed_over += ungated_errors(one.report.findings, demands)
         differing = differing_copies(one.workload.opened.source)
         copied += differing
-        notices += [
-            f"{copy.copy_at} is a copy of {copy.place} that differs. Your service sends what {copy.file} contains."
-            for copy in differing
-        ]
         if plan.baseline is not None:
             chosen = (one.workload.groups or ()) if plan.run.reading.groups else ()
             config, paths = one.report.config, one.workload.paths
@@ -216,6 +212,8 @@ def _judged(
                 found += compared.checks
                 notices += compared.notices
         found = without_verdict(found, differing)
+        said = "\n".join(check.message for check in found)
+        notices += [f"{copy.told}." for copy in differing if copy.told not in said]
         checks += found
         reports.append(judged(one.report, found, partial=interrupted))
     checks += _text_checks(texts, plan, partial=interrupted)
@@ -241,7 +239,7 @@ def _judged(
             notices,
             partial=interrupted,
             ungated=sorted(passed_over, key=_by_cost),
-            copied=[copy.file for copy in copied],
+            copied=[copy.short for copy in copied],
             reports=reports,
         ),
         copies=copied,

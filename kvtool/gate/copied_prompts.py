@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from kvtool.errors import KvtoolError
 from kvtool.gate.evaluate import status_of
 from kvtool.results.check import DifferingCopy
 from kvtool.results.gate_words import subject
 from kvtool.results.verdict import Check
 from kvtool.text.files.root_folder import RootFolder
+from kvtool.text.files.text_files import read_text
+from kvtool.text.files.yaml_document import Path as NodePath
 from kvtool.text.files.yaml_document import YamlDocument
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.made_up_values import copied_from
@@ -28,34 +31,64 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
     """Return a copy of each file whose prompts the workload contains otherwise: the copy was edited, or the file was.
 
     A template differs where the code sends more around it. A group differs where the code sends more messages of a role with text
-    that is known.
+    that is known. Where only a cache breakpoint is more than the code sends, that is all that is said.
     """
     if not isinstance(source, YamlSource):
         return []
     folder, root = Path(source.path).parent, RootFolder.of(source.path)
-    known: dict[str, list[tuple[set[str], Counter[str]]]] = {}
+    known: dict[str, list[_Sent]] = {}
     roles = {group.name: Counter(str(part.role) for part in group.messages or ()) for group in source.spec.groups}
     differing: dict[str, DifferingCopy] = {}
-    for group, text, place, at in copies_in(source.document):
-        sender = copied_from(source.document.source, at, sender=True) or place
+    for copy in copies_in(source.document):
+        sender = copied_from(source.document.source, copy.line, sender=True) or copy.place
         file, _, line = sender.rpartition(":")
         name = file if line.isdecimal() else sender
         if not root.holds(folder / name):
             continue
         if name not in known:
-            from kvtool.lint.prompt_copies import copies_in_file
-
-            known[name] = [(_texts_of(copy), _constant_roles(copy)) for copy in copies_in_file(folder, name)]
-        if not any(text in texts and sent <= roles.get(group, sent) for texts, sent in known[name]):
-            copy = differing.setdefault(name, DifferingCopy(file=name, place=place, copy_at=f"{source.path}:{at}"))
-            copy.groups.append(group)
+            known[name] = _sent_by(folder, name)
+        has = roles.get(copy.group, Counter())
+        alike = [sent for sent in known[name] if copy.text in sent.marks and (not has or sent.roles <= has)]
+        if any(not copy.marked or sent.marks[copy.text] is not False for sent in alike):
+            continue
+        parted = copy.marked and any(copy.whole in sent.marks for sent in known[name])
+        kind = "mark" if alike or parted else "text"
+        at = f"{source.path}:{copy.line}"
+        found = differing.setdefault(name, DifferingCopy(file=name, place=copy.place, copy_at=at, differs=kind))
+        found.groups.append(copy.group)
     return list(differing.values())
 
 
-def _texts_of(copy: CopiedPrompt) -> set[str]:
-    """Return what a workload can have of a prompt of code: its texts, its files, its tools."""
+class _Sent(NamedTuple):
+    """A prompt of code: what a workload can have of it, with whether a cache breakpoint ends that (None: unknown), and how many
+    messages of each role have known text."""
+
+    marks: Mapping[str, bool | None]
+    roles: Counter[str]
+
+
+def _sent_by(folder: Path, name: str) -> list[_Sent]:
+    from kvtool.lint.prompt_copies import copies_in_file, speaks_of_marks
+
+    try:
+        is_known = not speaks_of_marks(read_text(folder / name, shown=name))
+    except KvtoolError:
+        return []
+    return [
+        _Sent(_texts_of(copy, False if is_known and copy.line and copy.messages else None), _constant_roles(copy))
+        for copy in copies_in_file(folder, name)
+    ]
+
+
+def _texts_of(copy: CopiedPrompt, unmarked: bool | None) -> dict[str, bool | None]:
+    """Return the texts, files and tools of a prompt of code, with their marks; `unmarked` is what is said where none is seen."""
     tools = [] if copy.tools is None else [tools_text(copy.tools.order != "fixed", copy.tools.schemas)]
-    return {copy.text, *(said for _, said in copy.messages), *filter(None, copy.files), *tools}
+    found: dict[str, bool | None] = dict.fromkeys((copy.text, *tools), unmarked)
+    for (_, text), mark in zip(copy.messages, copy.marks, strict=False):
+        found[text] = bool(mark) or unmarked
+    for file, mark in zip(copy.files, copy.marks, strict=False):
+        found |= {file: bool(mark) or unmarked} if file else {}
+    return found
 
 
 def _constant_roles(copy: CopiedPrompt) -> Counter[str]:
@@ -78,30 +111,62 @@ def without_verdict(checks: Iterable[Check], copies: Sequence[DifferingCopy]) ->
 
 def _unmet(check: Check, copy: DifferingCopy) -> Check:
     who = subject(check.group, check.workload, check.covered)
-    message = f"{who}: cannot be checked: {copy.copy_at} is a copy of {copy.place} that differs"
+    message = f"{who}: cannot be checked: {copy.told}"
     status = status_of(False, check.level, partial=False)
     return check.model_copy(update={"status": status, "actual": None, "message": message})
 
 
-def copies_in(document: YamlDocument) -> Iterator[tuple[str, str, str, int]]:
-    """Yield the group and the text of each message that a comment calls a copy, the place that it is from, and its own line.
+class Copied(NamedTuple):
+    """A message of a workload, or its tools, that a comment calls a copy, the place that it is from, and its own line.
 
-    The same of tools, whose text is their JSON, and of files that a comment says code sends, whose text is their name.
+    `marked`: whether it has a cache breakpoint. `whole` is its text with that of the messages of its role after it that no comment
+    calls copies: what an edit parted from it.
+    """
+
+    group: str
+    text: str
+    place: str
+    line: int
+    marked: bool = False
+    whole: str = ""
+
+
+def copies_in(document: YamlDocument) -> Iterator[Copied]:
+    """Yield the messages that comments call copies, and tools, whose text is their JSON.
+
+    The text of a file that a comment says code sends is its name.
     """
     group = 0
     while document.find(("groups", group)) is not None:
-        name, message = str(getattr(document.find(("groups", group, "name")), "value", "")), 0
+        name, message = _text_at(document, ("groups", group, "name")) or "", 0
         while document.find(path := ("groups", group, "messages", message)) is not None:
             key = "text" if document.find((*path, "file")) is None else "file"
-            text = getattr(document.find((*path, key)), "value", None)
+            text = _text_at(document, (*path, key))
             line = document.place((*path, key)).line or 0
             place = copied_from(document.source, line)
-            if isinstance(text, str) and place is not None:
-                yield name, text, place, line
             message += 1
+            if text is not None and place is not None:
+                marked = document.find((*path, "cache_control")) is not None
+                yield Copied(name, text, place, line, marked, text + _rest_of(document, path, message))
         if (tools := _tools_in(document, ("groups", group, "tools"))) is not None:
-            yield name, *tools
+            yield Copied(name, *tools)
         group += 1
+
+
+def _text_at(document: YamlDocument, path: NodePath) -> str | None:
+    return None if (node := document.find(path)) is None else getattr(node, "value", None)
+
+
+def _rest_of(document: YamlDocument, path: NodePath, message: int) -> str:
+    """Return the text of the messages from `message` on that have the role of the one at `path` and are called no copies."""
+    role, rest = _text_at(document, (*path, "role")), ""
+    while (text := _text_at(document, (*(after := (*path[:-1], message)), "text"))) is not None:
+        if _text_at(document, (*after, "role")) != role:
+            break
+        if copied_from(document.source, document.place((*after, "text")).line or 0) is not None:
+            break
+        rest, message = rest + text, message + 1
+    return rest
 
 
 def _tools_in(document: YamlDocument, path: tuple[str | int, ...]) -> tuple[str, str, int] | None:

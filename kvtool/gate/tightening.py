@@ -118,7 +118,7 @@ def plan_tightening(file: ConfigFile, result: CheckResult) -> Tightened:
     if result.copies:
         copy = result.copies[0]
         raise KvtoolError(
-            f"no gate was raised: {copy.copy_at} is a copy of {copy.place} that differs, and your service sends the original",
+            f"no gate was raised: {copy.difference}, and your service sends the original",
             hint=f"{copy.remedy}, or copy all prompts again: {shlex.join(['kvtool', *copy.copy_again])}",
         )
     before = read_source(Path(file.path), shown=file.path)

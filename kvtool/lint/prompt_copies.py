@@ -15,7 +15,7 @@ from pathlib import Path, PurePath, PurePosixPath
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
 from kvtool.lint.evidence.placeholders import is_known_to_vary
-from kvtool.lint.evidence.prompt_evidence import speaks_of_models
+from kvtool.lint.evidence.prompt_evidence import speaks_of_marks, speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
 from kvtool.lint.formats.text_placeholders import sent_template
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
@@ -53,6 +53,7 @@ __all__ = [
     "is_known_to_vary",
     "may_hold_prompts",
     "rendered_by",
+    "speaks_of_marks",
     "speaks_of_models",
 ]
 

@@ -33,10 +33,35 @@ class DifferingCopy(Model):
     place: str
     copy_at: str
     groups: list[str] = Field(default_factory=list)
+    differs: Literal["text", "mark"] = "text"
+    """What differs: the prompt itself, or only that the copy has a cache breakpoint which the original lacks."""
+
+    @property
+    def difference(self) -> str:
+        """Return what differs, with both places."""
+        if self.differs == "mark":
+            return f"{self.copy_at} has a cache breakpoint (cache_control) that {self.place} does not send"
+        return f"{self.copy_at} is a copy of {self.place} that differs"
+
+    @property
+    def told(self) -> str:
+        """Return what differs, and which of the two is sent."""
+        return self.difference + (f". Your service sends what {self.file} contains" if self.differs == "text" else "")
+
+    @property
+    def short(self) -> str:
+        """Return what differs in a few words, for the end of a sentence."""
+        return (
+            f"{self.file} sends no cache_control"
+            if self.differs == "mark"
+            else f"a copied prompt differs from {self.file}"
+        )
 
     @property
     def remedy(self) -> str:
         """Return what makes both say the same, where the prompts of code are not copied again."""
+        if self.differs == "mark":
+            return f"set cache_control at {self.place} as {self.copy_at} has it"
         return f"edit {self.place} as {self.copy_at} has it"
 
     @property

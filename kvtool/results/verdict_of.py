@@ -74,9 +74,9 @@ def _covered(checks: Sequence[Check]) -> str:
 
 
 def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
-    """Return the errors that no gate is about, and the files whose copies differ, for the end of a sentence."""
+    """Return the errors that no gate is about, and how copies differ from code, for the end of a sentence."""
     others = f" and {len(copied) - 1:,} more" if len(copied) > 1 else ""
-    differ = f", a copied prompt differs from {copied[0]}{others}" if copied else ""
+    differ = f", {copied[0]}{others}" if copied else ""
     if not ungated:
         return differ
     places = Counter(f"{one.code} at {one.path}{f':{one.line}' if one.line else ''}" for one in ungated)

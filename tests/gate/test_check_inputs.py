@@ -303,7 +303,7 @@ def test_a_copy_that_was_edited_is_named_in_the_verdict(check: Command) -> None:
     said = " ".join(out.split())
     assert code == 1, "the rate is of a prompt that nobody sends"
     assert "FAIL 1 gate (all requests cannot be checked), a copied prompt differs from agent.py Next:" in said
-    assert "w.yaml:9 is a copy of agent.py:5 that differs. Your service sends what agent.py contains." in said
+    assert "w.yaml:9 is a copy of agent.py:5 that differs. Your service sends what agent.py contains" in said
     assert "Next: edit agent.py:5 as w.yaml:9 has it, or copy all prompts again: kvtool init --force" in said
     calm = "  - {name: calm, requests: 4, messages: [{role: user, text: Hi}], gate: {hit_rate: '>=0%'}}\n"
     write("both.yaml", head + comment + message.replace("be short", "be long") + calm)

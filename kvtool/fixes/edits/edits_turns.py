@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 from types import MappingProxyType
@@ -20,8 +21,9 @@ from kvtool.fixes.edits.edits_order import (
 )
 from kvtool.fixes.edits.edits_pieces import PiecePlace, Reader
 from kvtool.fixes.edits.edits_template import NotEditableError
-from kvtool.fixes.edits.edits_yaml import SourceEdit, quoted
+from kvtool.fixes.edits.edits_yaml import SourceEdit, in_flow, line_end_of, quoted
 from kvtool.fixes.turn_texts import blocks_apart
+from kvtool.text.cache_marks import is_marked, marks_on, without_marks
 from kvtool.text.files.text_files import read_text
 from kvtool.text.files.yaml_document import Path
 from kvtool.text.files.yaml_nodes import Scalar
@@ -141,9 +143,11 @@ class GroupEdits:
         written = {len(fields) + at: (f"role: {role_of(other)}, ", index) for at, (index, other) in enumerate(new)}
         fields += [Field((), "", other["content"]) for _, other in new]
         self._take(found_edits(self._reader, fields), [path] * len(fields), written)
-        for index, other in enumerate(pairs):
+        for index, (one, other) in enumerate(zip(before, pairs, strict=True)):
             if other is None:
                 self._change(without(self._source.document, path, index))
+            elif marks_on(other) != marks_on(one):
+                self._change(self._marked((*path, index), other))
 
     def _paired(
         self, labels: Sequence[str], before: Sequence[Message], after: Sequence[Message]
@@ -169,9 +173,24 @@ class GroupEdits:
             else:
                 raise NotEditableError(_STRUCTURE)
         new += [(len(before) - 1, other) for other in rest]
-        if any(_frame(other).keys() != {"role"} for _, other in new):
+        if any(_frame(other).keys() != {"role"} or is_marked(other) for _, other in new):
             raise NotEditableError(_STRUCTURE)
         return pairs, new
+
+    def _marked(self, path: Path, message: Message) -> list[SourceEdit]:
+        """Return the edit that gives a message without a cache breakpoint that of `message`, on its line or below its role."""
+        source, role = self._source.document.source, self._source.document.find((*path, "role"))
+        at = self._source.document.find(path)
+        ttl = message.get("cache_control", {}).get("ttl")
+        if not isinstance(role, Scalar) or at is None or not at.start <= role.start < at.end:
+            raise NotEditableError("the message is not written in the file itself")
+        if ttl is None or self._source.document.find((*path, "cache_control")) is not None:
+            raise NotEditableError("the message has another cache breakpoint")
+        if in_flow(self._source.document, (*path, "role")):
+            return [SourceEdit(role.end, role.end, f", cache_control: {ttl}")]
+        end = re.compile(r"[^\r\n]*").match(source, role.end)
+        stop = role.end if end is None else end.end()
+        return [SourceEdit(stop, stop, f"{line_end_of(source)}{' ' * (at.column - 1)}cache_control: {ttl}")]
 
     def _is_of(self, label: str, message: Message, other: Message) -> bool:
         return _frame(message) == _frame(other) and self._keeps(label, message, other)
@@ -229,4 +248,4 @@ def _labelled(group: GroupSpec, at: Path) -> dict[str, tuple[TextSource, Path]]:
 
 
 def _frame(message: Message) -> dict[str, object]:
-    return {key: value for key, value in message.items() if key != "content"}
+    return {key: value for key, value in without_marks(message).items() if key != "content"}

@@ -53,6 +53,8 @@ _SYSTEM = re.compile(
 _EXAMPLE = re.compile(
     r"(?:^|_)(?:examples?|demos?|demonstrations?|test_?cases?|fixtures?)(?:_(?:text|str|input|output|value)s?)?$"
 )
+_SETS_MARKS = re.compile(r"cache_?control|cache_?point|prompt_?cach|anthropic\w*cach", re.IGNORECASE)
+"""What code says somewhere that has Anthropic cache anything."""
 _ASKS_A_PERSON = re.compile(
     r"(?:^|_)(?:confirm|readline|input|password|shell|cli|terminal|tty)(?:_|$)|^prompt_(?:for|user|yes|and)"
 )
@@ -108,6 +110,11 @@ _OF_MODELS = re.compile(
     r"|prompt_?template|generative",
     re.IGNORECASE,
 )
+
+
+def speaks_of_marks(text: str) -> bool:
+    """Return whether code may set a cache breakpoint somewhere."""
+    return _SETS_MARKS.search(text) is not None
 
 
 def speaks_of_models(code: str) -> bool:

@@ -12,6 +12,7 @@ from kvtool.profiler.advice.next_tiers import next_advice, tiers_beyond
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns, SourceRuns
+from kvtool.profiler.optimize.missing_marks import with_missing_marks
 from kvtool.profiler.optimize.optimizer import Optimizer
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.workload.logs.logs import LogSource
@@ -34,7 +35,9 @@ def optimize(
         result = of.explained()
         advice = of.advised(tiers, without)
         tried.update(advice.tried)
-        return advice.kept if choose is None else choose(of.source, result, advice)
+        if choose is not None:
+            return choose(of.source, result, advice)
+        return with_missing_marks(of, advice.kept, tiers, without)
 
     if not given and set(tiers) < ALL_TIERS:
         # Asked for anyway, for what needs consent; it shows moves that win once these are made.
@@ -83,10 +86,10 @@ def first_edits(runs: EditedRuns) -> tuple[Optimized, Advice]:
     first = runs.first
 
     def advise(of: SourceRuns, without: frozenset[str]) -> Mapping[str, Sequence[KeptFix]]:
-        return of.advised(ALL_TIERS, without).kept
+        return with_missing_marks(of, of.advised(ALL_TIERS, without).kept, ALL_TIERS, without)
 
     advice = first.advised(ALL_TIERS)
-    found = Optimizer(runs, advise, {}).first_round(first, advice.kept)
+    found = Optimizer(runs, advise, {}).first_round(first, advise(first, frozenset()))
     kept: dict[str, list[KeptFix]] = {}
     for each in found.edited:
         kept.setdefault(each.step.cause.group, []).append(each.step)

@@ -130,7 +130,7 @@ def _variables(document: YamlDocument, group: int) -> list[tuple[str, tuple[str 
 def _variables_of_files(folder: Path, document: YamlDocument, group: int) -> list[str]:
     """Return the variables of the templates that are messages of a group."""
     root = RootFolder.of(str(folder / WORKLOAD))
-    texts = [text for name, text, _, _ in copies_in(document) if _group(document, name) == group]
+    texts = [copy.text for copy in copies_in(document) if _group(document, copy.group) == group]
     files = [file for text in texts for file in matching_files(folder, text, root)]
     return list(variable_uses(folder, [(file, read_text(Path(file), shown=file)) for file in files]).variables)
 
@@ -138,9 +138,9 @@ def _variables_of_files(folder: Path, document: YamlDocument, group: int) -> lis
 def _made_group(made: YamlDocument, name: str, file: str) -> int:
     """Return the number of the group of this name, else of the one group with a prompt of this file."""
     of_file = {
-        group
-        for group, _, place, at in copies_in(made)
-        if file in (sender := copied_from(made.source, at, sender=True) or place, sender.rpartition(":")[0])
+        copy.group
+        for copy in copies_in(made)
+        if file in (sender := copied_from(made.source, copy.line, sender=True) or copy.place, sender.rpartition(":")[0])
     }
     return _group(made, name if name in of_file or len(of_file) != 1 else of_file.pop())
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import read_code
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
-from kvtool.lint.prompt_copies import may_hold_prompts, speaks_of_models
+from kvtool.lint.prompt_copies import may_hold_prompts, speaks_of_marks, speaks_of_models
 from kvtool.lint.python.prompt_calls import PromptCall, prompt_calls
 from kvtool.text.files.text_files import decode
 from kvtool.text.terminal.numbers import plural
@@ -72,8 +72,6 @@ _CALL = re.compile(
 )
 _AGENT = re.compile(r"\binstructions\s*[:=]")
 """How frameworks of agents call a system prompt, where a file speaks of models."""
-_SETS_MARKS = re.compile(r"cache_?control|cache_?point|prompt_?cach|anthropic\w*cach", re.IGNORECASE)
-"""What code says somewhere that has Anthropic cache anything."""
 _LOADS_TEMPLATE = re.compile(r"\b(?:get|select|get_or_select|render)_template\(")
 
 
@@ -223,7 +221,7 @@ class _Search:
             self._code_read += len(text)
             calls = prompt_calls(name, lambda: read_code(name, text))
         self._found.calls += calls
-        self._found.sets_marks = self._found.sets_marks or _SETS_MARKS.search(text) is not None
+        self._found.sets_marks = self._found.sets_marks or speaks_of_marks(text)
         if (
             any(call.name for call in calls)
             or _PROMPT_IN_CODE.search(text)

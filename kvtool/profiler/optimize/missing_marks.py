@@ -1,0 +1,110 @@
+"""Steps that set a cache breakpoint in a workload, for a provider that stores nothing without one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from kvtool.diagnose.causes.slot_cause import SlotCause
+from kvtool.diagnose.codes.entry import DifferenceKind
+from kvtool.diagnose.codes.layout.kv203 import KV203
+from kvtool.diagnose.slots import Slot
+from kvtool.fixes.fix import Fix, Tier
+from kvtool.fixes.marked_head import lacks_mark, marked_head, marked_messages
+from kvtool.profiler.advice.kept_fixes import KeptFix
+from kvtool.profiler.advice.trials import Chain, Trials
+from kvtool.profiler.optimize.edited_runs import SourceRuns
+from kvtool.profiler.run.samples import SampleBook
+from kvtool.results.finding import TRIED_WITH_MARK
+from kvtool.text.traced import Origin
+from kvtool.workload.logs.files.locations import locate
+from kvtool.workload.turn import Turn
+from kvtool.workload.yaml.yaml_source import YamlSource
+
+MISSING_MARK = DifferenceKind("missing-mark", "missing cache breakpoint", KV203.code)
+_MARK = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
+"""The shortest time to live: a longer one costs more where nothing expires."""
+
+
+def with_missing_marks(
+    of: SourceRuns, kept: Mapping[str, Sequence[KeptFix]], tiers: Collection[Tier], without: Collection[str]
+) -> Mapping[str, Sequence[KeptFix]]:
+    """Return the steps with a breakpoint first where that wins most: alone, or with the moves that win only with one.
+
+    Other steps of a group are made before a breakpoint is tried. Raises TrialInterruptedError.
+    """
+    source, result = of.source, of.explained()
+    if not isinstance(source, YamlSource):
+        return kept
+    moves = {name: _moves(steps) for name, steps in kept.items()}
+    groups = [
+        group
+        for group in result.ledger.totals()
+        if lacks_mark(group, of.profiler.plan) and (group.name not in kept or moves[group.name])
+    ]
+    samples = result.book(SampleBook)
+    offered: dict[str, list[Chain]] = {}
+    causes: dict[str, SlotCause] = {}
+    for group in groups:
+        turns = samples.of_group(group.name)
+        head = marked_head(group.name, turns, locate, _MARK)
+        for fix in [*marked_messages(group.name, turns, _MARK), *([] if head is None else [head])]:
+            cause = None if fix.key in without or fix.tier not in tiers else _cause_of(fix, turns, source)
+            if cause is None:
+                continue
+            causes[fix.key] = cause
+            marked = replace(fix, cause=cause)
+            chains = [(marked,), (marked, *moves[group.name])] if moves.get(group.name) else [(marked,)]
+            offered.setdefault(group.name, []).extend(chains)
+    if not offered:
+        return kept
+    trials = Trials(result, of.profiler.runs.tried)
+    for each in zip_longest(*offered.values()):
+        trials.weigh({name: chain for name, chain in zip(offered, each, strict=True) if chain is not None})
+    found = dict(kept)
+    for name, chains in offered.items():
+        worths = [trials.worth(name, chain) or 0.0 for chain in chains]
+        best = max(range(len(chains)), key=lambda at: (worths[at], -at))
+        if worths[best] > (trials.worth(name, ()) or 0.0) + trials.least(name, _LEAST):
+            found[name] = _steps(name, chains[best], trials)
+    return found
+
+
+_LEAST = 0.005
+"""A breakpoint that wins less of a group's prompts is none to advise."""
+
+
+def _moves(steps: Sequence[KeptFix]) -> list[Fix]:
+    """Return the moves that win only with a breakpoint, as the edit of a file makes them."""
+    return [
+        replace(step.fix, warnings=tuple(each for each in step.fix.warnings if each != TRIED_WITH_MARK))
+        for step in steps
+        if TRIED_WITH_MARK in step.fix.warnings
+    ]
+
+
+def _cause_of(fix: Fix, turns: Sequence[Turn], source: YamlSource) -> SlotCause | None:
+    """Return the message of the workload that lacks the mark; None where the file contains no such message."""
+    number, spec = next((at, each) for at, each in enumerate(source.spec.groups) if each.name == fix.group)
+    assert fix.make is not None
+    change = fix.make()
+    pairs = ((turn.messages or [], change(turn).messages or []) for turn in turns)
+    at = next((at for one, other in pairs for at in range(len(one)) if one[at] != other[at]), None)
+    if at is None or spec.messages is None or at >= len(spec.messages):
+        return None
+    place = source.document.place(("groups", number, "messages", at))
+    origin = Origin(source.path, place.line or 0, place.column or 1, verbatim=False)
+    slot = Slot(source.path, origin.line, origin.column, part=f"messages[{at}]", kind=MISSING_MARK.key)
+    return SlotCause(spec.name, slot, MISSING_MARK, origin, 0, "", 0, 0, 0, structural=True)
+
+
+def _steps(name: str, chain: Chain, trials: Trials) -> list[KeptFix]:
+    steps: list[KeptFix] = []
+    before = trials.measure({name: ()})[name]
+    for length, fix in enumerate(chain, 1):
+        assert fix.cause is not None
+        after = trials.measure({name: chain[:length]})[name]
+        steps.append(KeptFix(fix, fix.cause, before, after, trials.measure({name: (fix,)})[name], after))
+        before = after
+    return steps
