@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
@@ -37,11 +37,12 @@ def with_missing_marks(
     source, result = of.source, of.explained()
     if not isinstance(source, YamlSource):
         return kept
-    moves = {name: _moves(steps) for name, steps in kept.items()}
+    fixes_of = of.profiler.advising.tried_on(result).fixes_of
+    moves = {name: _moves(steps, fixes_of, tiers) for name, steps in kept.items()}
     groups = [
         group
         for group in result.ledger.totals()
-        if lacks_mark(group, of.profiler.plan) and (group.name not in kept or moves[group.name])
+        if (moves[group.name] if group.name in kept else lacks_mark(group, of.profiler.plan))
     ]
     samples = result.book(SampleBook)
     offered: dict[str, list[Chain]] = {}
@@ -55,8 +56,9 @@ def with_missing_marks(
                 continue
             causes[fix.key] = cause
             marked = replace(fix, cause=cause)
-            chains = [(marked,), (marked, *moves[group.name])] if moves.get(group.name) else [(marked,)]
-            offered.setdefault(group.name, []).extend(chains)
+            offered.setdefault(group.name, []).extend(
+                [(marked,), *((marked, *each) for each in moves.get(group.name, ()))]
+            )
     if not offered:
         return kept
     trials = Trials(result, of.profiler.runs.tried)
@@ -65,9 +67,11 @@ def with_missing_marks(
     found = dict(kept)
     for name, chains in offered.items():
         worths = [trials.worth(name, chain) or 0.0 for chain in chains]
-        best = max(range(len(chains)), key=lambda at: (worths[at], -at))
-        if worths[best] > (trials.worth(name, ()) or 0.0) + trials.least(name, _LEAST):
-            found[name] = _steps(name, chains[best], trials)
+        least = trials.least(name, _LEAST)
+        alike = [chain for chain, worth in zip(chains, worths, strict=True) if worth >= max(worths) - least]
+        if max(worths) > (trials.worth(name, ()) or 0.0) + least:
+            best = min(alike, key=lambda chain: (len(chain), sum(len(fix.warnings) for fix in chain)))
+            found[name] = _steps(name, best, trials)
     return found
 
 
@@ -75,13 +79,14 @@ _LEAST = 0.005
 """A breakpoint that wins less of a group's prompts is none to advise."""
 
 
-def _moves(steps: Sequence[KeptFix]) -> list[Fix]:
-    """Return the moves that win only with a breakpoint, as the edit of a file makes them."""
-    return [
-        replace(step.fix, warnings=tuple(each for each in step.fix.warnings if each != TRIED_WITH_MARK))
-        for step in steps
-        if TRIED_WITH_MARK in step.fix.warnings
-    ]
+def _moves(
+    steps: Sequence[KeptFix], fixes_of: Callable[[SlotCause], Sequence[Fix]], tiers: Collection[Tier]
+) -> list[Chain]:
+    """Return the moves that win only with a breakpoint, to each place where all of them can go."""
+    causes = [step.cause for step in steps if TRIED_WITH_MARK in step.fix.warnings]
+    by_kind = [{fix.kind: fix for fix in reversed(fixes_of(cause)) if fix.tier in tiers} for cause in causes]
+    kinds = dict.fromkeys(kind for known in by_kind for kind in known if all(kind in each for each in by_kind))
+    return [tuple(known[kind] for known in by_kind) for kind in kinds]
 
 
 def _cause_of(fix: Fix, turns: Sequence[Turn], source: YamlSource) -> SlotCause | None:

@@ -125,11 +125,7 @@ class OtherMarks(OtherSettings):
         """Return the steps, which say that no edit makes them."""
         told = super()._with_settings(name, steps, settings, proof)
         return [
-            replace(
-                one,
-                fix=replace(one.fix, warnings=(*one.fix.warnings, TRIED_WITH_MARK), at_end=(), words=step.fix.words),
-            )
-            for one, step in zip(told, steps, strict=True)
+            replace(one, fix=replace(one.fix, warnings=(*one.fix.warnings, TRIED_WITH_MARK), at_end=())) for one in told
         ]
 
 
