@@ -307,6 +307,10 @@ class Profiler:
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
             advice = self._advise(result, teller)
+            if self.edits is not None:
+                from kvtool.profiler.optimize.missing_marks import with_made_marks
+
+                findings = with_made_marks(findings, self.edits)
             advice, findings = drop_repeated_findings(advice, findings)
             findings = with_causes(advice, findings, told_groups)
             if not result.partial:  # else causes may be missing
@@ -433,10 +437,11 @@ class Profiler:
 
         Raises TrialInterruptedError.
         """
+        from kvtool.fixes.marked_head import lacks_mark
         from kvtool.profiler.advice.next_tiers import next_advice
 
         advice = self.advising.advised(result)
-        if not advice.kept:
+        if not advice.kept and not any(lacks_mark(group, self.plan) for group in result.ledger.totals()):
             return advice, advice
         if self._plan_edits is None or self.wanted.edits == "none":
             followed = next_advice(lambda tiers: self.advising.advised(result, tiers))

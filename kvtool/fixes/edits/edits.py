@@ -42,7 +42,7 @@ _FINER = (("%f",), ("%f", "%S"), ("%f", "%S", "%M"), ("%f", "%S", "%M", "%H", "%
 _ZERO = {"%f": "000000", "%I": "12", "%p": "AM"}
 _LOGS = "a log is a record: fix the code that writes it"
 _NOT_TEXT = "it changes a setting of the run, not a prompt"
-_NO_MARKS = "it wins only with a cache breakpoint, which kvtool sets in no file"
+_NO_MARKS = "it wins only with a cache breakpoint, for which the file has no message"
 _BY_HAND = "rewrite the sentences with the value by hand"
 _BOM = "\ufeff"
 

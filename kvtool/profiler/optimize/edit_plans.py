@@ -12,9 +12,10 @@ from kvtool.profiler.advice.next_tiers import next_advice, tiers_beyond
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns, SourceRuns
-from kvtool.profiler.optimize.missing_marks import with_missing_marks
+from kvtool.profiler.optimize.missing_marks import made_marks, together, with_missing_marks
 from kvtool.profiler.optimize.optimizer import Optimizer
 from kvtool.profiler.run.run_result import RunResult
+from kvtool.results.finding import TRIED_WITH_MARK
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.yaml.yaml_source import YamlSource
 
@@ -70,10 +71,16 @@ def plan_edits(runs: EditedRuns, allowed: Collection[Tier] = ()) -> tuple[Optimi
 def _as_made(advice: Advice, found: Optimized) -> Advice:
     """Return the advice with what the edits do about a cause, where no edit does what was advised first."""
     made = {(each.step.cause.group, each.step.cause.slot): each.step for each in found.edited}
-    kept = {
-        name: [made.get((name, step.cause.slot), step) if step.fix.key in found.refused else step for step in steps]
-        for name, steps in advice.kept.items()
-    }
+    marks = made_marks(found)
+    kept: dict[str, list[KeptFix]] = {}
+    for name, steps in advice.kept.items():
+        kept[name] = []
+        for step in steps:
+            other = made.get((name, step.cause.slot))
+            if other is not None and TRIED_WITH_MARK in step.fix.warnings and name in marks:
+                kept[name].append(together(marks[name], other))
+            else:
+                kept[name].append(other if other is not None and step.fix.key in found.refused else step)
     return replace(advice, kept=kept)
 
 

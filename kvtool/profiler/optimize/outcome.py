@@ -18,6 +18,7 @@ from kvtool.profiler.optimize.edit_plans import needing_consent, optimize
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
+from kvtool.profiler.optimize.missing_marks import marked_request
 from kvtool.profiler.optimize.optimizer import RECORDED
 from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.run.run_result import RunResult
@@ -43,8 +44,12 @@ from kvtool.workload.yaml.yaml_source import YamlSource
 
 if TYPE_CHECKING:
     from kvtool.profiler.optimize.optimized_log import OptimizedLog
+    from kvtool.profiler.optimize.request_diff import RequestEdit
     from kvtool.profiler.optimize.sdk_snippet import Sdk
     from kvtool.profiler.reported.cheapest_marks import CheaperMarks
+
+_ANTHROPIC = "anthropic"
+"""The provider whose API the code of a workload calls with its own library."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,8 @@ class OptimizeOutcome:
     log: OptimizedLog | None = None
     sdk: Sdk | None = None
     hosted: bool = False
+    example: RequestEdit | None = None
+    """A request of a workload that gets a cache breakpoint; what sends it has to change, too."""
     replaced: bool = False
     """Whether a file was there where the log was written."""
 
@@ -121,7 +128,10 @@ def optimized(
         output=None,
         breakpoints=None if breakpoints is None else _breakpoints(opened, found, edited, breakpoints),
     )
-    return OptimizeOutcome(document, found.files, order, log, sdk, hosted=opened.planned.plan.hosted)
+    cache, example = opened.planned.plan.cache, None if log is None else log.example
+    if found.files and cache is not None and cache.provider is not None and cache.provider.name == _ANTHROPIC:
+        example, sdk = marked_request(found), "Anthropic"
+    return OptimizeOutcome(document, found.files, order, log, sdk, hosted=opened.planned.plan.hosted, example=example)
 
 
 def _first_change(before: RunResult) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from kvtool.diagnose.codes.layout.kv203 import KV203
 from kvtool.report.terminal.lines import shown_path
 from kvtool.results.documents.parts import PromptEdit
 from kvtool.text.terminal.console import ascii_only, cell_width, fold, put, sanitize, say
@@ -55,7 +56,10 @@ def put_warnings(console: Console, edit: PromptEdit, plain: bool, *, indent: str
     """Print the place that a line was copied from, and what to look at."""
     if edit.copied_from is not None:
         place = sanitize(edit.copied_from, ascii_only=plain)
-        put_sentence(console, f"{indent}copy: {place} is not edited. Make the same change there.", "yellow")
+        told = f"copy: {place} is not edited. Make the same change there."
+        if edit.code == KV203.code:
+            told = f"code: {place} sends this message. Set the same cache_control there."
+        put_sentence(console, f"{indent}{told}", "yellow")
     for warning in edit.warnings:
         put_sentence(console, f"{indent}look: {sanitize(warning, ascii_only=plain)}", "yellow")
 

@@ -118,22 +118,27 @@ def _named_caches(console: Console, document: OptimizeDocument, plain: bool) -> 
 
 
 def _request(console: Console, outcome: OptimizeOutcome, plain: bool, show_text: ShowText) -> None:
-    """Print one edited request of a log as a diff, and the code that sends it."""
-    log, edited = outcome.log, outcome.document.edited_log
-    if log is None or log.example is None or edited is None:
+    """Print one edited request of a log as a diff, and the code that sends it, or one of a workload with a new cache breakpoint."""
+    edited, example = outcome.document.edited_log, outcome.example
+    if example is None:
         return
     from kvtool.profiler.optimize.request_diff import request_diff
     from kvtool.profiler.optimize.sdk_snippet import snippet
 
     put(console)
-    group = f" (in {sanitize(log.example.turn.group, ascii_only=plain)})" if len(outcome.document.groups) > 1 else ""
-    put(console, f"  One of {plural(edited.requests, 'edited request')}{group}, before and after:", "bold")
-    put_prompt_patch(console, request_diff(log.example), plain=plain, show_text=show_text)
-    if outcome.sdk is not None:
+    group = sanitize(example.turn.group, ascii_only=plain) if len(outcome.document.groups) > 1 else ""
+    where = f" (in {group})" if group else ""
+    if edited is not None:
+        put(console, f"  One of {plural(edited.requests, 'edited request')}{where}, before and after:", "bold")
+        put_prompt_patch(console, request_diff(example), plain=plain, show_text=show_text)
         put(console)
-        put(console, f"  Send it like this ({outcome.sdk}):", "bold")
-        for line in snippet(log.example, outcome.sdk).split("\n"):
+    if outcome.sdk is not None:
+        what = "it" if edited is not None else f"requests of {group}" if group else "requests"
+        put(console, f"  Send {what} like this ({outcome.sdk}):", "bold")
+        for line in snippet(example, outcome.sdk).split("\n"):
             put(console, f"  {sanitize(line, ascii_only=plain)}")
+    if edited is None:
+        return
     for reason, count in edited.left_as_they_are.items():
         put_sentence(
             console, f"{plural(count, 'request')} left as logged: {sanitize(reason, ascii_only=plain)}.", "yellow"
