@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from kvtool.errors import KvtoolError
 from kvtool.gate.evaluate import status_of
@@ -52,7 +52,7 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
         if any(not copy.marked or sent.marks[copy.text] is not False for sent in alike):
             continue
         parted = copy.marked and any(copy.whole in sent.marks for sent in known[name])
-        kind = "mark" if alike or parted else "text"
+        kind: Literal["text", "mark"] = "mark" if alike or parted else "text"
         at = f"{source.path}:{copy.line}"
         found = differing.setdefault(name, DifferingCopy(file=name, place=copy.place, copy_at=at, differs=kind))
         found.groups.append(copy.group)

@@ -307,11 +307,7 @@ class Profiler:
 
             teller = Teller(result, plan, locate=self.locate, path=self.path, pair_command=self.pair_command)
             advice = self._advise(result, teller)
-            if self.edits is not None:
-                from kvtool.profiler.optimize.missing_marks import with_made_marks
-
-                findings = with_made_marks(findings, self.edits)
-            advice, findings = drop_repeated_findings(advice, findings)
+            advice, findings = drop_repeated_findings(advice, self._with_made_marks(findings))
             findings = with_causes(advice, findings, told_groups)
             if not result.partial:  # else causes may be missing
                 findings = add_rest_findings(findings, told_groups, result.causes, teller.described, path=self.path)
@@ -517,6 +513,13 @@ class Profiler:
 
         made = MadeSteps.of(followed, advice) if self.edits is None else MadeSteps.by_edits(self.edits)
         return with_estimates(teller.findings(advice, made), rule_differences(result))
+
+    def _with_made_marks(self, findings: list[Finding]) -> list[Finding]:
+        if self.edits is None:
+            return findings
+        from kvtool.profiler.optimize.missing_marks import with_made_marks
+
+        return with_made_marks(findings, self.edits)
 
     def _count_kept(self) -> int:
         """Count the fixes that are kept: the steps that edits of files make, and all where no file is edited."""

@@ -129,7 +129,7 @@ def optimized(
         breakpoints=None if breakpoints is None else _breakpoints(opened, found, edited, breakpoints),
     )
     cache, example = opened.planned.plan.cache, None if log is None else log.example
-    if found.files and cache is not None and cache.provider is not None and cache.provider.name == _ANTHROPIC:
+    if found.files and cache is not None and cache.provider is not None and cache.provider.name.startswith(_ANTHROPIC):
         example, sdk = marked_request(found), "Anthropic"
     return OptimizeOutcome(document, found.files, order, log, sdk, hosted=opened.planned.plan.hosted, example=example)
 

@@ -176,12 +176,58 @@ def test_a_mark_is_tried_at_the_end_of_the_shared_text(in_folder: Optimize) -> N
     by_code = {
         each["code"]: each for each in json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])["findings"]
     }
-    assert "(before prompts/desk.md:121), and put cache_control on it: desk 0.0% -> 7" in by_code["KV203"]["fix"]
+    assert "(before prompts/desk.md:121), and put cache_control on it" in by_code["KV203"]["fix"]
+    assert by_code["KV203"]["rerun"]["total_after"] > 0.7
     write("a.md", RULES * 120)
     two = '{role: system, file: a.md, cache_control: 5m}\n      - {role: system, text: "Now: {{ now }}"}'
     write("w.yaml", hosted.replace("{role: system, file: prompts/desk.md}", two))
     split = json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])
     assert all(each["severity"] == "info" for each in split["findings"])
+
+
+@pytest.mark.parametrize(
+    ("block", "head"), [(False, ""), (True, ""), (True, "Now: {{ now }}\n"), (False, "{{ now }}.\n")]
+)
+def test_a_missing_mark_is_set_in_the_workload(in_folder: Optimize, block: bool, head: str) -> None:
+    """profile promises what optimize reaches, a second run finds nothing, and check says that the code sends no mark."""
+    rules = "".join(f"{at}. Answer questions about tariff {at} from page {at} of the handbook.\n" for at in range(120))
+    system = json.dumps(head + rules).replace("{{ ", "{").replace(" }}", "}")
+    code = f"import anthropic\n\n\ndef ask(now, question):\n    system = f{system}"
+    code += "\n    messages = [{'role': 'user', 'content': question}]\n    client = anthropic.Anthropic()\n"
+    call = "    return client.messages.create(model='claude-sonnet-4-5', max_tokens=9, system=%s, messages=messages)\n"
+    write("app.py", code + call % "system")
+    comment = "# Copied from app.py:5. Copy it again after a change there."
+    message = f"{{role: system, text: {json.dumps(head + rules)}}}"
+    if block:
+        message = f"role: system  # rules\n      text: {json.dumps(head + rules)}"
+    workload = (
+        "version: 1\nengine: {provider: anthropic}\nvars: {now: {uuid: hex}, question: {counter: 1}}\ngroups:\n"
+        f"- name: ask\n  requests: 6\n  cache_control: none\n  messages:\n    {comment}\n    - {message}\n"
+        '    - {role: user, text: "{{ question }}"}\n'
+    )
+    write("w.yaml", workload)
+    _, out, err = in_folder("profile", "w.yaml", "--dry-run", "--json")
+    assert out, err
+    profiled = json.loads(out)
+    promised = next(each["rerun"]["total_after"] for each in profiled["findings"] if each["rerun"])
+    assert profiled["editable"]
+    made = document(partial(in_folder, "optimize"), "w.yaml", "--allow", "P2", "--write")
+    assert promised == made["hit_rate"]["after"] > 0.7 > made["hit_rate"]["before"] == 0
+    assert (made["steps"][0]["code"], made["steps"][0]["tier"]) == ("KV203", "P0")
+    written = Path("w.yaml").read_text(encoding="utf-8")
+    mark = "role: system  # rules\n      cache_control: 5m\n" if block else "{role: system, cache_control: 5m, text"
+    assert mark in written
+    assert document(partial(in_folder, "optimize"), "w.yaml", "--allow", "P2")["files"] == []
+    said = " ".join(in_folder("check", "w.yaml", "--min-hit-rate", "0")[1].split())
+    if head:
+        assert "is a copy of app.py:5 that differs" in said
+        return
+    assert "has a cache breakpoint (cache_control) that app.py:5 does not send" in said
+    assert said.count("does not send") == 1
+    write("app.py", code + call % "[{'type': 'text', 'text': system, 'cache_control': {'type': 'ephemeral'}}]")
+    said = " ".join(in_folder("check", "w.yaml", "--min-hit-rate", "0")[1].split())
+    assert "PASS" in said
+    assert "cache breakpoint" not in said
 
 
 @pytest.mark.parametrize("constant", [True, False])
