@@ -23,6 +23,7 @@ from kvtool.fixes.orders.permute import ExampleMessages, ItemOrder
 from kvtool.fixes.turn_texts import texts_of, with_texts
 from kvtool.results.documents.diff import Trial
 from kvtool.text.align import common_prefix
+from kvtool.text.terminal.numbers import in_words
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
@@ -158,7 +159,7 @@ def _text_trials(pair: Pair, diff: PromptDiff, render: Render) -> tuple[Trial, .
         head = texts.lines_of(region)
         unseen = cosmetic(texts.a[slice(*head.a)], texts.b[slice(*head.b)])
     if unseen:
-        result = " and ".join(one.result for one in unseen)
+        result = in_words(one.result for one in unseen)
         plain_a, plain_b = normalized(texts.a, unseen), normalized(texts.b, unseen)
         change = _Tried("normalize", 1, line_a, line_b, result, code)
         if plain_a == plain_b:  # both are written as the shorter one is

@@ -35,6 +35,7 @@ from kvtool.fixes.proofs import INLINE_ORDER, OTHER_TEXT_WARNING, STEADY_TOOLS
 from kvtool.fixes.turn_texts import INSTRUCTIONS, role_of_part
 from kvtool.fixes.window import StrideWindow
 from kvtool.results.finding import TRIED_WITHOUT
+from kvtool.text.terminal.numbers import in_words
 from kvtool.workload.turn import Turn
 
 _NOT_GENERATED = INSTRUCTIONS | {"user", "tool"}
@@ -108,7 +109,7 @@ def other_form(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     form = SingleForm.learn(samples, kind, INSTRUCTIONS | {role})
     outside = "the values of variables" if set(form.kinds) <= set(IN_CODE) else "code and the values of variables"
     forms = [one.kind.name for one in NORMALIZERS if one.kind.key in form.kinds]
-    what = f"normalize {' and '.join(forms)}, outside {outside}"
+    what = f"normalize {in_words(forms)}, outside {outside}"
     fixes = [fix_cause(cause, "normalize", "P1", what, lambda: form, *warnings, shared=f"{kind}:{role}")]
     if kind == "whitespace":
         roles = INSTRUCTIONS | {role}

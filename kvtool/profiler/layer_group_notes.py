@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import in_words, plural
 
 if TYPE_CHECKING:
     from kvtool.accounting.served_cache import ServedCache
@@ -68,7 +68,7 @@ def _kind(group: KVGroup) -> str:
 
 def _sizes(served: ServedCache) -> str:
     sizes = sorted({group.block_size for group in served.planned.plan.groups})
-    return f"{' and '.join(f'{size:,}' for size in sizes)} tokens"
+    return f"{in_words(f'{size:,}' for size in sizes)} tokens"
 
 
 def described_groups(served: ServedCache | None, retention: int | None) -> dict[str, str | int | float | bool | None]:

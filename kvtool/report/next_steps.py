@@ -19,7 +19,7 @@ from kvtool.results.misses import CacheMisses
 from kvtool.results.money import marks_in_words
 from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report
-from kvtool.text.terminal.numbers import capitalized
+from kvtool.text.terminal.numbers import capitalized, in_words
 
 _TOGETHER = 0.005
 """By how much more a group's hit rate must rise with another fix, for both to be named."""
@@ -112,8 +112,8 @@ def _by_hand_in_words(fixes: Sequence[Finding]) -> str:
     if fixes[0].example is not None:  # each request is a file of its own
         return f"Apply the fix below in every file with this line, such as {first}. Then run again"
     path = fixes[0].path
-    more = "".join(f" and {place.removeprefix(f'{path}:')}" for place in others)
-    return f"Make the fix{'es' if others else ''} below at {first}{more}{' together' if others else ''}. Then run again"
+    places = in_words([first, *(place.removeprefix(f"{path}:") for place in others)])
+    return f"Make the fix{'es' if others else ''} below at {places}{' together' if others else ''}. Then run again"
 
 
 def _larger(case: Case) -> CommandLine | None:

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field
 
 from kvtool.results.document_base import Count, Model, Ratio
+from kvtool.text.terminal.numbers import in_words
 
 MORE_PREDICTED = {
     "below_minimum": "about the provider's minimum length",
@@ -173,7 +174,7 @@ def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
     first = 'set prompt_cache_options.mode to "explicit" and ' if any(each.explicit for each in advice) else ""
     splits = dict.fromkeys(f"{split.place} after its line {split.line}" for each in advice for split in each.splits)
     if splits:
-        few = " and ".join(splits) if len(splits) <= _MOST_SPLITS else "blocks where their shared text ends"
+        few = in_words(splits) if len(splits) <= _MOST_SPLITS else "blocks where their shared text ends"
         first = f"{first}split {few}, and "
     marked = [each for each in advice if each.marks]
     if not marked:
@@ -189,7 +190,7 @@ def marks_in_words(advice: Sequence[MarkAdvice]) -> str:
 
 def _requests_of(advice: MarkAdvice, all_advice: Sequence[MarkAdvice]) -> str:
     """Name the requests of an advice: by their groups and, where others are of these groups too, by their model."""
-    groups = " and ".join(advice.groups[:_MOST_GROUPS])
+    groups = in_words(advice.groups[:_MOST_GROUPS])
     if (left := len(advice.groups) - _MOST_GROUPS) > 0:
         groups += f" and {left:,} more groups"
     return groups if sum(each.groups == advice.groups for each in all_advice) == 1 else f"{groups} ({advice.model})"
@@ -199,7 +200,7 @@ def _places(advice: MarkAdvice) -> str:
     places = [
         mark.place if advice.explicit else f"{mark.place} for {_TIMES.get(mark.ttl, mark.ttl)}" for mark in advice.marks
     ]
-    return " and ".join(places) or "none"
+    return in_words(places) or "none"
 
 
 class GpuMoney(Model):

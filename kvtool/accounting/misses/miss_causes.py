@@ -11,7 +11,7 @@ from kvtool.accounting.misses.changed_part import ChangedPart, place_in_record, 
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState
 from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.results.misses import Certainty, MissCause
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import in_words, plural
 from kvtool.workload.call import CallSettings, ReportedMiss
 
 if TYPE_CHECKING:
@@ -285,7 +285,7 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
     if not evidence.cached:
         return MissReason("unknown", "unknown", "no cache of this model is known, and the log shows no read")
     if missing:
-        return MissReason("unknown", "unknown", f"the log lacks {' and '.join(missing)}")
+        return MissReason("unknown", "unknown", f"the log lacks {in_words(missing)}")
     if not whole or evidence.ttl is None:
         lack = "the system prompt and tools are not in it" if not whole else "the time to live is not known"
         return MissReason("provider", "unknown", f"nothing in the log explains it; {lack}")

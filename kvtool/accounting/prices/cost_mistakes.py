@@ -8,6 +8,7 @@ from itertools import product
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.accounting.prices.price_row import MILLION, Rates
+from kvtool.text.terminal.numbers import in_words
 from kvtool.workload.call import Usage
 
 _CLOSE = Decimal("0.001")
@@ -60,7 +61,7 @@ class CostMistakes:
         """Return the mistakes that explain the logged costs, in words; None where none do, or where the costs agree."""
         best = min(self._fits, key=lambda names: (-self._fits[names], len(names)), default=())
         if self._differing and self._fits[best] >= _SHARE * self._differing:
-            return f"fits a known mistake: {' and '.join(_MISTAKES[name] for name in best)}"
+            return f"fits a known mistake: {in_words(_MISTAKES[name] for name in best)}"
         shares = sorted(cost / full for cost, full in self._cached if full)
         if (
             len(shares) >= _SHARE * self._differing

@@ -24,6 +24,7 @@ from kvtool.lint.skeleton import FollowingText, Found, Hole, Node, TemplatePlace
 from kvtool.results.choices import Severity
 from kvtool.results.finding import Finding, Snippet
 from kvtool.text.line_index import LineIndex
+from kvtool.text.terminal.numbers import in_words
 
 BY_NAME = 0.5
 """The confidence of what only a name, or a use, says."""
@@ -252,7 +253,7 @@ def _listed(names: Sequence[str]) -> str:
     shown = names[:_MOST_NAMES]
     if len(names) > len(shown):
         return f"{', '.join(shown)} and {len(names) - len(shown):,} more"
-    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+    return in_words(shown)
 
 
 def _amount(found: Found, block_size: int, *, at_most: bool = False) -> str:

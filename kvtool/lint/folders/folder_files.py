@@ -32,7 +32,7 @@ from kvtool.lint.lint_inputs import (
 )
 from kvtool.text.files.ignored import PatternsAt, git_rules, leaves_out, own_rules
 from kvtool.text.files.root_folder import RootFolder, git_root
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import in_words, plural
 from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 
 OUTSIDE = "not read: this link leads out of the repository"
@@ -128,7 +128,7 @@ def built_folder(folder: str) -> str | None:
 def not_read(paths: Sequence[str]) -> str:
     """Say how many files of code there are in each language: `3 Go files and 1 Rust file`."""
     counts = Counter(OTHER_CODE[os.path.splitext(path.lower())[1]] for path in paths)  # noqa: PTH122 - a name, not a path
-    return " and ".join(plural(count, f"{language} file") for language, count in counts.most_common())
+    return in_words(plural(count, f"{language} file") for language, count in counts.most_common())
 
 
 def _walk(

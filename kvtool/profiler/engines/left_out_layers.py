@@ -6,6 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from kvtool.engine.model.configs.served_model import ServedModel
+from kvtool.text.terminal.numbers import in_words
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -28,4 +29,4 @@ def left_out_of(served: ServedModel, *, kinds_known: bool) -> str | None:
         kinds.append("chunked attention")
     if not kinds_known and any(layer.window is not None for layer in served.attention):
         kinds.append("sliding windows")
-    return f"{served.name} has {' and '.join(kinds)}" if kinds else None
+    return f"{served.name} has {in_words(kinds)}" if kinds else None

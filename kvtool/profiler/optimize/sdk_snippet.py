@@ -14,6 +14,7 @@ from kvtool.fixes.edits.record_edits import changed_settings
 from kvtool.fixes.turn_texts import INSTRUCTIONS
 from kvtool.text.cache_marks import marks_on
 from kvtool.text.message import Message, role_of
+from kvtool.text.terminal.numbers import in_words
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def _note(said: _Said) -> str:
     last = said.blocks[-1]
     notes = ["the changing text at its end"] if last.names[-1] == _MOVED else []
     notes += [f'"{name}": {json.dumps(value)}' for block in said.blocks for name, value in block.mark.items()]
-    return f"the last one with {' and '.join(notes)}" if notes else ""
+    return f"the last one with {in_words(notes)}" if notes else ""
 
 
 def _blocks(was: Message | None, now: Message, name: str) -> list[_Block]:

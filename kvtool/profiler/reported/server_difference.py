@@ -17,7 +17,7 @@ from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
 from kvtool.profiler.reported.server_reads import ServerRead, ServerReads, block_of_reads, hits_with
 from kvtool.text.align import common_prefix
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import in_words, plural
 
 _MOST_BLOCKS = 1_000_000
 """The largest cache that is tried, in blocks; bounds the search."""
@@ -113,7 +113,7 @@ def _find_sizes(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[str]:
         blocks = best[1].num_blocks
         gives.append(" ".join(flags(num_gpu_blocks=blocks)) or "an unlimited cache")
     rest = f"; {plural(tokens.apart, 'token')} apart" if tokens.apart else ", request by request"
-    return [f"the server read what {' and '.join(gives)} gives{rest}"]
+    return [f"the server read what {in_words(gives)} gives{rest}"]
 
 
 def _in_blocks(engine: EngineConfig, size: int) -> EngineConfig:

@@ -16,7 +16,7 @@ from kvtool.report.write_options import WriteOptions
 from kvtool.results.check import CheckResult
 from kvtool.results.verdict import Outcome
 from kvtool.text.terminal.console import sanitize
-from kvtool.text.terminal.numbers import plural
+from kvtool.text.terminal.numbers import in_words, plural
 from kvtool.text.terminal.runner_commands import blunt
 
 _MOST = 10
@@ -69,7 +69,7 @@ def _lines(result: CheckResult, options: WriteOptions) -> Iterator[str]:
         if count > 0
     ]
     if left:
-        yield _command("notice", "kvtool", f"{' and '.join(left)} more in the other reports")
+        yield _command("notice", "kvtool", f"{in_words(left)} more in the other reports")
     yield _command(_VERDICTS[result.verdict.outcome], "kvtool", result.verdict.sentence)
 
 

@@ -18,7 +18,7 @@ from kvtool.results.documents.lint import Fixed
 from kvtool.results.finding import Finding
 from kvtool.results.show_text import ShowText
 from kvtool.text.terminal.console import ascii_only, fold, put, sanitize
-from kvtool.text.terminal.numbers import percent, plural
+from kvtool.text.terminal.numbers import in_words, percent, plural
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,7 +117,7 @@ def _summary(result: LintResult) -> str:
     ]
     text = ", ".join(part for part in parts if not part.startswith("0 ")) or "no findings"
     places = [plural(len(result.inputs), "input")] if result.inputs or result.probe is None else []
-    text += f" in {' and '.join([*places, *(['a probe'] if result.probe is not None else [])])}"
+    text += f" in {in_words([*places, *(['a probe'] if result.probe is not None else [])])}"
     if result.passed_over:
         text += f"; {plural(result.passed_over, 'file')} without prompts skipped"
     if result.outside:

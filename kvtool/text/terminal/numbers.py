@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -45,6 +45,12 @@ def size(count: float) -> str:
 def capitalized(text: str) -> str:
     """Return a sentence with its first letter large, and all others as they are."""
     return text[:1].upper() + text[1:]
+
+
+def in_words(parts: Iterable[str]) -> str:
+    """Return parts as one phrase: `2`, `2 and 3`, `2, 3 and 48`."""
+    *first, last = list(parts) or [""]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def plural(count: int, noun: str) -> str:

@@ -21,6 +21,7 @@ from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
 from kvtool.text.templates.application import Find, IncludedSource, find_included
 from kvtool.text.templates.variable_uses import VariableUses
+from kvtool.text.terminal.numbers import in_words
 from kvtool.text.traced import Traced
 from kvtool.workload.yaml.made_up_values import MADE_UP, copied_comment, sent_comment
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
@@ -248,7 +249,7 @@ def compose_workloads(
 def unmarked_sentence(providers: Iterable[str], *, sets_marks: bool) -> str:
     """Return a sentence on providers that cache nothing, as the code sets no breakpoints; empty where none needs them."""
     unmarked = [each for each in providers if each and find_provider(each).needs_mark and not sets_marks]
-    return f" The code sets no cache_control, so {' and '.join(unmarked)} caches nothing." if unmarked else ""
+    return f" The code sets no cache_control, so {in_words(unmarked)} caches nothing." if unmarked else ""
 
 
 def workload_name(provider: str) -> str:

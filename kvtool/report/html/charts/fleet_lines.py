@@ -21,7 +21,7 @@ from kvtool.report.views.plans.what_if_rows import level_moment, rows_table
 from kvtool.report.views.section import Section
 from kvtool.results.documents.what_if import SweepRow, WhatIfDocument
 from kvtool.text.terminal.console import sanitize
-from kvtool.text.terminal.numbers import per_second, percent, plural
+from kvtool.text.terminal.numbers import in_words, per_second, percent, plural
 
 _MOST_LINES = 8
 _LONGEST = 60
@@ -223,4 +223,4 @@ def _room(row: SweepRow) -> str:
         for blocks, where in ((row.host_blocks, "in host memory"), (row.disk_blocks, "on disk"))
         if blocks
     ]
-    return " and ".join(parts)
+    return in_words(parts)

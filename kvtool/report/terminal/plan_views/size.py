@@ -9,7 +9,7 @@ from kvtool.engine.prediction.accelerators import BATCH_LIMITS_SOURCE
 from kvtool.report.terminal.lines import put_head, put_next
 from kvtool.results.documents.size import AcceleratorRoom, SizedGroup, SizeDocument
 from kvtool.text.terminal.console import ascii_only, put, say
-from kvtool.text.terminal.numbers import size
+from kvtool.text.terminal.numbers import in_words, size
 from kvtool.text.terminal.table import Column, put_table, table
 
 if TYPE_CHECKING:
@@ -166,9 +166,9 @@ def _row(group: SizedGroup) -> list[str]:
     return [
         group_name(group),
         str(group.count),
-        " and ".join(map(str, of)),
+        in_words(map(str, of)),
         f"{group.block_size:,}",
-        " and ".join(size(page) for page in group.page_bytes),
+        in_words(size(page) for page in group.page_bytes),
         "" if held is None else f"{held:,}" if group.count == 1 else f"{group.count} x {held:,}",
     ]
 
@@ -196,7 +196,7 @@ def plan_notes(report: SizeDocument) -> list[str]:
         notes.append(f"hits end on multiples of {report.hit_unit:,} tokens. A shorter shared prefix never hits")
     if report.keeps_prompt_ends_only:
         kinds = {"sliding": "windows", "mamba": "states"}
-        what = " and ".join(dict.fromkeys(kinds[group.kind] for group in report.groups if group.kind in kinds))
+        what = in_words(dict.fromkeys(kinds[group.kind] for group in report.groups if group.kind in kinds))
         notes.append(
             f"kept: only the {what} at the end of each prompt (vLLM's default, prefix_cache_retention_interval 0). "
             "The third prompt with the same prefix is the first to hit"

@@ -24,7 +24,7 @@ from kvtool.text.terminal.console import (
     sanitize,
     say,
 )
-from kvtool.text.terminal.numbers import capitalized, plural
+from kvtool.text.terminal.numbers import capitalized, in_words, plural
 from kvtool.text.terminal.table import Column, table
 from kvtool.text.tokens.prompt import Ids
 
@@ -205,7 +205,7 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str, minimum: int) -
     """Print sentences on the gain of moves, each with its code at the right."""
     said = [(text, "") for text in _relation(diff, a, b)]
     if diff.cosmetic:
-        said.append((f"The only difference: {' and '.join(diff.cosmetic)}.", ""))
+        said.append((f"The only difference: {in_words(diff.cosmetic)}.", ""))
     before = 0
     for number, trial in enumerate(diff.changes):
         if not number or trial.gained_blocks > before:

@@ -8,7 +8,7 @@ from kvtool.accounting.caches.cache_rules import lifetime
 from kvtool.profiler.what_if.table_clock import ROUND_ROBIN
 from kvtool.report.views.plans.what_if_rows import moment
 from kvtool.results.documents.what_if import SweepRow
-from kvtool.text.terminal.numbers import per_second, percent, plural
+from kvtool.text.terminal.numbers import in_words, per_second, percent, plural
 
 NONE_WITHIN = "No setting serves a request within the objectives"
 _LITTLE = 0.02
@@ -31,7 +31,7 @@ def tier_words(row: SweepRow) -> str:
         parts.append(f"{row.host_blocks:,} blocks of host memory")
     if row.disk_blocks:
         parts.append(f"{row.disk_blocks:,} on disk")
-    return " and ".join(parts) or "no tier"
+    return in_words(parts) or "no tier"
 
 
 def tier_answer(rows: Sequence[SweepRow], block_size: int) -> str:
