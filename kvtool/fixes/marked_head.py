@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvtool.accounting.ledger.totals import GroupTotals
+from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv203 import KV203
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.fixes.fix import Fix, Transform
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.plan import Plan
 
 MARK: Mapping[str, Any] = {"cache_control": {"type": "ephemeral"}}
+MISSING_MARK = DifferenceKind("missing-mark", "missing cache breakpoint", KV203.code)
 Locate = Callable[[Origin, int], tuple[int, int]]
 
 

@@ -517,7 +517,7 @@ class Profiler:
     def _with_made_marks(self, findings: list[Finding]) -> list[Finding]:
         if self.edits is None:
             return findings
-        from kvtool.profiler.optimize.missing_marks import with_made_marks
+        from kvtool.profiler.advice.made_steps import with_made_marks
 
         return with_made_marks(findings, self.edits)
 

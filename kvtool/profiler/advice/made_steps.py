@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kvtool.diagnose.codes.layout.kv203 import KV203
 from kvtool.fixes.fix import fix_name
-from kvtool.profiler.advice.kept_fixes import Advice
+from kvtool.fixes.marked_head import MISSING_MARK
+from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
+from kvtool.profiler.advice.trials import carried, totals_by_name
 from kvtool.profiler.run.run_result import RunResult
-from kvtool.results.finding import Finding
+from kvtool.results.finding import Finding, Rerun
 from kvtool.text.terminal.numbers import percent
 
 if TYPE_CHECKING:
@@ -63,3 +66,30 @@ class MadeSteps:
 
 ALL_MADE = MadeSteps()
 """Where no step is left for later."""
+
+
+def made_marks(edits: Optimized) -> dict[str, KeptFix]:
+    """Return by group the steps that set a breakpoint in a file."""
+    return {each.step.cause.group: each.step for each in edits.edited if each.step.cause.slot.kind == MISSING_MARK.key}
+
+
+def with_made_marks(findings: Iterable[Finding], edits: Optimized) -> list[Finding]:
+    """Return the findings; those of a missing breakpoint that edits of files set, with what all these edits reach."""
+    marks = made_marks(edits)
+    before, after = totals_by_name(edits.before), totals_by_name(edits.after)
+    found: list[Finding] = []
+    for one in findings:
+        step = marks.get(one.group) if one.code == KV203.code and one.tried is not None else None
+        if step is not None:
+            rerun = Rerun(
+                group_before=before[one.group].hit_rate,
+                group_after=after[one.group].hit_rate,
+                total_before=edits.rates[0],
+                total_after=edits.rates[1],
+                group_alone=step.alone,
+                group_predicted=None,
+            )
+            told = {"fix": step.fix.what, "rerun": rerun, "tried": None, **carried(step.fix)}
+            one = one.model_copy(update=told)
+        found.append(one)
+    return found

@@ -8,11 +8,12 @@ from os.path import realpath
 
 from kvtool.fixes.fix import ALL_TIERS, SAFE_TIERS, Tier
 from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
+from kvtool.profiler.advice.made_steps import made_marks
 from kvtool.profiler.advice.next_tiers import next_advice, tiers_beyond
 from kvtool.profiler.optimize.disk_lines import disk_place
 from kvtool.profiler.optimize.edited_files import Changed, Done, Optimized
 from kvtool.profiler.optimize.edited_runs import EditedRuns, SourceRuns
-from kvtool.profiler.optimize.missing_marks import made_marks, together, with_missing_marks
+from kvtool.profiler.optimize.missing_marks import together, with_missing_marks
 from kvtool.profiler.optimize.optimizer import Optimizer
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.results.finding import TRIED_WITH_MARK

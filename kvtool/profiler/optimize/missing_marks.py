@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
 from kvtool.diagnose.causes.slot_cause import SlotCause
-from kvtool.diagnose.codes.entry import DifferenceKind
-from kvtool.diagnose.codes.layout.kv203 import KV203
 from kvtool.diagnose.slots import Slot
 from kvtool.fixes.fix import Fix, Tier, combined
-from kvtool.fixes.marked_head import lacks_mark, marked_head, marked_messages
+from kvtool.fixes.marked_head import MISSING_MARK, lacks_mark, marked_head, marked_messages
 from kvtool.profiler.advice.kept_fixes import KeptFix
-from kvtool.profiler.advice.trials import Chain, Trials, carried, steady_first, totals_by_name
+from kvtool.profiler.advice.made_steps import made_marks
+from kvtool.profiler.advice.trials import Chain, Trials, steady_first
 from kvtool.profiler.optimize.edited_files import Optimized
 from kvtool.profiler.optimize.edited_runs import SourceRuns
 from kvtool.profiler.optimize.request_diff import RequestEdit
 from kvtool.profiler.run.samples import SampleBook
-from kvtool.results.finding import TRIED_WITH_MARK, Finding, Rerun
+from kvtool.results.finding import TRIED_WITH_MARK
 from kvtool.text.traced import Origin
 from kvtool.workload.logs.files.locations import locate
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.yaml_source import YamlSource
 
-MISSING_MARK = DifferenceKind("missing-mark", "missing cache breakpoint", KV203.code)
 _MARK = {"cache_control": {"type": "ephemeral", "ttl": "5m"}}
 """The shortest time to live: a longer one costs more where nothing expires."""
 
@@ -81,11 +79,6 @@ _LEAST = 0.005
 """A breakpoint that wins less of a group's prompts is none to advise."""
 
 
-def made_marks(edits: Optimized) -> dict[str, KeptFix]:
-    """Return by group the steps that set a breakpoint in a file."""
-    return {each.step.cause.group: each.step for each in edits.edited if each.step.cause.slot.kind == MISSING_MARK.key}
-
-
 def marked_request(edits: Optimized) -> RequestEdit | None:
     """Return one request of the first group that gets a breakpoint, before and after its steps; None where none does."""
     for name in made_marks(edits):
@@ -103,28 +96,6 @@ def together(mark: KeptFix, step: KeptFix) -> KeptFix:
     """Return a step that wins only with a breakpoint as one with it."""
     what = f"{mark.fix.what}; then {step.fix.what}"
     return replace(step, fix=replace(step.fix, what=what, words=None), before=mark.before, alone=step.after)
-
-
-def with_made_marks(findings: Iterable[Finding], edits: Optimized) -> list[Finding]:
-    """Return the findings; those of a missing breakpoint that edits of files set, with what all these edits reach."""
-    marks = made_marks(edits)
-    before, after = totals_by_name(edits.before), totals_by_name(edits.after)
-    found: list[Finding] = []
-    for one in findings:
-        step = marks.get(one.group) if one.code == KV203.code and one.tried is not None else None
-        if step is not None:
-            rerun = Rerun(
-                group_before=before[one.group].hit_rate,
-                group_after=after[one.group].hit_rate,
-                total_before=edits.rates[0],
-                total_after=edits.rates[1],
-                group_alone=step.alone,
-                group_predicted=None,
-            )
-            told = {"fix": step.fix.what, "rerun": rerun, "tried": None, **carried(step.fix)}
-            one = one.model_copy(update=told)
-        found.append(one)
-    return found
 
 
 def _moves(
