@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
 from pathlib import Path
@@ -26,6 +26,8 @@ from typing import Any
 import httpx
 
 from benchmarks.faults import Case, blamed, named_first
+from benchmarks.live_cases import FAULTS, SLOWEST, Live, LiveFault
+from benchmarks.live_watch import seen_by_watch
 from kvtool.cli.app import run
 from tests.measure.servers.engine_server import write_log
 from tests.measure.servers.real_llama import real_llama
@@ -51,39 +53,6 @@ _WINDOWED = {
 """Five of six layers have a window, as in Gemma 3."""
 _ONE_PROCESS = ("--distributed-executor-backend", "uni")
 """A worker of its own would import all of vLLM once more."""
-_SLOWEST = 240.0
-"""Seconds that the traffic of one fault may take."""
-
-
-@dataclass
-class Live:
-    """Running servers, and the requests that were sent with their answers."""
-
-    urls: list[str]
-    case: Case
-    rows: list[dict[str, Any]] = field(default_factory=list)
-
-    def ask(self, text: str | list[int], at: int = 0, *, logged: bool = True, **fields: Any) -> None:
-        """Send one prompt."""
-        body = {"model": "m", "prompt": text, "max_tokens": 2, "temperature": 0, "ignore_eos": True, **fields}
-        answer = httpx.post(f"{self.urls[at]}/v1/completions", json=body, timeout=_SLOWEST)
-        answer.raise_for_status()
-        if logged:
-            self.rows.append({"request": body, "response": answer.json()})
-
-    def ask_bytes(self, texts: Sequence[str], at: int = 0, **fields: Any) -> None:
-        """Send prompts as tokens of the toy model of llama.cpp, whose tokenizer no file has: a token for each byte."""
-        for text in texts:
-            self.ask([1, *(3 + byte for byte in text.encode())], at, **fields)
-
-    def ask_all(self, texts: Sequence[str], at: int = 0, **fields: Any) -> None:
-        """Send prompts, one after the other."""
-        for text in texts:
-            self.ask(text, at, **fields)
-
-    def reset(self, at: int = 0) -> None:
-        """Empty the cache."""
-        httpx.post(f"{self.urls[at]}/reset_prefix_cache", timeout=60).raise_for_status()
 
 
 @contextmanager
@@ -94,7 +63,7 @@ def one_url(pick: Callable[[], str]) -> Iterator[str]:
         def forward(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length", 0))) or None
             kept = {"Content-Type": self.headers.get("Content-Type", "application/json")}
-            answer = httpx.request(self.command, pick() + self.path, content=body, headers=kept, timeout=_SLOWEST)
+            answer = httpx.request(self.command, pick() + self.path, content=body, headers=kept, timeout=SLOWEST)
             self.send_response(answer.status_code)
             self.send_header("Content-Type", answer.headers.get("Content-Type", ""))
             self.send_header("Content-Length", str(len(answer.content)))
@@ -114,156 +83,6 @@ def one_url(pick: Callable[[], str]) -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
-
-
-Traffic = Callable[[Live], None]
-
-
-@dataclass(frozen=True)
-class LiveFault:
-    """A fault on a kind of server: the cause that it is, None where it is healthy, and what the user has.
-
-    Has M: counters, E: KV events, L: a log; U: one URL for all servers, which take turns; R: one URL, at which the second server
-    replaces the first within the span, as after a restart.
-    """
-
-    server: str
-    name: str
-    expected: str | None
-    has: str
-    traffic: Traffic
-
-
-FAULTS: list[LiveFault] = []
-
-
-def live(server: str, name: str, expected: str | None, has: str) -> Callable[[Traffic], Traffic]:
-    """Declare a fault."""
-
-    def declare(traffic: Traffic) -> Traffic:
-        FAULTS.append(LiveFault(server, name, expected, has, traffic))
-        return traffic
-
-    return declare
-
-
-def _chats(on: Live, sessions: int = 3, turns: int = 3) -> list[str]:
-    return on.case.chats(on.case.words(60, 90), sessions, turns)
-
-
-@live("plain", "chats that hit", None, "E")
-@live("plain", "chats that hit", None, "L")
-@live("plain", "chats that hit", None, "M")
-@live("off", "prefix caching off", "caching off", "M")
-@live("off", "prefix caching off", "caching off", "L")
-def _(on: Live) -> None:
-    on.ask_all(_chats(on))
-
-
-@live("plain", "prompts that share nothing", None, "E")
-@live("plain", "prompts that share nothing", None, "L")
-def _(on: Live) -> None:
-    on.ask_all([on.case.words(30, 90) for _ in range(10)])
-
-
-@live("plain", "cache too small", "capacity", "E")
-@live("plain", "cache too small", "capacity", "L")
-def _(on: Live) -> None:
-    on.ask_all(on.case.chats(on.case.words(60, 90), sessions=12, turns=5))
-
-
-@live("plain", "a salt for each request", "salts", "E")
-@live("plain", "a salt for each request", "salts", "L")
-def _(on: Live) -> None:
-    for text in _chats(on):
-        on.ask(text, cache_salt=on.case.words(1, 1))
-
-
-@live("plain", "the time at the front", "prompts", "E")
-@live("plain", "the time at the front", "prompts", "L")
-def _(on: Live) -> None:
-    system = on.case.words(80, 120)
-    for _ in range(10):
-        on.ask(f"It is 12:{on.case.rng.randint(10, 59)}:{on.case.rng.randint(10, 59)}. {system} {on.case.words(3, 9)}")
-
-
-@live("plain", "log probabilities of prompts", "request fields", "E")
-@live("plain", "log probabilities of prompts", "request fields", "L")
-def _(on: Live) -> None:
-    on.ask_all(_chats(on), prompt_logprobs=1)
-
-
-@live("plain", "cache cleared again and again", "cache reset", "E")
-def _(on: Live) -> None:
-    for at, text in enumerate(_chats(on)):
-        if at % 3 == 2:
-            on.reset()
-        on.ask(text)
-
-
-@live("plain", "others fill the cache", "other traffic", "L")
-def _(on: Live) -> None:
-    for at, text in enumerate(on.case.chats(on.case.words(60, 90), sessions=2, turns=6)):
-        on.ask(text)
-        if at % 2:
-            for _ in range(3):
-                on.ask(on.case.words(600, 700), logged=False)
-
-
-@live("plain", "a router with other blocks", "chunk size", "M")
-def _(on: Live) -> None:
-    on.ask_all(_chats(on))
-
-
-@live("llama", "chats that hit", None, "L")
-@live("llamas", "one URL for two servers", "several servers", "U")
-@live("llamas", "restart", "restart", "R")
-def _(on: Live) -> None:
-    on.ask_bytes(on.case.chats(on.case.words(15, 25), sessions=3, turns=3))
-
-
-@live("llama", "caching off", "caching off", "L")
-def _(on: Live) -> None:
-    on.ask_bytes(on.case.chats(on.case.words(15, 25), sessions=2, turns=3), cache_prompt=False)
-
-
-@live("llama", "the time at the front", "prompts", "L")
-def _(on: Live) -> None:
-    system = on.case.words(60, 80)
-    on.ask_bytes([f"It is 12:{on.case.rng.randint(10, 59)}. {system} {on.case.words(3, 9)}" for _ in range(10)])
-
-
-@live("windowed", "window layers keep only the end of a prompt", "model groups", "E")
-@live("windowed", "window layers keep only the end of a prompt", "model groups", "M")
-def _(on: Live) -> None:
-    for _ in range(5):
-        system = on.case.words(100, 150)
-        on.ask_all([f"{system} {on.case.words(10, 20)}" for _ in range(2)])
-
-
-@live("long", "prompts shorter than a block", "short prompts", "M")
-@live("long", "prompts shorter than a block", "short prompts", "L")
-def _(on: Live) -> None:
-    system = on.case.words(10, 12)
-    on.ask_all([f"{system} {on.case.words(2, 4)}" for _ in range(12)])
-
-
-@live("two", "two replicas, no affinity", "routing", "E")
-@live("two", "two replicas, no affinity", "routing", "L")
-def _(on: Live) -> None:
-    for text in _chats(on, sessions=4):
-        on.ask(text, on.case.rng.randrange(2))
-
-
-@live("two", "one URL for two servers", "several servers", "U")
-def _(on: Live) -> None:
-    on.ask_all(_chats(on))
-
-
-@live("two", "replicas with affinity", None, "E")
-def _(on: Live) -> None:
-    for at in range(2):
-        on.ask_all(_chats(on), at)
 
 
 SERVERS: dict[str, tuple[bool, Sequence[Sequence[str]]]] = {
@@ -288,10 +107,13 @@ def arguments_of(each: LiveFault, on: Live, folder: Path) -> Iterator[str]:
 
 def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
     """What is said of a fault: with a log afterwards, else beside the traffic."""
-    if each.has == "U":
+    if "U" in each.has:
         turns = cycle(on.urls)
         with one_url(lambda: next(turns)) as url:
-            each.traffic(replace(on, urls=[url]))
+            behind = replace(on, urls=[url])
+            if "W" in each.has:
+                return seen_by_watch(url, lambda: each.traffic(behind), seconds=int(_span(each)), events=False)
+            each.traffic(behind)
             return said([url])
     if each.has == "R":
         return _replaced(each, on)
@@ -301,9 +123,12 @@ def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
     for at in range(len(on.urls)):
         on.reset(at)
     before = [httpx.get(f"{url}/metrics", timeout=60).text for url in on.urls]
+    if each.has == "W":
+        with_events = each.server != "off"
+        return seen_by_watch(on.urls[0], lambda: each.traffic(on), seconds=int(_span(each)), events=with_events)
     if each.has == "E":
         done = threading.Event()
-        span = _rehearsed(each)
+        span = _span(each)
         thread = threading.Thread(target=_after, args=(3.0, lambda: each.traffic(on), done))
         thread.start()
         found = said([*on.urls, *["--kv-events", "server"], "--for", f"{span:.0f}s"])
@@ -319,7 +144,7 @@ def watched(each: LiveFault, on: Live, folder: Path) -> dict[str, Any]:
         (record / "metrics_after.txt").write_text(httpx.get(f"{url}/metrics", timeout=60).text)
         (record / "models.json").write_text(httpx.get(f"{url}/v1/models", timeout=60).text)
         (record / "server_info.json").write_text(
-            httpx.get(f"{url}/server_info?config_format=json", timeout=_SLOWEST).text
+            httpx.get(f"{url}/server_info?config_format=json", timeout=SLOWEST).text
         )
         folders += ["--recorded", str(record)]
     return said([*folders, *arguments_of(each, on, folder)])
@@ -344,8 +169,9 @@ def _replaced(each: LiveFault, on: Live) -> dict[str, Any]:
     return found
 
 
-def _rehearsed(each: LiveFault) -> float:
-    return 90.0 if "too small" in each.name else 25.0
+def _span(each: LiveFault) -> float:
+    """Seconds in which the traffic of a fault is surely done."""
+    return 90.0 if "too small" in each.name else 45.0 if "fill" in each.name or "evictions" in each.name else 25.0
 
 
 def _after(seconds: float, traffic: Callable[[], None], done: threading.Event) -> None:
@@ -375,6 +201,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", nargs="+", default=list(SERVERS))
     parser.add_argument("--name", default="")
+    parser.add_argument("--has", default="", help="only those that have it, such as W")
     given = parser.parse_args()
     right = count = 0
     for kind in given.only:
@@ -387,7 +214,9 @@ def main() -> None:
                 each_folder.mkdir()
             used = folders if kind.startswith("llama") else [model] * len(switches)
             urls = [stack.enter_context(_server(kind, *each)) for each in zip(used, switches, strict=True)]
-            for number, each in enumerate(one for one in FAULTS if one.server == kind and given.name in one.name):
+            for number, each in enumerate(
+                one for one in FAULTS if one.server == kind and given.name in one.name and given.has in one.has
+            ):
                 folder = Path(name) / str(number)
                 folder.mkdir()
                 case = Case(random.Random(f"{each.name} {each.has} {given.seed}"), folder, stack)
@@ -397,6 +226,7 @@ def main() -> None:
                 right, count = right + good, count + 1
                 print(
                     f"{'ok  ' if good else 'MISS'} {kind} {each.has} {each.name}: {named} [{found['verdict']}]",
+                    *(found["notes"] if "W" in each.has else ()),
                     flush=True,
                 )
                 if not good:

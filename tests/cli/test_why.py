@@ -80,7 +80,21 @@ def test_a_server_that_hides_its_counters_is_unknown(capsys: pytest.CaptureFixtu
         found = said(capsys, server.url)
     assert found["verdict"] == "unknown"
     assert found["causes"] == []
-    assert "hidden" in found["servers"][0]["trouble"]
+    assert "nothing is counted: " in (trouble := found["servers"][0]["trouble"])
+    assert trouble.endswith("/metrics has no such page (HTTP 404)")
+
+
+@pytest.mark.parametrize("lost", ["/version", "/server_info?config_format=json"])
+def test_a_page_that_does_not_come_leaves_the_counters(lost: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What was counted is known, and one page is waited for, not each of them."""
+    answer = pages(vllm(vllm_metrics()))
+    with serving(lambda path, before: (502, {}, b"") if path == lost else answer(path, before)) as server:
+        found = said(capsys, server.url)
+        assert sum(path in ("/version", "/v1/models") for path in server.asked) == (1 if lost == "/version" else 2)
+    assert found["prompt_tokens"] == 1000
+    assert found["servers"][0]["trouble"].endswith(
+        f"{lost} failed (HTTP 502): what the server says of itself is not known"
+    )
 
 
 def test_counters_of_another_process_count_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
@@ -300,9 +314,12 @@ def test_a_log_without_prompts_has_no_shared_tokens(tmp_path: Path, capsys: pyte
 
 @pytest.mark.parametrize("counts", [(900, 400), (400, 900)])
 def test_counters_that_fall_and_return_are_of_two_servers(
-    counts: tuple[int, int], capsys: pytest.CaptureFixture[str]
+    counts: tuple[int, int], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Servers that do not report when their counters began take turns at one URL; one that restarts does not return."""
+    """Servers that do not report when their counters began take turns at one URL; one that restarts does not return.
+
+    A restart takes its time: counters that begin anew within moments are those of another server.
+    """
 
     def metrics(_path: str, before: int) -> Page:
         return ok(vllm_metrics(prompt=counts[before % 2], cached=0, created=None))
@@ -310,7 +327,17 @@ def test_counters_that_fall_and_return_are_of_two_servers(
     def restarted(_path: str, before: int) -> Page:
         return ok(vllm_metrics(prompt=counts[0] + before if before < 1 else 5 + before, cached=0, created=None))
 
-    for answer, expected in ((metrics, "several servers"), (restarted, "restart")):
+    def other_page(path: str, before: int) -> Page:
+        return metrics(path, 0) if before < 1 else ok("# TYPE node_load1 gauge\nnode_load1 5.0\n")
+
+    several = "several servers"
+    for answer, soon, expected in (
+        (metrics, 0.0, several),
+        (restarted, 0.0, "restart"),
+        (restarted, 60.0, several),
+        (other_page, 0.0, several),
+    ):
+        monkeypatch.setattr("kvtool.measure.servers.metrics.counted_between._SOONEST_START", soon)
         seen: dict[str, int] = {}
 
         def page(path: str, _before: int, answer: Any = answer, seen: dict[str, int] = seen) -> Page:

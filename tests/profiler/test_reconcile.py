@@ -97,7 +97,10 @@ def test_a_real_server_with_windows_agrees_with_its_config(capsys: pytest.Captur
     assert (document["agree"], document["reported_cached_tokens"], document["prompt_tokens"]) == (40, 4128, 21_911)
 
 
-def test_eight_at_once_agree_where_events_and_answers_show_who_came_when(capsys: pytest.CaptureFixture[str]) -> None:
+def test_eight_at_once_agree_where_events_and_answers_show_who_came_when(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without the events, the order is what is not known."""
     folder = recording("conc8-rec")
     tokenizer = folder.parents[2] / "tokenizers/TinyLlama_v1.1.tokenizer.json"
     assert run(["replay", "--recorded", str(folder), "-t", str(tokenizer), "--json"]) == 0
@@ -105,6 +108,15 @@ def test_eight_at_once_agree_where_events_and_answers_show_who_came_when(capsys:
     assert (document["agree"], document["causes"]) == (100, [])
     events = document["events"]
     assert (events["agree"], events["recorded"], events["in_order"], events["by"]) == (254, 254, True, "hash")
+    for each in folder.iterdir():
+        if "events" not in each.name:
+            (tmp_path / each.name).symlink_to(each.resolve())
+    assert run(["replay", "--recorded", str(tmp_path), "-t", str(tokenizer), "--json"]) == 0
+    (cause,) = json.loads(capsys.readouterr().out)["causes"]
+    assert (cause["cause"], cause["why"]) == (
+        "steps",
+        "8 at once: their order decides which tokens hit; no KV events show it",
+    )
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])

@@ -151,10 +151,13 @@ class ServerFacts:
             )
 
 
-def ask_server(connection: ServerConnection, *, uncounted: bool = False) -> ServerFacts:
+def ask_server(
+    connection: ServerConnection, *, uncounted: bool = False, missed: list[str] | None = None
+) -> ServerFacts:
     """Ask a running server; ServerError where it does not answer, or is none that says enough.
 
     `uncounted`: of one whose /metrics is missing, or of no known kind, what its other pages say is enough, and a note says so.
+    `missed` takes why /metrics counts nothing, or why another page of a server that counts did not come, which then is no error.
     """
     exposition = scrape = date = None
     notes: tuple[str, ...] = ()
@@ -169,10 +172,13 @@ def ask_server(connection: ServerConnection, *, uncounted: bool = False) -> Serv
         if not uncounted or (isinstance(error, ServerError) and error.status not in _NO_PAGE):
             raise
         exposition, notes = None, (UNCOUNTED,)
+        if missed is not None:
+            missed.append(error.message if error.place is None else f"{error.place}: {error.message}")
+    pages = None if scrape is None else missed
     facts = _facts(
-        version=_asked(connection, "/version"),
-        models=_asked(connection, "/v1/models"),
-        info=_asked(connection, _INFO_PATH),
+        version=_asked(connection, "/version", pages),
+        models=_asked(connection, "/v1/models", pages),
+        info=_asked(connection, _INFO_PATH, pages),
         exposition=exposition,
         scrape=scrape,
         date=date,
@@ -218,14 +224,19 @@ def scraped_facts(exposition: Exposition, scrape: Scrape) -> ServerFacts:
     return _facts(version=None, models=None, info=None, exposition=exposition, scrape=scrape, date=None)
 
 
-def _asked(connection: ServerConnection, path: str) -> object:
-    """Return a page as JSON; None where the server has no such page."""
+def _asked(connection: ServerConnection, path: str, missed: list[str] | None) -> object:
+    """Return a page as JSON; None where the server has no such page, and after a page that did not come: one is waited for."""
+    if missed:
+        return None
     try:
         return connection.json(path, limit=MOST_JSON)
     except ServerError as error:
         if error.status in _NO_PAGE:
             return None
-        raise
+        if missed is None:
+            raise
+        missed.append(f"{error.message}: what the server says of itself is not known")
+        return None
 
 
 def _recorded(path: Path) -> object:

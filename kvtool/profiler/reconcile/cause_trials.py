@@ -43,7 +43,11 @@ class _Case:
 class CauseTrials:
     """Tries the causes over one run."""
 
-    def __init__(self, evidence: RunEvidence, asked: SentPrompts, twin: Twin, base: TwinRun) -> None:
+    def __init__(
+        self, evidence: RunEvidence, asked: SentPrompts, twin: Twin, base: TwinRun, *, ordered: bool = False
+    ) -> None:
+        """`ordered`: KV events show the order in which `base` ran."""
+        self._ordered = ordered
         self.evidence = evidence
         self.asked = asked
         self.twin = twin
@@ -323,7 +327,7 @@ class CauseTrials:
         if self.twin.at_once == 1:
             return
         most = self._most()
+        known = "the engine hits others in that of the KV events" if self._ordered else "no KV events show it"
         for case in cases:
             if case.reported is not None and case.reported <= most.get(case.exchange.number, 0):
-                why = f"{self.twin.at_once} at once: the server looked it up in another step than the engine"
-                yield case, "steps", why
+                yield case, "steps", f"{self.twin.at_once} at once: their order decides which tokens hit; {known}"

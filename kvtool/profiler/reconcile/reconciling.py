@@ -73,7 +73,7 @@ def reconcile(observed: ObservedRun, options: RunOptions, tokenizers: Tokenizers
     elif observed.at_once > 1 and not _all_agree(evidence, base):
         evidence.notes.append("no KV events show the order of requests in the server: the prediction assumes one order")
     evidence.count_hits(base)
-    named = CauseTrials(evidence, asked, twin, base).causes()
+    named = CauseTrials(evidence, asked, twin, base, ordered=led is not None).causes()
     return _document(
         observed, asked, evidence, twin, led, base, named, timed=options.predicting.calibration is not None
     )

@@ -42,7 +42,8 @@ def toy_model(folder: Path, config: Mapping[str, object] = _MODEL) -> Path:
     return folder
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody uses."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])
@@ -51,7 +52,7 @@ def _free_port() -> int:
 @contextmanager
 def real_vllm(model: Path, *more: str, length: int = 8192) -> Iterator[str]:
     """Its URL; it is up when the block begins, and ends with it. `more` are arguments of its own."""
-    port, events, replay = _free_port(), _free_port(), _free_port()
+    port, events, replay = free_port(), free_port(), free_port()
     publish = {
         "enable_kv_cache_events": True,
         "publisher": "zmq",

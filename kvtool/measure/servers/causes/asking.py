@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.causes.event_losses import EventLosses
 from kvtool.measure.servers.causes.server_evidence import AskedServer, ServerEvidence
-from kvtool.measure.servers.http_exchange import ServerConnection
+from kvtool.measure.servers.http_exchange import ServerConnection, ServerError
 from kvtool.measure.servers.kv_events.event_batches import EventBatch, read_event_file
 from kvtool.measure.servers.kv_events.event_listener import publishers
 from kvtool.measure.servers.kv_events.event_subscriber import EventSubscriber
@@ -34,7 +34,7 @@ _PATIENCE = 30.0
 """Seconds for a page: vLLM collects what /server_info shows when it is asked."""
 _SLICE = 0.2
 """Seconds of listening to one server before the next."""
-_HIDDEN = "/metrics is hidden or belongs to no known server, so nothing is counted"
+_HIDDEN = "nothing is counted: no /metrics is saved"
 _UNCOUNTED = {
     "Ollama": (
         "Ollama has no /metrics. Pass a log of its answers, which report cached tokens since 0.33.3,"
@@ -97,17 +97,38 @@ def _first_look(source: str) -> AskedServer:
         scrape = scrape_of(exposition, shown=source, at=time.time())
         return _checked(AskedServer(source, scraped_facts(exposition, scrape), after=scrape))
     with ServerConnection(server_address(source), timeout=_PATIENCE) as connection:
-        facts = ask_server(connection, uncounted=True)
+        missed: list[str] = []
+        facts = ask_server(connection, uncounted=True, missed=missed)
         settings = _slot_settings(connection, facts.server)
         if facts.scrape is None:
-            trouble = _UNCOUNTED.get(facts.server or "", _HIDDEN)
+            trouble = _UNCOUNTED.get(facts.server or "", f"nothing is counted: {missed[0]}")
             return AskedServer(source, facts, trouble=trouble, settings=settings)
-        looks = [facts.scrape, *(_look(connection) for _ in range(_LOOKS))]
-    broken = [counted_between(*each).broken for each in pairwise(looks)]
-    # a process that ends is not back within moments, and counters that fall and return are those of two
-    several = "several servers" in broken or (any(broken) and counted_between(looks[0], looks[-1]).broken is None)
-    begun = looks[0] if any(broken) else None
-    return _checked(AskedServer(source, facts, begun, looks[-1], settings=settings, several=several))
+        looks = [facts.scrape]
+        several = _look_again(connection, looks)
+    begun = looks[0] if any(counted_between(*each).broken for each in pairwise(looks)) else None
+    server = AskedServer(source, facts, begun, looks[-1], "; ".join(missed), settings, several or _are_several(looks))
+    return _checked(server)
+
+
+def _look_again(connection: ServerConnection, looks: list[Scrape]) -> bool:
+    """Add looks; return whether a page came that counts nothing, which is that of another process."""
+    try:
+        looks.extend(_look(connection) for _ in range(_LOOKS))
+    except ServerError:
+        return False  # what was counted until then is known
+    except KvtoolError:
+        return True
+    return False
+
+
+def _are_several(looks: Sequence[Scrape]) -> bool:
+    """Return whether looks one after the other show counters of several processes: such as fall and return."""
+    for at, each in enumerate(pairwise(looks), 1):
+        broken = counted_between(*each).broken
+        returned = any(counted_between(*spanning).broken is None for spanning in product(looks[:at], looks[at:]))
+        if broken == "several servers" or (broken and returned):
+            return True
+    return False
 
 
 def ask_model(source: str, model: str) -> AskedServer:
@@ -194,14 +215,19 @@ def _look(connection: ServerConnection) -> Scrape:
 
 
 def _last_look(server: AskedServer) -> AskedServer:
-    """Ask again at the end of the span; a server that is gone keeps what it said before."""
+    """Ask again at the end of the span; of a server that is gone, the span has no counts."""
     if server.after is None or server.before is not None or not is_url(server.source):
         return server
+    looks, several = [server.after], server.several
     try:
         with ServerConnection(server_address(server.source)) as connection:
-            return replace(server, before=server.after, after=_look(connection))
+            looks.append(_look(connection))
+            if counted_between(*looks).broken is not None:
+                several = _look_again(connection, looks) or several
     except KvtoolError as error:
-        return replace(server, trouble=f"it did not answer at the end of the span: {error.message}")
+        trouble = f"what it counted in the span is unknown: {error.message}"
+        return replace(server, before=server.after, after=None, trouble=trouble)
+    return replace(server, before=server.after, after=looks[-1], several=several or _are_several(looks))
 
 
 def _checked(server: AskedServer) -> AskedServer:

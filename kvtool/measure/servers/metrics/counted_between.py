@@ -13,6 +13,8 @@ from kvtool.measure.servers.metrics.exposition import BucketCounts
 Break = Literal["restart", "several servers"]
 _SKEW = 5.0
 """Seconds that clocks of two machines may be apart."""
+_SOONEST_START = 1.0
+"""Seconds in which no process ends, starts, loads a model and answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,8 @@ def counted_between(before: Scrape, after: Scrape) -> Counted:
     """Return the counts of `after` less those of `before`.
 
     A counter never falls and its `_created` never moves while a process lives. Where they do, the server was started again; or
-    several are at one URL: its counters began before the first scrape was taken, or before those of the first one did.
+    several are at one URL: its counters began before the first scrape was taken, or before those of the first one did; or they
+    fell sooner than a server can start.
     """
     seconds = after.at - before.at if before.at is not None and after.at is not None else None
     broken = _break(before, after)
@@ -84,7 +87,8 @@ def _break(before: Scrape, after: Scrape) -> Break | None:
                 return "several servers"
             found = "restart"
         elif any(now.counts.get(name, 0) < count for name, count in then.counts.items()):
-            found = "restart"
+            soon = before.at is not None and after.at is not None and after.at - before.at < _SOONEST_START
+            found = "several servers" if soon and now.created is None else "restart"
     return found
 
 

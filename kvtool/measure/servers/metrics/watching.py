@@ -26,6 +26,8 @@ from kvtool.results.documents.watched import (
 State = Literal["counting", "no answer", "restarted", "several servers"]
 LOGGED_REQUESTS = 1000
 """Over how many of the last requests the hit rate in the log of vLLM is."""
+_TWO_STARTS = 10.0
+"""Seconds in which no server starts twice: counters that fall so often are those of servers that take turns."""
 _KEPT = 4096
 """Points of the counters that are kept to look back by requests."""
 _QUANTILES = (0.5, 0.9, 0.99)
@@ -46,6 +48,8 @@ class Watching:
         self.state: State = "counting"
         self.message = "; ".join(first.notes)
         self.restarts = 0
+        self._restarted: Scrape | None = None
+        """The first scrape after the last restart."""
         self._remember(first)
 
     @property
@@ -59,6 +63,8 @@ class Watching:
             self._recent = deque([scrape])
             return
         broken = counted_between(self.last, scrape).broken
+        if broken == "restart" and self._restarted is not None and _age(self._restarted, scrape) < _TWO_STARTS:
+            broken = "several servers"
         self.state, self.message = "counting", "; ".join(scrape.notes)
         if broken == "several servers":
             self.state = broken
@@ -71,6 +77,7 @@ class Watching:
             self._recent.clear()
             self._looked.clear()
             self.restarts += 1
+            self._restarted = scrape
             self.state = "restarted"
             self.message = "the server restarted: counts since the last read are lost"
         self._recent.append(scrape)
