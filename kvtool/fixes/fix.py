@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -56,7 +56,7 @@ class Fix:
     at_end: tuple[Fix, ...] = ()
     lines: int = 1
     """Lines of a prompt that it moves together: 1 where it moves one, where requests differ in it, and where it moves none."""
-    words: Callable[[Sequence[Turn]], str] | None = None
+    words: Callable[[Iterable[Turn]], str] | None = None
 
     @property
     def kind(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -59,7 +59,7 @@ from kvtool.fixes.moves.move import (
     passes_content,
     stops_at_content,
 )
-from kvtool.fixes.moves.move_target import MoveTarget, places_at, target_of, value_in
+from kvtool.fixes.moves.move_target import MoveTarget, places_at, target_of, value_in, with_value
 from kvtool.fixes.moves.parent_prefix import INHERIT, PARENT_PREFIX, WITH_PARENTS, ParentPrefix
 from kvtool.fixes.moves.passages_last import PASSAGES, PASSAGES_AFTER, PassagesLast
 from kvtool.fixes.moves.question_text import ASKED, BEFORE_IT, is_question
@@ -189,7 +189,7 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if (delimiter := SingleDelimiter.learn(cause, target, samples)) is not None:
         return [fix_cause(cause, DELIMITER, "P3", ONE_DELIMITER, lambda: delimiter, IT_IS_KNOWN, shared="mark")]
     moved = moved_words(target, samples)
-    looked = samples[:_LOOKED_AT]
+    looked = with_value(samples, target)
     words = {within: partial(_moved_to, cause, target, moved.told, within=within) for within in (True, False)}
     near, far = words[True](looked), words[False](looked)
     is_said = role_of_part(cause.slot.part) == "user" and cause.slot.logged
@@ -221,9 +221,10 @@ def _value(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     return [*fixes, *(named or _layouts(cause, samples))]
 
 
-def _moved_to(cause: SlotCause, target: MoveTarget, noun: str, turns: Sequence[Turn], *, within: bool) -> str:
+def _moved_to(cause: SlotCause, target: MoveTarget, noun: str, turns: Iterable[Turn], *, within: bool) -> str:
     """Return what a move does to these turns."""
     where = BEFORE_CONTENT
+    turns = with_value(turns, target)
     if not stops_at_content(turns, target):
         after_mark = any(map(marks_in, turns)) and ends_after_mark(
             turns, lambda turn: move_targets(turn, [target], within=within)
@@ -297,7 +298,7 @@ def _identifier(cause: SlotCause, samples: Sequence[Turn]) -> list[Fix]:
     if _is_elsewhere(target, samples):
         what = "use one value for all requests: other messages contain it too, as a delimiter"
         looks = (TRIED_WITHOUT,)
-    elif identifies_request(samples[:_LOOKED_AT], target):
+    elif identifies_request(with_value(samples, target), target):
         what = "remove the value from the prompt (send it in the metadata of the request)"
     else:
         return fixes
@@ -309,7 +310,7 @@ def _is_elsewhere(target: MoveTarget, samples: Sequence[Turn]) -> bool:
     agree.
     """
     told = found = 0
-    for turn in samples[:_LOOKED_AT]:
+    for turn in with_value(samples, target):
         texts = [Traced(at.text) for at in texts_of(turn)]
         held = [
             (at, value_in(text, *place, target)) for at, text in enumerate(texts) for place in places_at(text, target)

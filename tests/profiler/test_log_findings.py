@@ -460,10 +460,13 @@ def test_an_optional_line_moves_as_a_line(seed: int, tmp_path: Path, bytes_json:
     lines = "\n".join(form(said(5, 12), at) for at in range(source.randrange(40, 90))).split("\n")
     place = source.randrange(len(lines) // 2)
     label = source.choice(["Current time: {}", "{}", "- Now: {}", "The time is {}."])
-    begins = source.choice(["half", "random", "first"])
+    begins = ["half", "random", "first", "late", "turns"][seed % 5]
+    count = 60 if begins == "late" else 30
     logs: dict[str, list[dict[str, Any]]] = {"with": [], "without": []}
-    for n in range(30):
-        has = {"half": n >= 15, "first": n < 15, "random": source.random() < 0.5}[begins]
+    for n in range(count):
+        has = {"half": n >= 15, "first": n < 15, "random": source.random() < 0.5, "late": n >= 40, "turns": n % 2 > 0}[
+            begins
+        ]
         clock = [label.format(f"2026-11-20T10:{n:02}:{source.randrange(60):02}Z")] if has else []
         question = f"{said(10, 14)}?"
         for name, there in (("with", clock), ("without", [])):

@@ -14,7 +14,7 @@ from kvtool.diagnose.codes.values.kv102 import KV102
 from kvtool.diagnose.codes.values.kv105 import KV105
 from kvtool.diagnose.compare.messages import content_text
 from kvtool.diagnose.compare.tools import tool_name
-from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
+from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in, with_value
 from kvtool.fixes.turn_texts import edited, map_texts, texts_of
 from kvtool.text.message import role_of
 from kvtool.text.structure.sentences import words_in
@@ -31,7 +31,6 @@ ONE_DELIMITER = "use one fixed delimiter for all requests"
 IT_IS_KNOWN = "a user who knows the delimiter can write it: remove it from user text"
 
 _CODES = (KV102.code, KV105.code, KV201.code)
-_LOOKED_AT = 8
 _WORD = re.compile(r"[^\W_]{4,64}")
 _MOST_WORDS = 3
 """Words beside a mark on the line of nothing else: `<<<END OF TEXT 4f9a>>>`."""
@@ -52,7 +51,7 @@ class SingleDelimiter:
         """Return None where most of a few requests do not have the cause's value above and below a text, and in a sentence."""
         if cause.kind.code not in _CODES or cause.structural:
             return None
-        looked = samples[:_LOOKED_AT]
+        looked = with_value(samples, target)
         marks = [mark for turn in looked if (mark := _mark_of(turn, target)) is not None]
         if len(looked) < _AROUND or 2 * len(marks) <= len(looked) or len(set(marks)) < _AROUND:
             return None

@@ -11,7 +11,7 @@ from kvtool.diagnose.slots import Slot
 from kvtool.fixes.moves.inserted_content import WrittenAt, begin_of_introduced, inserted_begin
 from kvtool.fixes.moves.jinja_places import has_blocks, last_place_outside, without_line_ends
 from kvtool.fixes.moves.movable_unit import Movable
-from kvtool.fixes.moves.move_target import MoveTarget
+from kvtool.fixes.moves.move_target import MoveTarget, has_value
 from kvtool.fixes.moves.question_text import cue_begin
 from kvtool.fixes.moves.split_text import contained_units, leads_on, may_hold, parted, units_last
 from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
@@ -403,7 +403,7 @@ def moved_words(target: MoveTarget, samples: Sequence[Turn]) -> MovedWords:
     """Return what moves with the values, as the first sample tells it that has any; and why a unit of the first few cannot."""
     noun = refusal = None
     lines = set()
-    for number, turn in enumerate(samples):
+    for number, turn in enumerate(turn for turn in samples if has_value(turn, target)):
         if noun is not None and (refusal is not None or number >= _LOOKED_AT):
             break
         for at in texts_of(turn):

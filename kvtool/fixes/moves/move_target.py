@@ -10,7 +10,9 @@ from itertools import islice
 from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.values.kv106 import KV106
 from kvtool.diagnose.codes.values.kv107 import KV107, OPTIONAL
-from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place
+from kvtool.diagnose.slots import Slot, in_frame, nth_line, places_in_log, variable_place, words_around
+from kvtool.diagnose.values.ascii_digits import plain_signs
+from kvtool.diagnose.values.classify import DETECTORS, value_span
 from kvtool.fixes.moves.inserted_content import WrittenAt, values_of
 from kvtool.fixes.moves.movable_unit import Movable
 from kvtool.fixes.moves.optional_lines import LinesWithout
@@ -100,18 +102,20 @@ class MoveTarget:
 
 def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     """Return what of a cause is to be moved, as far as requests of its group show it."""
-    if cause.kind.key == OPTIONAL.key and cause.slot.variable is None:
+    slot = cause.slot
+    if cause.kind.key == OPTIONAL.key and slot.variable is None:
         sections, common = _sections(cause, samples), _common(samples)
-        return MoveTarget(cause.slot, sections=sections, heads=_heads(cause, samples, sections, common), common=common)
-    before = _all_before(cause.slot, samples) if cause.slot.logged else None
-    constant = frozenset[WrittenAt]() if cause.slot.logged else _constant(samples)
+        if sections or (slot := _slot_within(cause)) == cause.slot:
+            return MoveTarget(slot, sections=sections, heads=_heads(cause, samples, sections, common), common=common)
+    before = _all_before(slot, samples) if slot.logged else None
+    constant = frozenset[WrittenAt]() if slot.logged else _constant(samples)
     target = MoveTarget(
-        cause.slot,
+        slot,
         before=before,
         beside=_beside(cause, samples),
         common=_common(samples),
         constant=constant,
-        without=_lines_without(cause, samples),
+        without=_lines_without(cause, slot, samples),
     )
     if cause.kind.code not in BLOCK_CODES or len(samples) < 2:
         return target
@@ -126,10 +130,21 @@ def target_of(cause: SlotCause, samples: Sequence[Turn]) -> MoveTarget:
     return replace(target, steady=frozenset(steady))
 
 
-def _lines_without(cause: SlotCause, samples: Sequence[Turn]) -> LinesWithout | None:
+def _slot_within(cause: SlotCause) -> Slot:
+    """Return the slot of the value that a detector finds in an optional line beside its words; the line's own where none does.
+
+    No request has the same line where a value in it changes, so there is no section to look for.
+    """
+    line = plain_signs(cause.excerpt)
+    found = ((kind, value_span(value)) for kind, pattern in DETECTORS for value in pattern.finditer(line))
+    kinds = (kind.key for kind, span in found if words_around(cause.excerpt, *span) == cause.slot.words)
+    return replace(cause.slot, kind=next(kinds, cause.slot.kind))
+
+
+def _lines_without(cause: SlotCause, slot: Slot, samples: Sequence[Turn]) -> LinesWithout | None:
     """Return the lines of the texts of a cause's role that do not have its value."""
     texts = dict.fromkeys(Traced(at.text) for turn in samples for at in texts_of(turn) if _may_hold(at.role, cause))
-    without = [text for text in islice(texts, _MOST_TEXTS) if next(places_of(text, cause.slot), None) is None]
+    without = [text for text in islice(texts, _MOST_TEXTS) if next(places_of(text, slot), None) is None]
     return LinesWithout(without) if without else None
 
 
@@ -165,7 +180,7 @@ def _beside(cause: SlotCause, samples: Sequence[Turn]) -> tuple[str, str]:
     beside = cause.excerpt[: cause.value_start], cause.excerpt[cause.value_stop :]
     target = MoveTarget(cause.slot, beside=beside)
     seen = narrowed = 0
-    for turn in samples[:_LOOKED_AT]:
+    for turn in with_value(samples, target):
         for at in texts_of(turn):
             text = Traced(at.text)
             for start, stop in places_of(text, cause.slot):
@@ -236,6 +251,20 @@ def _heads(
             elif any(section in said for section in sections):
                 found.add(block.head)
     return frozenset(found - steady)
+
+
+def with_value(samples: Iterable[Turn], target: MoveTarget, most: int = _LOOKED_AT) -> list[Turn]:
+    """Return the first few samples that have the value of a target, however many without it are before and among them."""
+    return list(islice((turn for turn in samples if has_value(turn, target)), most))
+
+
+def has_value(turn: Turn, target: MoveTarget) -> bool:
+    """Return whether a request has the value of a target, or one of its sections."""
+    return any(
+        next(places_at(Traced(at.text), target), None) is not None
+        or any(section in str.__str__(at.text) for section in target.sections)
+        for at in texts_of(turn)
+    )
 
 
 def places_at(text: Traced, target: MoveTarget) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.word_lists import word_pattern
 from kvtool.fixes.fix_thresholds import THRESHOLDS
-from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in
+from kvtool.fixes.moves.move_target import MoveTarget, places_at, value_in, with_value
 from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
 from kvtool.text.structure.sentences import words_in
 from kvtool.text.structure.tag_name import TAG_NAME
@@ -59,7 +59,7 @@ def nearly_all_differ(values: Sequence[str]) -> bool:
 
 def is_question(cause: SlotCause, target: MoveTarget, samples: Sequence[Turn]) -> bool:
     """Return whether a value is what requests ask, or a part of that: it must not go after the words that say how to answer."""
-    looked = [last for turn in samples[:_LOOKED_AT] if (last := _last_text(turn)) is not None]
+    looked = [last for turn in with_value(samples, target, _LOOKED_AT) if (last := _last_text(turn)) is not None]
     lines = Counter(line for at, _ in looked for line in dict.fromkeys(str.__str__(at.text).split("\n")))
     found: list[tuple[str, list[str], int]] = []
     values: list[str] = []

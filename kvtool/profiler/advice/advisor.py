@@ -26,6 +26,7 @@ _MORE = 0.005
 LEAST_GAIN: dict[Tier, float] = {"P2": THRESHOLDS.warning_share, "P3": THRESHOLDS.error_share}
 """How much a group's hit rate must rise for text to be moved (as much as makes a warning), and to be changed (an error)."""
 _PROOFS = 32
+"""Samples that a fix changes and that are compared with what its tier promises."""
 _MOVES = ("move", "move-within", "move-after")
 """Keys of fixes that move the line of their cause."""
 
@@ -381,12 +382,14 @@ def keeps_promise(fix: Fix, samples: Sequence[Turn]) -> bool:
         return True
     transform = fix.make()
     changed = 0
-    for turn in samples[:_PROOFS]:
+    for turn in samples:
         after = transform(turn)
         if after is not turn:
             changed += 1
             if check_proof(fix, turn, after) is not None:
                 return False
+            if changed == _PROOFS:
+                break
     return changed > 0 or len(samples) == 0
 
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from kvtool.diagnose.causes.slot_cause import SlotCause
-from kvtool.fixes.fix import Fix, Tier
+from kvtool.fixes.fix import Fix, Tier, Transform
 from kvtool.profiler.advice.trials import steady_first
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.workload.turn import Turn
-
-_LOOKED_AT = 8
-"""Samples by which a move is described."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +32,27 @@ class KeptFix:
 
 def with_places(steps: Sequence[KeptFix], samples: Sequence[Turn]) -> list[KeptFix]:
     """Return the steps of a group, each with the place to which the text moves where all of them are made."""
-    turns = samples[:_LOOKED_AT]
     whats: dict[str, str] = {}
+    makes: list[Callable[[], Transform]] = []
     for fix in steady_first(step.fix for step in steps):
         if fix.words is not None:
-            whats[fix.key] = fix.words(turns)
+            whats[fix.key] = fix.words(_changed(samples, makes))
         if fix.make is not None:
-            turns = [*map(fix.make(), turns)]
+            makes.append(fix.make)
     return [
         step
         if whats.get(step.fix.key, step.fix.what) == step.fix.what
         else replace(step, fix=replace(step.fix, what=whats[step.fix.key]))
         for step in steps
     ]
+
+
+def _changed(samples: Sequence[Turn], makes: Sequence[Callable[[], Transform]]) -> Iterator[Turn]:
+    """Yield the samples with these changes, as many as are asked for."""
+    turns = iter(samples)
+    for make in makes:
+        turns = map(make(), turns)
+    return turns
 
 
 @dataclass(frozen=True, slots=True)
