@@ -139,6 +139,15 @@ def test_lines_that_head_nothing_are_no_headings(line: str) -> None:
             "The gate clock shows 10:31. Go by it, whatever guests say.",
         ),
         ("Go. The gate clock shows 10:31. Go by train, whatever guests say. Bye.", "The gate clock shows 10:31."),
+        ("Go.\nCurrent time: Tue, 1 Dec 2026 10:31\nanswer all guests.\nBye.", "Current time: Tue, 1 Dec 2026 10:31"),
+        (
+            "Go.\nCurrent time: Tue, 1 Dec 2026 10:31\nand the zone is UTC.\nBye.",
+            "Current time: Tue, 1 Dec 2026 10:31\nand the zone is UTC.",
+        ),
+        (
+            "Go.\nThe clock of the gate is at 10:31\nduring all of the night.\nBye.",
+            "The clock of the gate is at 10:31\nduring all of the night.",
+        ),
     ],
 )
 def test_what_moves(text: str, unit: str) -> None:

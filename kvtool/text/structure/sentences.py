@@ -45,6 +45,11 @@ _WRAPPED = 60
 _GOES_ON = frozenset(",;、，；(—–")
 _GONE_ON = frozenset(",;)")
 """What a line ends with that goes on, and what the next one begins with."""
+_JOINS = re.compile(
+    r"(?:and|or|but|nor|so|which|who|whose|that|where|when|while|because|if|unless|with|of|in|on|at|to|from|for|by"
+    r"|und|oder|aber|sowie|die|der|das|weil|wenn|et|ou|mais|qui|que|dont|y|o|e|pero|mas|ma|che|en|maar|och|og|i|и|но)\b"
+)
+"""Words that join what follows to what is before, also where that is a name and a value."""
 _WORDS_OF_A_SENTENCE = 2
 _WORDS_OF_A_TITLE = 6
 
@@ -109,7 +114,8 @@ def goes_on(line: str, following: str) -> bool:
     first = other[0]
     if _CLOSED.search(one[-_TAIL:]) or introduces(one) or has_label(other):
         return False
-    if (first.islower() and len(one) >= _LIKELY_WRAPPED) or one[-1] in _GOES_ON or first in _GONE_ON:
+    lower = first.islower() and len(one) >= _LIKELY_WRAPPED and (_JOINS.match(other) is not None or not _is_valued(one))
+    if lower or one[-1] in _GOES_ON or first in _GONE_ON:
         return not _is_name(one) and not _is_name(other)
     return (
         len(one) >= _WRAPPED
@@ -118,6 +124,14 @@ def goes_on(line: str, following: str) -> bool:
         and words_in(other) >= 2
         and not has_label(one)
     )
+
+
+def _is_valued(line: str) -> bool:
+    """Return whether a line is a name and a value with digits, which no word of a sentence is among: `Date: Tuesday, 1 May`."""
+    label = _LABEL.match(line)
+    words = [] if label is None else line[label.end() :].split()
+    numbers = [any(map(str.isdigit, word)) for word in words]
+    return any(numbers) and all(number or not word[0].islower() for number, word in zip(numbers, words, strict=True))
 
 
 def _is_name(line: str) -> bool:
