@@ -62,7 +62,7 @@ MISS_CAUSES: dict[MissCause, str] = {
     "below_minimum": "below the provider's minimum",
     "lookback": "beyond the look-back of the marks",
     "marks_limit": "too many marks",
-    "not_marked": "no mark stores it",
+    "not_marked": "no cache mark",
     "replicas": "sent to another replica",
     "answer_not_kept": "answers are not cached",
     "reasoning_dropped": "earlier reasoning left out",
@@ -96,6 +96,8 @@ class MissEvent(Model):
     """What the provider calls the request, where the log calls it otherwise."""
     prefix: str | None = None
     """Hash of the tokens at its front that are those of the earlier request; for misses by exclusion."""
+    retention: str | None = None
+    """Value of `prompt_cache_retention` that the request does not ask for and that covers the gap; for what expired."""
 
     @property
     def is_moved_to_front(self) -> bool:

@@ -113,11 +113,10 @@ class GroupMoney(Model):
 
 
 class CauseMoney(Model):
-    """What tokens cost that were not read for one cause. `difference`: the rules say that they are read."""
+    """What tokens cost that were not read for one cause."""
 
     tokens: Count
     cost: Amount
-    difference: bool
 
 
 class MarkPosition(Model):
@@ -237,6 +236,9 @@ class Money(Model):
     """The cost of 1,000 requests."""
     by_group: dict[str, GroupMoney]
     by_cause: dict[str, CauseMoney]
+    """What the rules say is not read."""
+    by_difference: dict[str, CauseMoney] = Field(default_factory=dict)
+    """What the rules say is read, and was not."""
     settings: list[str] = Field(default_factory=list)
     """The cache keys and times to live of `with_fixes`, where it has others than the log."""
     marks: list[MarkAdvice]

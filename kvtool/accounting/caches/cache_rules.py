@@ -38,6 +38,8 @@ class CacheRules:
     """The moment from which arrivals count, in seconds since 1970; None where no clock is known."""
     marks: MarkPlan | None = None
     """Marks that a trial uses in place of the requests' own."""
+    mark_ttl: float | None = None
+    """Seconds that every mark asks for in a trial, in place of its own."""
     engine: RuleChoice | None = None
     """Another engine's cache by its own rules; then nothing above applies."""
 

@@ -224,6 +224,8 @@ class ProviderCache:
     def _ttl(self, asked: RuledRequest, own: float | None = None) -> float | None:
         """Return the time for which the request's prefixes are kept: the run's, its mark's, its settings', or the usual one."""
         rules = asked.rules
+        if rules.keeps == "breakpoints" and self.rules.mark_ttl is not None:
+            return self.rules.mark_ttl
         if self.rules.dated:
             if self.rules.ttl is not None:
                 return self.rules.ttl

@@ -81,11 +81,13 @@ def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool =
         if cause == "expired":
             if found := cheaper_life(misses, currency, least=Decimal(0)):
                 return found
+            if event is not None and event.retention is not None:
+                return f'Set "prompt_cache_retention": "{event.retention}", or send the next request sooner'
             if misses.ttl is not None:
                 continue  # what was lost costs less than a longer time to live
             if event is not None and event.gap is not None and event.gap <= _LONGEST_TTL:
                 return 'Cache for an hour (Anthropic: "ttl": "1h" in cache_control), or send the next request sooner'
-            return "Send the next request sooner: the gap is longer than a mark can cover"
+            return "Send the next request sooner: no time to live covers the gap"
         if cause == "compaction" and _has_paid(misses.compactions):
             continue
         if cause == "setting_changed" and event is not None:

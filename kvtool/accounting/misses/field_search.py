@@ -177,6 +177,8 @@ class FieldSearch:
 
     def separation(self, searches: int = 1) -> FieldSeparation | None:
         """Return the field that separates best; None where chance may separate as well in one of so many searches."""
+        if not self._all.misses:
+            return None
         while self._open:
             self._end(self._open.pop(next(iter(self._open))))
         tried = 0
@@ -186,15 +188,15 @@ class FieldSearch:
             if sums.values is not None:
                 groups += [(value, each, self._all) for value, each in _with_absent(sums.values, self._all).items()]
             for value, each, total in groups:
-                if not 0 < each.misses + each.hits < total.misses + total.hits:
-                    continue  # in all requests or in none: it separates nothing
+                if not 1 < each.misses + each.hits < total.misses + total.hits:
+                    continue  # in all requests, or in one alone as an identifier or a time: it separates nothing
                 chances = self._chances(sums, value)
                 tried += len(chances)
                 found = min(chances, default=1.0), len(path), path, value, each, total
                 if best is None or found[:3] < best[:3]:
                     best = found
         tried *= searches
-        if best is None or best[0] * tried > _LEVEL:
+        if best is None or not best[4].misses or best[0] * tried > _LEVEL:
             return None
         chance, _, path, value, each, total = best
         return FieldSeparation(

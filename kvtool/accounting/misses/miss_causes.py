@@ -88,6 +88,7 @@ _REPORTED_SETTINGS = {
     "service_tier_changed": "service_tier",
 }
 """Settings by the words of OpenAI's diagnostics."""
+_NO_MARK = "the request sets none, so it reads nothing"
 
 
 def reported_by_provider(evidence: MissEvidence) -> MissReason | None:
@@ -137,6 +138,11 @@ def key_changed(evidence: MissEvidence) -> MissReason | None:
     return None
 
 
+def unmarked(evidence: MissEvidence) -> MissReason | None:
+    """A request without a mark reads nothing where a provider needs one: what others stored is not lost."""
+    return MissReason("not_marked", "proven", _NO_MARK) if evidence.request.is_unmarked else None
+
+
 def expired(evidence: MissEvidence) -> MissReason | None:
     """The gap is longer than the time to live of the mark, of the provider's rule, or than it usually keeps a prefix."""
     gap, ttl = evidence.gap, evidence.ttl
@@ -146,11 +152,13 @@ def expired(evidence: MissEvidence) -> MissReason | None:
         return MissReason("expired", "proven", f"{lifetime(round(gap))} after the last use, kept for {lifetime(ttl)}")
     rules = evidence.request.rules
     if rules is not None and rules.usual is not None and gap > rules.usual + _USUAL:
-        return MissReason(
-            "expired",
-            "consistent",
-            f"{lifetime(round(gap))} after the last use, usually kept for {lifetime(rules.usual)}",
+        usually = f"usually {lifetime(rules.usual)}"
+        kept = (
+            f"usually kept for {lifetime(rules.usual)}"
+            if ttl is None
+            else f"kept for at most {lifetime(ttl)}, {usually}"
         )
+        return MissReason("expired", "consistent", f"{lifetime(round(gap))} after the last use, {kept}")
     return None
 
 
@@ -295,6 +303,7 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
 
 CAUSES: tuple[FindCause, ...] = (
     reported_by_provider,
+    unmarked,
     model_changed,
     host_changed,
     key_changed,
@@ -341,8 +350,9 @@ def find_unstored(
     )
     if rules is not None and (lost.get("below_minimum") or is_short):
         is_near = rules.is_learned or (not lost.get("below_minimum") and min(request.prompt, shared) >= rules.minimum)
-        which = "half of the shortest reported prefix," if rules.is_learned else "the minimum of"
-        words = f"below {which} {rules.minimum:,} tokens"
+        words = f"it stores at least {rules.minimum:,} tokens"
+        if rules.is_learned:
+            words = f"half of the shortest reported prefix, {rules.minimum:,} tokens"
         return MissReason("below_minimum", "consistent" if is_near else "proven", words)
     if past and rules is not None and rules.keeps != "breakpoints":
         return None  # the rest of a step
@@ -352,7 +362,7 @@ def find_unstored(
         known: Certainty = "consistent" if before.stored_ends is None else "proven"
         return MissReason("not_marked", known, "the mark is on text that changes")
     if rules is not None and lost.get("not_marked"):
-        return MissReason("not_marked", "proven", "no mark ends this prefix")
+        return MissReason("not_marked", "proven", _NO_MARK if request.is_unmarked else "none ends this prefix")
     if lost.get("setting_changed"):
         return MissReason("setting_changed", "proven", "stored with other settings")
     return MissReason("unknown", "unknown", "the reports show that it was not stored")

@@ -148,6 +148,8 @@ class ComparedRequest:
                         unstored, found, changed = unstored + changed.tokens, changed.found, None
                     elif before is self.earlier.session:
                         found = self._changed(evidence, known, shared)
+            if rows and rows[-1].found == found:
+                unstored += rows.pop().tokens
             rows += [] if found is None else [MissPart(unstored, found, evidence.gap)]
         rows += [] if changed is None else [changed]
         missed = request.call.missed

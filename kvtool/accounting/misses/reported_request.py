@@ -150,6 +150,20 @@ class ReportedRequest:
         """Marks that it sets; 0 also where the log does not hold them."""
         return 0 if self.prediction is None else self.prediction.marks
 
+    @property
+    def is_unmarked(self) -> bool:
+        """Whether it sets no mark where the provider needs one: neither the log has one, nor was anything read or written."""
+        needs = self.rules is not None and self.rules.needs_mark and self.whole
+        marked = self.prediction is None or self.marks or self.prediction.stored_ends
+        return needs and not marked and not self.read and self.usage.all_written == 0
+
+    def longer_retention(self, gap: float | None) -> str | None:
+        """Return the longest time that its model offers by name, if the request does not ask for it and it covers a gap."""
+        if self.rules is None or gap is None or not self.rules.retentions:
+            return None
+        name, seconds = max(self.rules.retentions, key=lambda each: each[1])
+        return name if self.call.settings.retention != name and gap <= seconds else None
+
     def kept_read(
         self,
         numbers: Mapping[MissCause, tuple[int, ...]],

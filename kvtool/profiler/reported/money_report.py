@@ -150,7 +150,8 @@ def _money(
         month=known_amount_text(month),
         per_1k_requests=known_amount_text(base * 1000 / costs.requests) if priced and not book.summed else None,
         by_group={name: _group(sides[book.told], told=book.told) for name, sides in book.groups.items()},
-        by_cause=_causes(side) if predicts else {},
+        by_cause=_causes(side, differs=False) if predicts else {},
+        by_difference=_causes(side, differs=True) if predicts else {},
         settings=[] if fixed is None else [fix.what for fix in fixed.marks.settings],
         marks=[] if cheaper is None else cheaper.marks,
         unpriced=dict(book.unpriced),
@@ -202,15 +203,13 @@ def _group(side: MoneySide, *, told: bool) -> GroupMoney:
     )
 
 
-def _causes(side: MoneySide) -> dict[str, CauseMoney]:
-    """Return the causes of the difference and those of the rules; a name in both is summed."""
-    found: dict[str, CauseMoney] = {}
-    for (cause, difference), (tokens, cost) in side.cost.items():
-        before = found.get(cause)
-        if before is not None:
-            tokens, cost = tokens + before.tokens, cost + Decimal(before.cost)
-        found[cause] = CauseMoney(tokens=tokens, cost=amount_text(cost), difference=difference)
-    return found
+def _causes(side: MoneySide, *, differs: bool) -> dict[str, CauseMoney]:
+    """Return the causes of the difference, or those of the rules."""
+    return {
+        cause: CauseMoney(tokens=tokens, cost=amount_text(cost))
+        for (cause, of_difference), (tokens, cost) in side.cost.items()
+        if of_difference == differs
+    }
 
 
 def _notices(book: MoneyBook) -> list[str]:

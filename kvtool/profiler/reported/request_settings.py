@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kvtool.diagnose.codes.run.kv305 import KV305
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.workload.call import Call
 from kvtool.workload.turn import Turn
-
-if TYPE_CHECKING:
-    from kvtool.accounting.caches.providers import Provider
 
 _LONGEST = "24h"
 
@@ -31,31 +27,22 @@ def retention_fix(name: str) -> Fix:
     """Return the fix that asks for a time of `prompt_cache_retention`, where the model offers it."""
 
     def retained(call: Call) -> Call:
-        offered = offered_retentions(call)
-        if name not in offered or call.settings.retention == name or offered[name] == kept_for(call):
+        if name not in longer_retentions(call):
             return call
         return replace(call, settings=replace(call.settings, retention=name))
 
     return fix_of_calls(f"retention-{name}", KV305.code, f'set "prompt_cache_retention": "{name}"', retained)
 
 
-def offered_retentions(call: Call) -> dict[str, float]:
-    """Return the times in seconds that a request's model offers by name."""
-    rules = _rules(call)
-    return {} if rules is None else dict(rules.retentions)
-
-
-def kept_for(call: Call) -> float | None:
-    """Return for how many seconds a request without marks keeps a prefix."""
-    rules = _rules(call)
-    return None if rules is None else rules.kept_for(call.settings)
-
-
-def _rules(call: Call) -> Provider | None:
+def longer_retentions(call: Call) -> list[str]:
+    """Return the names of times that a request's model offers and that are longer than the request's own."""
     from kvtool.accounting.caches.dated_rules import find_rule
 
     row = None if call.model is None else find_rule(call.model, call.provider, None)
-    return None if row is None else row.rules
+    if row is None:
+        return []
+    own = row.rules.kept_for(call.settings)
+    return [name for name, seconds in row.rules.retentions if own is not None and seconds > own]
 
 
 def fix_of_calls(key: str, code: str, what: str, change: Callable[[Call], Call]) -> Fix:

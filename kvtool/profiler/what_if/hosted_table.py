@@ -27,7 +27,7 @@ from kvtool.profiler.reported.money_report import unpriced_notice
 from kvtool.profiler.reported.named_caches import explicit_caches, named_caches_note
 from kvtool.profiler.reported.one_key import shared_keys
 from kvtool.profiler.reported.reported_use import reported_use
-from kvtool.profiler.reported.request_settings import fix_of_calls, offered_retentions, retention_fix
+from kvtool.profiler.reported.request_settings import fix_of_calls, longer_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.what_if.change_table import EditsOf
@@ -178,7 +178,7 @@ class _HostedTable:
             if all(LONG in each.rules.tiers for each in layouts):
                 for seconds, ttl in ((300.0, "5m"), (LONG, "1h")):
                     yield _Change("ttl", f"all marks {ttl}", f'set "ttl": "{ttl}" in every mark', [_with_ttl(seconds)])
-        for name in sorted({name for call in calls for name in offered_retentions(call)}):
+        for name in sorted({name for call in calls for name in longer_retentions(call)}):
             fix = retention_fix(name)
             yield _Change("ttl", f"retention {name}", fix.what, [fix])
         fewer = shared_keys(self._today, partial(self._runs.priced, "trying fewer cache keys"))
@@ -330,6 +330,6 @@ def _not_first(rows: list[SweepRow], best: SweepRow, why: str) -> list[str]:
 
 def _with_ttl(seconds: float) -> Fix:
     def kept(plan: Plan) -> Plan:
-        return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, ttl=seconds))
+        return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, mark_ttl=seconds))
 
-    return Fix(f"run:ttl-{seconds:g}", "", "P0", None, "another time to live", plan=kept)
+    return Fix(f"run:ttl-{seconds:g}", "", "P0", None, "another time to live of marks", plan=kept)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.answer import fixed_rate
 from kvtool.report.views.section import Section, Table, TableColumn
-from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, CauseMoney, MarkPosition, Money, marks_in_words
+from kvtool.results.money import LOST, MORE_PREDICTED, MORE_REPORTED, MarkPosition, Money, marks_in_words
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
@@ -23,12 +23,10 @@ def view(report: Report) -> Section:
     money = report.money
     made: tuple[Table | None, ...]
     if money is None:
-        made = (_less(report, {}, ""), _more(report), _groups_read(report))
+        made = (_less(report, None, ""), _more(report), _groups_read(report))
         title, notes = "Reported and predicted", [*_basis(report), *_ratios(report)]
     else:
-        told = report.misses is not None and bool(report.misses.by_cause)  # their table has the causes and costs
-        shown = {cause: of for cause, of in money.by_cause.items() if of.difference or not told}
-        less = _less(report, shown, money.currency)
+        less = _less(report, money, money.currency)
         made = (less, _more(report), _groups(report, money), _marks(money))
         title, notes = "Costs", [*_basis(report), *_crowded(report), *money.notices, *_ratios(report)]
     tables = (_lines_table(report), *(table for table in made if table is not None))
@@ -136,24 +134,25 @@ def _per_month(saved: Decimal, money: Money) -> str:
     return f"saves {shown_money(each, money.currency)} per 1,000 requests"
 
 
-def _less(report: Report, by_cause: Mapping[str, CauseMoney], currency: str) -> Table | None:
+def _less(report: Report, money: Money | None, currency: str) -> Table | None:
     """Return why less was read than could be, the costliest cause first; without prices the largest."""
     predicted = report.predicted
     if predicted is None:
         return None
     total = max(predicted.prompt_tokens, 1)
-    rest = {
-        cause: tokens
+    misses = () if report.misses is None else report.misses.by_cause
+    by_rules = {} if money is None or misses else money.by_cause  # else the table of misses has the causes and costs
+    costs = {} if money is None else {cause: of.cost for cause, of in money.by_difference.items()}
+    told = [(cause, of.tokens, of.cost, False) for cause, of in by_rules.items()]
+    told += [
+        (cause, tokens, costs.get(cause, ""), True)
         for cause, tokens in (report.difference or {}).items()
-        if cause not in by_cause and cause not in MORE_REPORTED
-    }
-    told = [(cause, of.tokens, of.cost, of.difference) for cause, of in by_cause.items()]
-    told += [(cause, tokens, "", True) for cause, tokens in rest.items()]
+        if cause not in MORE_REPORTED
+    ]
     told = [
         one for one in told if one[0] != "below_minimum" or not report.below_minimum
     ]  # else it is said of every token
     hosted = report.hosted
-    misses = () if report.misses is None else report.misses.by_cause
     names = MORE_PREDICTED | ({"not_explained": "missed (causes below)"} if {*misses} - {"provider", "unknown"} else {})
     rows = [
         (
