@@ -86,6 +86,30 @@ def test_a_marked_prefix_that_is_not_read_was_lost_by_the_provider(in_folder: Co
     assert set(misses_of(in_folder, records)["causes"]) == {"provider"}
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_request_without_a_mark_loses_nothing_to_the_provider(in_folder: Command, seed: int) -> None:
+    """Others stored its beginning by a mark; without one it neither reads nor writes, once for each of its tokens."""
+    r = random.Random(seed)
+    shared = " ".join(r.choices(WORDS, k=r.randint(1800, 4000)))
+    now, records, unmarked = datetime(2026, 11, 20, 9, tzinfo=UTC), [], set()
+    for number in range(8):
+        now += timedelta(seconds=r.randint(10, 30))
+        one = record(r, shared, "Answer in English.", [], now)
+        usage, stored = one["response"]["usage"], one["response"]["usage"]["cache_creation_input_tokens"]
+        usage["cache_creation_input_tokens"] = 0 if number else stored
+        if number and (number == 3 or r.random() < 0.5):
+            del one["request"]["system"][1]["cache_control"]
+            usage["input_tokens"] += stored
+            unmarked.add(f"{number + 1}:0")
+        else:
+            usage["cache_read_input_tokens"] = stored if number else 0
+        records.append(one)
+    misses = misses_of(in_folder, records)
+    assert set(misses["causes"]) == {"not_marked"}
+    assert [event["request"] for event in misses["events"]] == sorted(unmarked)
+    assert {event["detail"] for event in misses["events"]} == {"the request sets none, so it reads nothing"}
+
+
 @pytest.mark.parametrize("front", [5, 700, 1400])
 @pytest.mark.parametrize("named", [True, False])
 def test_a_clock_in_the_system_prompt_has_one_name(in_folder: Command, front: int, *, named: bool) -> None:

@@ -124,6 +124,19 @@ def test_each_request_has_both_figures_and_its_causes(in_folder: Command) -> Non
     assert [row["provider"]["difference"] for row in rows] == [{}, {}, {"not_explained": 2048}, {"kept_longer": 2048}]
 
 
+def test_a_cause_of_the_rules_is_apart_from_that_of_the_provider(in_folder: Command) -> None:
+    """A prefix that expired by the rules, and one that the provider kept for less than they say: only that is the difference."""
+    hour = {"prompt_cache_retention": "24h"}
+    own = [Sent("gpt-5.2", 10_800.0 * (n > 1), cached=2048 * (n == 1), body=hour) for n in range(3)]
+    sent = [*own, *(Sent("gpt-4o", 20_000 + 1200.0 * n, cached=0) for n in range(3))]
+    report = profiled(in_folder, sent)
+    assert report["difference"] == {"expired": 2048}
+    money = report["money"]
+    assert (money["by_difference"]["expired"]["tokens"], money["by_cause"]["expired"]["tokens"]) == (2048, 4096)
+    told = in_folder("profile", "prod.jsonl", "--no-advice")[1]
+    assert "kept for less than the time to live 2,048 " in " ".join(told.split())
+
+
 def test_unmarked_requests_have_a_cause_and_a_fix(in_folder: Command) -> None:
     requests = [Sent("claude-sonnet-4-5", 10.0 * n, 5100, 0, system=5000 - HEAD, output=0) for n in range(3)]
     found = profiled(in_folder, requests)

@@ -138,6 +138,18 @@ def test_no_value_that_may_be_a_secret_is_kept() -> None:
         assert len(found[path]) == 9
 
 
+@pytest.mark.parametrize("missed", [None, 150])
+@pytest.mark.parametrize("session", [None, "s"])
+def test_what_is_unique_and_a_log_without_misses_have_no_field(session: str | None, missed: int | None) -> None:
+    """A time of each request is no field to test, in few requests as in so many that one miss among them would be rare."""
+    for count in (6, 300):
+        search = FieldSearch()
+        for number in range(count):
+            fields = (("timestamp", f"#{number}"), *((("host", "b"),) if number == 150 else ()))
+            search.add(session if number else None, fields, missed=number == missed)
+        assert search.separation() is None
+
+
 def test_it_is_told_with_counts() -> None:
     search = FieldSearch()
     for number in range(60):

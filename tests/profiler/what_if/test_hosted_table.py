@@ -43,6 +43,18 @@ def test_marks_and_times_to_live(in_folder: Command) -> None:
         assert Decimal(rows[name]["cost"]) == cost(in_folder, sent(mark))
 
 
+def test_a_time_to_live_of_marks_is_that_of_no_other_request(in_folder: Command) -> None:
+    """Requests to OpenAI, which has no marks, keep their prefix for as long as before."""
+
+    def sent(mark: dict[str, str]) -> list[Sent]:
+        own = [Sent("gpt-5.2", 1200.0 * n, cached=None) for n in range(5)]
+        return [*own, *(Sent(CLAUDE, 1200.0 * n, 5100, None, system=5000 - HEAD, mark=mark) for n in range(5))]
+
+    rows = table(in_folder, sent({"type": "ephemeral"}))
+    assert "all marks 5m" not in rows  # it is today
+    assert Decimal(rows["all marks 1h"]["cost"]) == cost(in_folder, sent({"type": "ephemeral", "ttl": "1h"}))
+
+
 def test_one_cache_key(in_folder: Command) -> None:
     def sent(keyed: bool) -> list[Sent]:
         bodies = [{"prompt_cache_key": f"k{n}"} if keyed else {} for n in range(6)]
