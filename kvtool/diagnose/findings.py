@@ -93,6 +93,7 @@ def fixed_finding(
     fix: str,
     together: int = 1,
     subject: str = "",
+    more_requests: int = 0,
 ) -> Finding | None:
     """Return the finding of a cause whose fix was tried in a rerun; None where that won nothing. A declared one is always an error.
 
@@ -104,7 +105,9 @@ def fixed_finding(
         return None
     claim = "changes in a segment declared stable" if declared else CLAIM
     together_text = "" if together <= 1 else " (both fixes)" if together == 2 else f" (all {together} fixes)"
-    return described(cause, claim, place=place, block_size=block_size, subject=subject).model_copy(
+    return described(
+        cause, claim, place=place, block_size=block_size, subject=subject, more_requests=more_requests
+    ).model_copy(
         update={
             "code": KV103.code if declared else cause.kind.code,
             "severity": "error" if declared else severity,
@@ -149,9 +152,17 @@ def no_gain_finding(
 
 
 def described(
-    cause: SlotCause, claim: str, *, place: tuple[str, int, int], block_size: int, subject: str = ""
+    cause: SlotCause,
+    claim: str,
+    *,
+    place: tuple[str, int, int],
+    block_size: int,
+    subject: str = "",
+    more_requests: int = 0,
 ) -> Finding:
-    """Return what and where a cause is, as information."""
+    """Return what and where a cause is, as information. `more_requests` are blocked where its whole line comes or goes: what values
+    that has in them is not known.
+    """
     what = cause_name(cause) if cause.kind is not OTHER or differs_from_groups(cause) else "changing text"
     if cause.slot.variable:  # the name comes into brackets
         what = what.replace(" (", ", ").replace(")", "")
@@ -159,8 +170,8 @@ def described(
         what = f"{what} ({' / '.join(map(_quoted, cause.visible_text))})"
     subject = subject or (f"variable `{cause.slot.variable}` ({what})" if cause.slot.variable else what)
     done = "blocks" if cause.requests else "changes in"
-    values = f"has {plural(cause.distinct, 'value')} and " if not differs_from_groups(cause) else ""
-    figures = f"It {values}{done} {plural(cause.requests or cause.seen, 'request')}"
+    values = f"has {plural(cause.distinct, 'value')} and " if not (differs_from_groups(cause) or more_requests) else ""
+    figures = f"It {values}{done} {plural((cause.requests or cause.seen) + more_requests, 'request')}"
     block = f", block {cause.first_token // block_size:,}" if block_size > 1 else ""
     path, line, column = place
     return Finding.of(

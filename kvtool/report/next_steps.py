@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from kvtool.accounting.misses.advised_change import cheaper_ttl, field_to_compare, first_change, pauses_cost_less
+from kvtool.accounting.misses.advised_change import (
+    beside_pauses,
+    cheaper_ttl,
+    field_to_compare,
+    first_change,
+    pauses_cost_less,
+)
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
@@ -189,9 +195,12 @@ def _change_of_requests(case: Case) -> str:
     key = next((each for each in report.findings if each.code == KV302.code), None)
     if key is not None and next(iter(misses.by_cause), None) == "key_changed":
         change += f": {key.gain}" if key.gain else ""
-    return (
-        change if change or report.partial else verdict_of_healthy(report, misses) or pauses_cost_less(misses, currency)
-    )
+    if report.partial:
+        return change
+    if change:
+        return beside_pauses(change, misses, currency)
+    kept = pauses_cost_less(misses, currency)
+    return verdict_of_healthy(report, misses) or (f"Nothing to change: {kept}" if kept else "")
 
 
 def _cheaper_marks(report: Report, misses: CacheMisses) -> str:

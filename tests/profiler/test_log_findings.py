@@ -483,3 +483,4 @@ def test_an_optional_line_moves_as_a_line(seed: int, tmp_path: Path, bytes_json:
     assert first.rerun.group_after > reports["without"].totals.hit_rate - 0.03
     if begins == "half" and first.fix.startswith("move this"):
         assert "Not every request has this line: it first comes or goes in with.jsonl:16" in first.message
+        assert "It blocks 15 requests, first" in first.message, "each with a value of its own"

@@ -112,9 +112,15 @@ def pauses_cost_less(misses: CacheMisses, currency: str = "USD") -> str:
     cost = "" if lost.cost is None else f", {shown_money(Decimal(lost.cost), currency)}"
     hour, paid = (shown_money(Decimal(each), currency) for each in (misses.ttl.one_hour, misses.ttl.paid))
     return (
-        f"Nothing to change: {lost.events:,} of {plural(misses.requests, 'request')} came after the prefix expired{cost}. "
+        f"{lost.events:,} of {plural(misses.requests, 'request')} came after the prefix expired{cost}. "
         f"1-hour caching would cost {hour} instead of {paid}"
     )
+
+
+def beside_pauses(change: str, misses: CacheMisses, currency: str = "USD") -> str:
+    """Return a change and, where pauses lost more than what it mends, why they are left alone."""
+    kept = pauses_cost_less(misses, currency) if next(iter(misses.by_cause), None) == "expired" else ""
+    return f"{change}. The largest loss stays: {kept}" if change and kept else change
 
 
 def _has_paid(compactions: Sequence[Compaction]) -> bool:

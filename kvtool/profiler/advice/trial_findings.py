@@ -9,6 +9,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.diagnose.causes.slot_cause import SlotCause
 from kvtool.diagnose.codes import varies, wins
 from kvtool.diagnose.codes.layout.kv201 import KV201
+from kvtool.diagnose.codes.values.kv107 import KV107
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.findings import (
     CLAIM,
@@ -17,6 +18,7 @@ from kvtool.diagnose.findings import (
     fixed_finding,
     is_paid_once,
     is_worth_finding,
+    logged_cause,
     no_gain_finding,
     place_of,
 )
@@ -70,7 +72,8 @@ class Teller:
             too, small = self._closed_too(group, steps, advice.proof)
             closed |= {(name, cause.slot) for cause in (*too, *small)}
             along = [self._goes_along(cause, group, edited or steps, together) for cause in (*too, *small)]
-            of_steps = self._of_steps(group, steps, edited or steps, together, self._together(group, advice.proof))
+            all_of_it = self._together(group, advice.proof)
+            of_steps = self._of_steps(group, steps, edited or steps, together, all_of_it, small)
             told = with_the_like(
                 *led_by_a_loss(of_steps, along[: len(too)], along[len(too) :]),
                 of_passages=any(step.fix.kind == PASSAGES for step in steps),
@@ -155,9 +158,18 @@ class Teller:
         )
 
     def _of_steps(
-        self, group: GroupTotals, steps: Sequence[KeptFix], made: Sequence[KeptFix], together: Rerun, all_of_it: Rerun
+        self,
+        group: GroupTotals,
+        steps: Sequence[KeptFix],
+        made: Sequence[KeptFix],
+        together: Rerun,
+        all_of_it: Rerun,
+        small: Sequence[SlotCause],
     ) -> list[Finding | None]:
-        """Return the findings of steps: of those that are `made` with what these give together, of others with `all_of_it`."""
+        """Return the findings of steps: of those that are `made` with what these give together, of others with `all_of_it`.
+
+        The first has the tokens of all `small` causes, and so the requests that lack or add its whole line.
+        """
         # What a step's cause blocked was seen with the fixes before it made; its share is that of the run without any.
         known = self._known(group)
         found: list[Finding | None] = []
@@ -165,6 +177,7 @@ class Teller:
             rerun, count = (together, len(made)) if step in made else (all_of_it, 1)
             first = known.get(step.cause.slot)
             lost = 0 if first is None else first.blocked
+            lines = [] if number else [each for each in small if _is_the_whole_line(each, step.cause)]
             finding = fixed_finding(
                 step.cause,
                 rerun.model_copy(update={"group_alone": step.alone, "group_predicted": step.predicted}),
@@ -176,6 +189,7 @@ class Teller:
                 together=count,
                 # Their numbers and their order, which differ first, are not what varies.
                 subject="text of passages" if step.fix.kind == PASSAGES else "",
+                more_requests=sum(each.requests for each in lines),
             )
             if finding is not None:
                 finding = finding.model_copy(update=carried(step.fix))
@@ -290,3 +304,13 @@ def ttft_cost(plan: Plan, group: GroupTotals, tokens_lost: int) -> float:
     better = min(hit + round(tokens_lost / requests), length - 1)
     budget = plan.engine.max_num_batched_tokens
     return plan.latency.prefill_seconds(length, hit, budget) - plan.latency.prefill_seconds(length, better, budget)
+
+
+def _is_the_whole_line(other: SlotCause, cause: SlotCause) -> bool:
+    """Return whether another cause is that requests lack the line of a cause: a request differs there in only one of both ways."""
+    if other.kind.code != KV107.code:
+        return False
+    line, of = logged_cause(cause), logged_cause(other)
+    return (
+        line is not None and of is not None and (of.part, of.content, of.line) == (line.part, line.content, line.line)
+    )

@@ -130,10 +130,12 @@ class _HostedTable:
         rows = [_row("today", f"{_TODAY}, predicted" if self._book.told else _TODAY, "", self._book)]
         for change in self._changes():
             book = _book(self._runs.priced(f"trying {change.name}", change.fixes))
-            if book is not None and book.total[book.told].costs.requests == self._costs_requests:
-                row = _row(change.kind, change.name, change.does, book)
-                if (row.cost, row.hit_blocks) != (rows[0].cost, rows[0].hit_blocks):
-                    rows.append(row)
+            if book is None or book.total[book.told].costs.requests != self._costs_requests:
+                self._lack(change.name, "It changes what requests say, so their reported tokens no longer apply")
+                continue
+            row = _row(change.kind, change.name, change.does, book)
+            if (row.cost, row.hit_blocks) != (rows[0].cost, rows[0].hit_blocks):
+                rows.append(row)
         return [*rows, *self._explicit()]
 
     def _explicit(self) -> Iterator[SweepRow]:
@@ -169,9 +171,9 @@ class _HostedTable:
             if settled is not trial and (both := settled.cheaper) is not None:
                 does = ", and ".join([*(fix.what for fix in settled.settings), marks_in_words(both.marks)])
                 yield _Change("marks", "settings and marks", does, [*settled.settings, *both.plan_fixes])
-            edited = trial.after(steady_first(self.edits)) if self.edits else None
+            edited = trial.after(self.edits) if self.edits else None
             if edited is not None and (both := edited.cheaper) is not None:
-                yield _Change("marks", "prompt fixes and marks", _BOTH, [*steady_first(self.edits), *both.plan_fixes])
+                yield _Change("marks", "prompt fixes and marks", _BOTH, [*self.edits, *both.plan_fixes])
             if all(each.rules.needs_mark for each in layouts):
                 sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
                 yield _Change("marks", "no marks", "send no cache_control", [marks_fix(sets)])
@@ -187,7 +189,7 @@ class _HostedTable:
         yield from self._models(calls)
 
     def _prompts(self) -> Iterator[_Change]:
-        """Yield a row for the edits of prompts that win, all together."""
+        """Yield a row for the edits of prompts that `optimize` makes first, all together."""
         misses = self._today.find(MissBook)
         if not self._advice:
             self._lack("prompts", " ".join(flags(advice=False)))
@@ -197,12 +199,12 @@ class _HostedTable:
             self._lack("prompts", "Reads differ from the published rules, so no gain is verified")
             return
         try:
-            fixes = self._profiler.advising.advised(self._today).fixes
+            _, followed = self._profiler.advised_with_edits(self._today)
         except TrialInterruptedError:
             raise KeyboardInterrupt from None
-        if fixes:
-            self.edits = fixes
-            yield _Change("prompts", "prompt fixes", _PROMPTS, fixes)
+        if followed.fixes:
+            self.edits = steady_first(followed.fixes)
+            yield _Change("prompts", "prompt fixes", _PROMPTS, self.edits)
         else:
             of = " of groups that follow the published rules" if silent else ""
             self._lack("prompts", f"No edit of the prompts{of} lowers the cost")

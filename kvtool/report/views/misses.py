@@ -276,11 +276,15 @@ def separation_in_words(found: FieldSeparation) -> str:
 
 
 def causes_in_short(report: Report, most: int = 3) -> str:
-    """Name the costliest causes, in one line; where there are several, with their tokens."""
+    """Name the costliest causes, in one line; where there are several, with what they are sorted by: their costs, else tokens."""
     misses = report.misses
     assert misses is not None
     if len(misses.by_cause) == 1:
         return MISS_CAUSES[next(iter(misses.by_cause))]
-    named = [f"{MISS_CAUSES[cause]} ({total.tokens:,})" for cause, total in list(misses.by_cause.items())[:most]]
+    currency = "USD" if report.money is None else report.money.currency
+    named = [
+        f"{MISS_CAUSES[cause]} ({f'{total.tokens:,}' if total.cost is None else shown_money(Decimal(total.cost), currency)})"
+        for cause, total in list(misses.by_cause.items())[:most]
+    ]
     left = len(misses.by_cause) - most
     return ", ".join(named) + (f", {plural(left, 'more cause')}" if left > 0 else "")

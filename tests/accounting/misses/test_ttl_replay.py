@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.accounting.misses.advised_change import advised_change, pauses_cost_less
+from kvtool.accounting.misses.advised_change import advised_change, beside_pauses, pauses_cost_less
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.prices.price_table import price_table
@@ -81,8 +81,14 @@ def test_a_pause_that_lost_less_than_an_hour_costs_is_left_alone() -> None:
     assert list(misses.by_cause) == ["expired"]
     assert advised_change(misses) == ""
     said = pauses_cost_less(misses)
-    assert said.startswith("Nothing to change: 1 of 42 requests came after the prefix expired, $")
+    assert said.startswith("1 of 42 requests came after the prefix expired, $")
     assert "1-hour caching would cost $" in said
+    lost = misses.by_cause["expired"]
+    both = misses.model_copy(update={"by_cause": {"expired": lost, "model_changed": lost}})
+    assert beside_pauses(advised_change(both), both).startswith("Keep one model for a session")
+    assert beside_pauses(advised_change(both), both).endswith(f". The largest loss stays: {said}")
+    other = misses.model_copy(update={"by_cause": {"model_changed": lost, "expired": lost}})
+    assert beside_pauses("Keep one model", other) == "Keep one model"
 
 
 def test_a_compaction_has_its_price_and_its_gain() -> None:

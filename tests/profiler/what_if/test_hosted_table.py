@@ -17,6 +17,7 @@ from kvtool.results.choices import ChangeKind
 from kvtool.results.documents.what_if import SweepRow
 from kvtool.text.terminal.numbers import percent
 from tests.conftest import Command
+from tests.profiler.test_history_kept import bodies
 from tests.profiler.test_money import HEAD, Sent, profiled, written
 
 CLAUDE = "claude-sonnet-4-5"
@@ -137,6 +138,31 @@ def test_edits_of_prompts_cost_what_the_log_with_them_costs(in_folder: Command) 
     edited = json.loads(out)["money"]
     assert Decimal(rows["prompt fixes"]["cost"]) == Decimal(edited["predicted"])
     assert rows["prompt fixes"]["hit_rate"] > 0.8 > rows["today"]["hit_rate"]
+
+
+def test_edits_of_content_hide_no_edit_that_keeps_it(in_folder: Command) -> None:
+    """A session with shortened messages, whose fix needs consent, beside a clock: the row is what a profile makes first."""
+    records = [{**body, "service": "pruned"} for body in bodies(8, pruned=True)]
+    for number in range(8):
+        text = f"Time: {number:02}:00\n" + "Answer from the handbook.\n" * 300
+        system = [{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]
+        said = [{"role": "user", "content": f"Question {number:04}?"}]
+        at = f"2026-11-20T10:{number:02}:00Z"
+        records.append({"timestamp": at, "service": "clock", "model": CLAUDE, "system": system, "messages": said})
+    path, by_service = Path("two.jsonl"), ("--group-by", "service", "--json")
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    _, out, _ = in_folder("profile", "two.jsonl", *by_service, "--per-request", "--no-advice")
+    for record, row in zip(records, json.loads(out)["requests"], strict=True):  # a provider that reads by its rules
+        prompt, read = row["provider"]["prompt_tokens"], row["provider"]["predicted_tokens"]
+        rest = {"input_tokens": 50, "cache_creation_input_tokens": prompt - read - 50}
+        record["response"] = {"usage": {**rest, "cache_read_input_tokens": read, "output_tokens": 9}}
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    code, out, err = in_folder("what-if", "two.jsonl", *by_service)
+    assert code == 0, err
+    _, told, _ = in_folder("profile", "two.jsonl", *by_service)
+    rows = {row["change"]: row for row in json.loads(out)["rows"]}
+    assert Decimal(rows["prompt fixes"]["cost"]) < Decimal(rows["today, predicted"]["cost"])
+    assert rows["prompt fixes"]["cost"] == json.loads(told)["money"]["with_fixes"]
 
 
 def test_its_command_carries_the_options_that_decide_its_figures(in_folder: Command, bytes_json: str) -> None:
