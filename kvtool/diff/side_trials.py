@@ -243,6 +243,8 @@ def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
             continue
         texts = DiffTexts(a, b)
         moves = moved_units(texts)
+        if stays and moves.unit == "words" and _is_most(texts, moves.every):
+            continue  # it is another question, whose words stay in their order
         moved = [chat.move(where, _of_side(moves.every, side), stays) for side, chat in enumerate(chats)]
         if not any(moved):
             continue
@@ -252,6 +254,14 @@ def _moved_in_chat(pair: Pair, named: Sequence[Change]) -> _Move | None:
     if first is None:
         return None
     return _Move((chats[0].finished(ends[0]), chats[1].finished(ends[1])), replace(first, places=places))
+
+
+def _is_most(texts: DiffTexts, pairs: Sequence[MovedPair]) -> bool:
+    """Return whether more of a text would move than stay."""
+    return any(
+        2 * sum(unit.stop - unit.start for unit in _of_side(pairs, side)) > len(text)
+        for side, text in enumerate((texts.a, texts.b))
+    )
 
 
 class _Chat:

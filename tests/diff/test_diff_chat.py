@@ -55,9 +55,9 @@ def compare(renderer, tmp_path, monkeypatch):
     return compare
 
 
-def shown(diff: PromptDiff, width: int = 80) -> str:
+def shown(diff: PromptDiff, width: int = 80, **rules: int) -> str:
     stream = io.StringIO()
-    print_diff(make_console(file=stream, color="never", width=width), diff)
+    print_diff(make_console(file=stream, color="never", width=width), diff, **rules)
     return stream.getvalue()
 
 
@@ -141,6 +141,21 @@ def test_what_a_user_said_goes_to_the_end_of_its_message(compare):
     diff = compare(chat("Be kind.", "It is 10:15.\n" + RULES), chat("Be kind.", "It is 10:16.\n" + RULES))
     assert "Move line 1 of messages[1] (user) to the end of the message" in shown(diff)
     assert diff.changes[0].gained_blocks > 10
+
+
+def test_another_question_keeps_its_words_and_a_provider_reads_in_steps(compare, renderer):
+    asked = ["update black order always chain large answer", "polite blue order value light answer weather"]
+    diff = compare(*(chat(f"Now: 10:1{n}\n{RULES * 4}", question) for n, question in enumerate(asked)))
+    (trial,) = diff.changes
+    assert trial.places == 1
+    assert trial.line_a == 1
+    for minimum, step in ((64, 1), (64, 128), (100, 96)):
+        read = trial.reuse.tokens - (trial.reuse.tokens - minimum) % step
+        text = " ".join(shown(diff, minimum=minimum, step=step).split())
+        assert f": {read:,} tokens" in text
+        assert f"(+{read:,})" in text
+    most = trial.reuse.tokens + 1
+    assert "no gain" in shown(diff, minimum=most, step=128)
 
 
 def test_a_turn_that_goes_on_loses_nothing(compare):

@@ -108,8 +108,8 @@ class DiffCommand(Command):
         elif block_size is None:
             block_size = _block_of_server(sides) or EngineConfig.block_size
         rendered = [Rendered.of(side, renderer) for side in sides]
-        minimum = _minimum(sides[1], self.caching.provider) if by_provider else 0
-        show = partial(_two, minimum=minimum) if len(rendered) == 2 else _many
+        minimum, step = _steps(sides[1], self.caching.provider) if by_provider else (0, 1)
+        show = partial(_two, minimum=minimum, step=step) if len(rendered) == 2 else _many
         command = CommandLine(self.showing.command_line or ("diff-prompts", *prompts))
         document, shown = show(
             rendered, renderer, block_size, command if not self.tokens else None, self.quoting.printed
@@ -148,19 +148,20 @@ def _block_of_server(sides: Sequence[InputSide]) -> int | None:
     return block_of_reads(usage.cached or 0 for usage in usages if usage is not None)
 
 
-def _minimum(side: InputSide, provider: str | None) -> int:
-    """Return the tokens from which the provider of a request caches; 0 where that is unknown."""
+def _steps(side: InputSide, provider: str | None) -> tuple[int, int]:
+    """Return the tokens from which the provider of a request caches, and its steps; 0 and 1 where that is unknown."""
     from kvtool.accounting.caches.dated_rules import find_rule
     from kvtool.accounting.caches.providers import find_provider
     from kvtool.accounting.log_clock import day_of
 
     if provider is not None:
-        return find_provider(provider).minimum
+        known = find_provider(provider)
+        return known.minimum, known.step
     turn = side.turn
     if turn.call.model is None:
-        return 0
+        return 0, 1
     rule = find_rule(turn.call.model, turn.call.provider, day_of(turn.epoch, turn.arrival or 0.0))
-    return 0 if rule is None else rule.rules.minimum
+    return (0, 1) if rule is None else (rule.rules.minimum, rule.rules.step)
 
 
 Show = tuple["Callable[[], Document]", "Callable[[Console], None]"]
@@ -174,8 +175,9 @@ def _two(
     show_text: ShowText,
     *,
     minimum: int,
+    step: int,
 ) -> Show:
-    """`command` is the one to propose from; None asks for tokens instead. The provider caches from `minimum` tokens."""
+    """`command` is the one to propose from; None asks for tokens instead. The provider caches from `minimum` tokens, in steps."""
     from kvtool.diff.sides import diff_sides
     from kvtool.results.documents.diff import ReportedRead
 
@@ -194,7 +196,7 @@ def _two(
     def shown(console: Console) -> None:
         from kvtool.report.terminal.prompt_diffs.diff import print_diff, print_tokens
 
-        print_diff(console, diff, command, show_text, minimum=minimum, reported=reported)
+        print_diff(console, diff, command, show_text, minimum=minimum, step=step, reported=reported)
         if command is None and diff.first is not None:
             print_tokens(console, diff.common, a.prompt.ids, b.prompt.ids, _token_text(renderer, show_text))
 

@@ -47,12 +47,13 @@ def print_diff(
     show_text: ShowText = "full",
     *,
     minimum: int = 0,
+    step: int = 1,
     reported: ReportedRead | None = None,
 ) -> None:
     """Print header, totals, ruler, the first difference, the gain of moving it, and what to do next.
 
-    `command` is what followed `kvtool`; without it nothing is proposed. The provider of the requests caches from `minimum` tokens.
-    `reported` is what the second request read when it was sent.
+    `command` is what followed `kvtool`; without it nothing is proposed. The provider of the requests caches from `minimum`
+    tokens, in steps. `reported` is what the second request read when it was sent.
     """
     plain = ascii_only(console)
     a, b = (shown_path(name, plain) for name in (diff.name_a, diff.name_b))
@@ -83,7 +84,7 @@ def print_diff(
     if diff.first is not None:
         _first(console, diff, diff.first, plain, show_text)
     _named(console, diff, plain)
-    _verdict(console, diff, a, b, minimum)
+    _verdict(console, diff, a, b, minimum, step)
     if command is not None and diff.first is not None:
         _next(console, diff, command)
 
@@ -201,7 +202,7 @@ def _volatile(first: Difference) -> str:
     return f"{plural(first.tokens_a, 'token')} in a, {first.tokens_b:,} in b"
 
 
-def _verdict(console: Console, diff: PromptDiff, a: str, b: str, minimum: int) -> None:
+def _verdict(console: Console, diff: PromptDiff, a: str, b: str, minimum: int, step: int) -> None:
     """Print sentences on the gain of moves, each with its code at the right."""
     said = [(text, "") for text in _relation(diff, a, b)]
     if diff.cosmetic:
@@ -209,7 +210,7 @@ def _verdict(console: Console, diff: PromptDiff, a: str, b: str, minimum: int) -
     before = 0
     for number, trial in enumerate(diff.changes):
         if not number or trial.gained_blocks > before:
-            said.append((_trial(diff, trial, b, console.width - 3 - len(trial.code), minimum), trial.code))
+            said.append((_trial(diff, trial, b, console.width - 3 - len(trial.code), minimum, step), trial.code))
         before = max(before, trial.gained_blocks)
     tried = {trial.code for trial in diff.changes}
     others = dict.fromkeys(change.kind.code for change in diff.named if change.kind.code not in tried)
@@ -254,7 +255,7 @@ def _unavoidable(diff: PromptDiff) -> str:
     return f"The last {tokens} {is_} always computed again, because the last token of a prompt needs its whole block."
 
 
-def _trial(diff: PromptDiff, trial: Trial, b: str, room: int, minimum: int) -> str:
+def _trial(diff: PromptDiff, trial: Trial, b: str, room: int, minimum: int, step: int) -> str:
     if trial.unit in ("normalize", "canonical"):
         what = trial.result
     elif trial.places > 1:
@@ -274,9 +275,20 @@ def _trial(diff: PromptDiff, trial: Trial, b: str, room: int, minimum: int) -> s
         return f"{what}: no gain" + (f" ({trial.gained_blocks:,} {unit})" if trial.gained_blocks else "")
     if trial.reuse.tokens < minimum:
         return f"{what}: {plural(trial.reuse.tokens, 'token')} shared, no gain below {minimum:,} tokens"
-    tokens, blocks = plural(trial.reuse.tokens, "token"), _in_blocks(diff, plural(trial.reuse.blocks, "block"))
-    result = f"{what}: {tokens} reusable{blocks} (+{trial.gained_blocks:,})"
+    gained, read = trial.gained_blocks, trial.reuse.tokens
+    if minimum:  # a provider's: what is shorter is not read at all
+        was, read = (_read(tokens, minimum, step) for tokens in (diff.reuse.tokens, read))
+        gained = read - was
+        if not gained:
+            return f"{what}: no gain in steps of {step:,} tokens"
+    tokens, blocks = plural(read, "token"), _in_blocks(diff, plural(trial.reuse.blocks, "block"))
+    result = f"{what}: {tokens} reusable{blocks} (+{gained:,})"
     return result if cell_width(result) <= room else result.replace(" reusable,", ",")
+
+
+def _read(tokens: int, minimum: int, step: int) -> int:
+    """Return what a provider reads of a prefix that prompts share."""
+    return tokens - (tokens - minimum) % step if tokens >= minimum else 0
 
 
 def _end(trial: Trial) -> str:
