@@ -377,3 +377,12 @@ def test_a_price_of_cached_tokens_alone_is_a_rule_that_says_so(byte_tokenizer: T
         f"No cache rules are documented for {model}: any earlier prefix is predicted as cached"
     ]
     assert find_rule("zai-org/GLM-4.7", None, date(2026, 11, 29)) is None
+
+
+@pytest.mark.parametrize("provider", ["openai", "azure"])
+@pytest.mark.parametrize(
+    ("model", "longest"), [("gpt-4o", "in_memory"), ("o3-mini", "in_memory"), ("gpt-4.1", "24h"), ("gpt-5.1", "24h")]
+)
+def test_a_retention_of_24_hours_is_for_models_that_have_it(provider: str, model: str, longest: str) -> None:
+    found = next(row.rules for row in ROWS if row.provider == provider and row.holds(model, None))
+    assert found.retentions[-1][0] == longest

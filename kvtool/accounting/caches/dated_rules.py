@@ -156,6 +156,8 @@ _OPENAI_24H = replace(
     _OPENAI, models="gpt-4.1 to gpt-5.4", ttl=_DAY, tiers=(), usual=_HOUR, source=_SOURCE_24H, as_of="2026-10-13",
     note="time to live at most 24 hours, unless the request or the organization sets another",
 )  # fmt: skip
+_OPENAI_ONE, _AZURE_ONE = (replace(each, retentions=RETENTIONS[:1], tiers=()) for each in (_OPENAI, _AZURE))
+"""Models without a retention of 24 hours: Azure's page (see `_AZURE`) lists those that have it, gpt-4.1 and from gpt-5 on."""
 _OPENAI_55 = replace(
     _OPENAI, models="gpt-5.5", minimum=2048, step=2048, ttl=_DAY, tiers=(), usual=_HOUR / 2, retentions=RETENTIONS[1:],
     as_of="2026-09-02", note="every 2,048 tokens; time to live at most 24 hours, usually 30 minutes",
@@ -165,10 +167,11 @@ ROWS: tuple[DatedRule, ...] = (
     DatedRule("openai", _SINCE_56, replace(_LATER, as_of="2026-10-13"), "1.25", "list"),
     DatedRule("openai", r"gpt-5\.5(-.*)?", _OPENAI_55, "1", "list"),
     DatedRule("openai", _BOTH, _OPENAI_24H, "1", "list"),
-    DatedRule("openai", _ONE, _OPENAI, "1", "list"),
+    DatedRule("openai", _ONE, _OPENAI_ONE, "1", "list"),
     DatedRule("azure", _SINCE_56, replace(_LATER, name="azure", source=_AZURE.source), "1.25", "list"),
     DatedRule("azure", r"gpt-5\.5(-.*)?", replace(_OPENAI_55, name="azure", source=_AZURE.source), "1", "list"),
-    DatedRule("azure", f"{_BOTH}|{_ONE}", _AZURE, "1", "list"),
+    DatedRule("azure", _BOTH, _AZURE, "1", "list"),
+    DatedRule("azure", _ONE, _AZURE_ONE, "1", "list"),
     *_claude(r"claude-(opus|sonnet|haiku)-5-5(-.*)?|claude-opus-5(-[a-z].*)?|claude-(fable|mythos)-5(-1)?(-[a-z].*)?", 512, "list"),
     *_claude(r"claude-opus-4-8(-.*)?|claude-opus-4(-[01])?(-[a-z].*)?|claude-sonnet-(5|4|4-[0156])(-[a-z].*)?", 1024),
     *_claude(r"claude-3-[57]-sonnet(-.*)?|claude-3-opus(-.*)?", 1024),
