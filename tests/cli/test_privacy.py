@@ -57,7 +57,7 @@ BROKEN = {
     "cut.jsonl": json.dumps({MAIL: WORD, "messages": []})[:-9] + "\n",
     "nested.json": json.dumps({"users": [{MAIL: WORD}]}),
     "role.jsonl": json.dumps({WORD: 1, "messages": [{"role": 7, WORD: 5}]}) + "\n",
-    "usage.jsonl": json.dumps({MAIL: 1, **record(0), "usage": {"prompt_tokens": -1, WORD: 5}}) + "\n",
+    "usage.jsonl": json.dumps({MAIL: 1, **record(0), "usage": {"prompt_tokens": WORD, WORD: 5}}) + "\n",
     "head.csv": f"{MAIL},{WORD}\na,b\n",
 }
 COMMANDS = (

@@ -350,6 +350,7 @@ BY_NAME = """function given(name) {
   return "";
 }
 export function buildPrompt(template, name) { return `Now: ${given(GIVEN)}. RULES`; }
+export function go(template, name, openai) { return openai.responses.create({ input: buildPrompt(template, name) }); }
 """.replace("RULES", RULES)
 
 

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import takewhile
 from os.path import commonprefix
 from typing import NamedTuple
@@ -76,6 +76,12 @@ def _with(values: Sequence[Span], span: Span) -> Sequence[Span]:
     """Return values in order, and one more among them."""
     at = bisect_left(values, span)
     return values if at < len(values) and values[at] == span else [*values[:at], span, *values[at:]]
+
+
+@lru_cache(maxsize=16)  # one text is asked for each value in it
+def lines_of(text: str) -> tuple[str, ...]:
+    """Return the lines of a text without the spaces at their ends."""
+    return tuple(line.rstrip() for line in text.split("\n"))
 
 
 def _by_themselves(lines: Sequence[str]) -> list[str]:
@@ -177,7 +183,7 @@ class _Climb:
         """Return whether a unit is a paragraph of labels with values, no line of which most other requests have."""
         if unit.kind != "paragraph" or self._common is None:
             return False
-        lines = [line.rstrip() for line in self._text[unit.start : unit.stop].split("\n")]
+        lines = lines_of(self._text[unit.start : unit.stop])
         return len(lines) > 1 and all(has_label(line.strip()) and line not in self._common for line in lines)
 
     def _is_whole(self, unit: TextUnit) -> bool:

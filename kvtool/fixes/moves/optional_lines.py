@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
-from kvtool.fixes.moves.movable_unit import AMONG_RULES, Movable
+from kvtool.fixes.moves.movable_unit import AMONG_RULES, Movable, lines_of
 from kvtool.text.structure.masking import Span
 from kvtool.text.structure.structure import structure_of
 from kvtool.text.structure.text_unit import SEALED, TextUnit
@@ -20,7 +20,7 @@ class LinesWithout:
     def __init__(self, texts: Iterable[str]) -> None:
         self._pairs: set[tuple[str | None, str | None]] = set()
         for text in texts:
-            self._pairs.update(pairwise((None, *_lines_of(text), None)))
+            self._pairs.update(pairwise((None, *lines_of(str.__str__(text)), None)))
         self._lines = {line for pair in self._pairs for line in pair}
 
     def narrowed(self, text: str, start: int, stop: int, unit: Movable | str) -> Movable | str:
@@ -38,7 +38,7 @@ class LinesWithout:
 
     def _around(self, text: str, start: int, stop: int) -> Span | None:
         """Return the lines around a value that no request without it has, where one has their neighbours side by side."""
-        lines = _lines_of(text)
+        lines = lines_of(str.__str__(text))
         low, high = text.count("\n", 0, start), text.count("\n", 0, stop) + 1
         if any(line in self._lines for line in lines[low:high]):
             return None
@@ -56,7 +56,3 @@ class LinesWithout:
 def is_torn(blocks: Iterable[TextUnit], start: int, stop: int) -> bool:
     """Return whether a range is a part of a block that can only move whole."""
     return any(unit.kind in _ORDERED and not (start <= unit.start and unit.stop <= stop) for unit in blocks)
-
-
-def _lines_of(text: str) -> list[str]:
-    return [line.rstrip() for line in str.__str__(text).split("\n")]

@@ -95,7 +95,9 @@ def test_no_other_place_of_a_block_in_a_conversation_is_much_cheaper(in_folder: 
 def test_moves_and_settings_that_win_only_together_are_made_together(in_folder: Command) -> None:
     """A clock at the front, a cache key for each request, pauses of 12 minutes: each wins nothing without the others."""
     log = HostedLog("openai", 5, (), {"time": 0}, rules=75, sessions=4, gap=700)
-    path = written([body | {"prompt_cache_key": f"k{at}"} for at, body in enumerate(log.bodies())], "log.jsonl")
+    asked = {"model": "gpt-5.1", "prompt_cache_retention": "in_memory"}
+    bodies = [body | asked | {"prompt_cache_key": f"k{at}"} for at, body in enumerate(log.bodies())]
+    path = written(bodies, "log.jsonl")
     edited = document(in_folder, "optimize", path, "--allow", "P2", "-o", "better.jsonl")
     rate, cost = cost_of(in_folder, "better.jsonl")
     assert (
