@@ -84,6 +84,10 @@ class LoggedPlace(Model):
         line = f", line {self.line}" if self.line else ""
         return f"{self.part}{content}{line}"
 
+    def is_same_line(self, other: LoggedPlace | None) -> bool:
+        """Return whether the other place is on this line of this text, in whichever record."""
+        return other is not None and other.told == self.told
+
 
 class ExamplePair(Model):
     """Two requests of logs that show a finding, by the names that `kvtool diff-prompts` takes: `was` came first.

@@ -59,11 +59,8 @@ def led_by_a_loss(
 
 def _is_the_whole_line(other: Finding, finding: Finding) -> bool:
     """Return whether another finding is that requests lack the line of a finding."""
-    line, of = finding.logged, other.logged
-    same = (
-        line is not None and of is not None and (of.part, of.content, of.line) == (line.part, line.content, line.line)
-    )
-    return same and other.code == KV107.code and bool(other.record)
+    line = finding.logged
+    return line is not None and line.is_same_line(other.logged) and other.code == KV107.code and bool(other.record)
 
 
 def _with_cause_of(finding: Finding, other: Finding) -> Finding:

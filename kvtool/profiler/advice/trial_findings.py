@@ -310,7 +310,5 @@ def _is_the_whole_line(other: SlotCause, cause: SlotCause) -> bool:
     """Return whether another cause is that requests lack the line of a cause: a request differs there in only one of both ways."""
     if other.kind.code != KV107.code:
         return False
-    line, of = logged_cause(cause), logged_cause(other)
-    return (
-        line is not None and of is not None and (of.part, of.content, of.line) == (line.part, line.content, line.line)
-    )
+    line = logged_cause(cause)
+    return line is not None and line.is_same_line(logged_cause(other))

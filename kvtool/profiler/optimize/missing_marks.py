@@ -46,7 +46,6 @@ def with_missing_marks(
     ]
     samples = result.book(SampleBook)
     offered: dict[str, list[Chain]] = {}
-    causes: dict[str, SlotCause] = {}
     for group in groups:
         turns = samples.of_group(group.name)
         head = marked_head(group.name, turns, locate, _MARK)
@@ -54,7 +53,6 @@ def with_missing_marks(
             cause = None if fix.key in without or fix.tier not in tiers else _cause_of(fix, turns, source)
             if cause is None:
                 continue
-            causes[fix.key] = cause
             marked = replace(fix, cause=cause)
             offered.setdefault(group.name, []).extend(
                 [(marked,), *((marked, *each) for each in moves.get(group.name, ()))]
