@@ -44,6 +44,9 @@ _WIDER = "a bf16 KV cache takes twice the memory of fp8"
 _FP8 = "fp8_e4m3"
 _TIERS = (300.0, 3600.0, 24 * 3600.0)
 """Times to live that servers and providers offer, in seconds."""
+_DOUBLE = "double-capacity"
+DOUBLE_CAPACITY = f"run:{_DOUBLE}"
+"""The key of the fix of the cache's size."""
 _LOSSY = "an fp8 KV cache changes the logits slightly: compare with `kvtool profile --kv-cache-dtype fp8 --audit`"
 
 
@@ -90,7 +93,7 @@ def _capacity(plan: Plan) -> Iterator[Fix]:
     blocks = plan.engine.num_blocks - 1
     memory = "" if plan.bytes_per_block is None else f" ({size(2 * blocks * plan.bytes_per_block)})"
     what = f"double the cache: {2 * blocks:,} blocks{memory}"
-    yield _fix("double-capacity", KV301.code, what, lambda plan: _with_blocks(plan, 2 * blocks))
+    yield _fix(_DOUBLE, KV301.code, what, lambda plan: _with_blocks(plan, 2 * blocks))
     if find_kv_dtype(plan.kv_cache_dtype).quantized:
         return
     if plan.served is not None and plan.served.plan is not None:

@@ -43,6 +43,7 @@ by a provider's published rules."""
 ChangeKind = Literal[
     "today",
     "prefix-caching",
+    "setting",
     "capacity",
     "block-size",
     "policy",

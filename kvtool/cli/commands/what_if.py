@@ -63,7 +63,7 @@ class WhatIfCommand(Command):
     rendering: Rendering
     serving: Serving
     tracing: Annotated[Tracing, only("rules", "trace_block_size")]
-    rule_flags: Annotated[RuleFlags, only("page_size", "radix_eviction_policy", "protected_threshold")]
+    rule_flags: RuleFlags
     reading: Annotated[
         Reading,
         only(
@@ -146,10 +146,11 @@ class WhatIfCommand(Command):
 
             with self.showing.progress() as progress:
                 return hosted_document(opened, self._edits_of(opened), progress, advice=self.fixing.advice)
-        if not (plan.by_engine or plan.by_trace_study):
+        if asked is not None and not (plan.by_engine or plan.by_trace_study):
             return self._by_engine(opened, asked, tasks)
+        grouped = plan.engine.plan is not None
         with self.showing.progress() as progress:
-            if asked is None:
+            if asked is None or grouped:
                 table = TableOptions(
                     self._command,
                     self._edits_of(opened),
@@ -157,7 +158,13 @@ class WhatIfCommand(Command):
                     advice=self.fixing.advice,
                     fleet=self._fleet(),
                 )
-                return WhatIfTable(opened, table, progress).document()
+                if not grouped and plan.cache is None:
+                    return WhatIfTable(opened, table, progress).document()
+                from kvtool.profiler.what_if.run_table import RunTable
+
+                self._check_without_clock(opened, axis)
+                runs = RunTable(opened, table, progress)
+                return runs.document() if asked is None else runs.of_capacities(asked.capacities)
             trace, notes = block_trace(opened, progress)
             if axis == "policy" and plan.by_engine and tuple(asked.policies) != ("opt",):
                 from kvtool.profiler.what_if.pool_policy import of_pool
@@ -173,14 +180,18 @@ class WhatIfCommand(Command):
                 rows, lost = swept(trace, asked, tasks, progress)
         return sweep_document(opened, trace, [*notes, *lost], asked, rows)
 
-    def _check_hosted(self) -> None:
-        """Raise KvtoolError for an option of the table of an own server, which the table of a hosted log would not follow."""
-        given = [
+    def _clock_options(self) -> list[str]:
+        """Return the given options of clocks and fleets."""
+        return [
             each.name
             for of in (self.routed, self.clocking)
             for each in walk(type(of))
             if getattr(of, each.name) != each.default
         ]
+
+    def _check_hosted(self) -> None:
+        """Raise KvtoolError for an option of the table of an own server, which the table of a hosted log would not follow."""
+        given = self._clock_options()
         if self.fixing.fixed is not None:
             given.append("fixed")
         if given:
@@ -190,7 +201,23 @@ class WhatIfCommand(Command):
                 hint=f"omit {flag(given[0])}; or add {own} to plan a server of your own",
             )
 
-    def _by_engine(self, opened: Opened, asked: SweepOptions | None, tasks: TaskOptions) -> WhatIfDocument:
+    def _check_without_clock(self, opened: Opened, axis: Axis | None) -> None:
+        """Raise KvtoolError for what needs blocks of one size by vLLM's rules, where each row is a run of all requests."""
+        given = [flag(name) for name in self._clock_options()]
+        if axis not in (None, "capacity"):
+            given.insert(0, f"--sweep {axis}")
+        elif self.sweeping.sample < 1:
+            given.append(flag("sample"))
+        if given:
+            plan = opened.planned.plan
+            grouped = f"{plan.latency.geometry.name} has several groups of layers"
+            raise KvtoolError(
+                f"{given[0]} supports one group of layers by vLLM's rules"
+                + (f", and {grouped}" if plan.engine.plan is not None else ""),
+                hint=f"omit {given[0]}; --sweep capacity supports several groups",
+            )
+
+    def _by_engine(self, opened: Opened, asked: SweepOptions, tasks: TaskOptions) -> WhatIfDocument:
         """By another engine's own cache, where its users can choose who leaves it."""
         plan = opened.planned.plan
         if not plan.by_radix_tree:
@@ -201,10 +228,6 @@ class WhatIfCommand(Command):
                 f"what-if follows vllm, sglang or block-lru, not {plan.rules}:"
                 f" by {found.engine} the first to go is {found.eviction}",
                 hint="kvtool compare-engines compares all engines in one table",
-            )
-        if asked is None:
-            raise KvtoolError(
-                "the table follows vllm or block-lru, not sglang", hint="--sweep policy, or --sweep capacity"
             )
         from kvtool.profiler.what_if.radix_sweeps import RadixSweep
 
@@ -298,11 +321,12 @@ class WhatIfCommand(Command):
 
         return command
 
-    def _command(self, flags: Flags) -> str:
+    def _command(self, flags: Flags | tuple[str, ...]) -> str:
         """Return the command that was given, with these options."""
         import shlex
 
         from kvtool.config.command_line import CommandLine
 
         given = CommandLine(self.showing.command_line or ("what-if", *self.inputs))
-        return shlex.join(["kvtool", *given.without_output().with_(**flags)])
+        line = given.without_output()
+        return shlex.join(["kvtool", *(line.with_flags(flags) if isinstance(flags, tuple) else line.with_(**flags))])

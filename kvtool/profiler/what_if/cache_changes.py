@@ -92,7 +92,7 @@ class CacheChanges:
                 does=f"raise the cache from {blocks:,} to {times * blocks:,} blocks"
                 + ("" if block is None else f", {size((times - 1) * blocks * block)} more"),
                 plan=with_blocks(today.plan, times * blocks),
-                flags=_capacity_flags(times * blocks),
+                flags=capacity_flags(times * blocks),
                 more_hardware=True,
             )
         yield replace(
@@ -101,7 +101,7 @@ class CacheChanges:
             name="unlimited cache",
             does="use an unlimited cache",
             plan=with_blocks(today.plan, None),
-            flags=_capacity_flags(everything) if everything <= _MOST_BLOCKS else None,
+            flags=capacity_flags(everything) if everything <= _MOST_BLOCKS else None,
             sure="bound",
             more_hardware=True,
         )
@@ -124,7 +124,7 @@ class CacheChanges:
                 does=f"cut the cache into blocks of {size_} tokens instead of {own}, in the same memory",
                 trace=self.fine.coarser(size_ // self.fine.block_size),
                 plan=with_blocks(today.plan, room, size_),
-                flags={"block_size": size_, **(_capacity_flags(room) if room is not None else {})},
+                flags={"block_size": size_, **(capacity_flags(room) if room is not None else {})},
             )
             if _all_fit(tried) and tried.hits.computed < (best or today).hits.computed:
                 best = tried
@@ -138,7 +138,7 @@ class CacheChanges:
         swept: Flags = {"sweep": "policy", "rules": today.plan.rules}
         replicas = today.replicas or 1
         together = today.capacity * replicas
-        others: Flags = {**_capacity_flags(None), **NO_CLOCK}
+        others: Flags = {**capacity_flags(None), **NO_CLOCK}
         if not today.plan.by_trace_study:
             self._lack("policy", "vLLM has only LRU. For other servers, --rules block-lru compares six")
         else:
@@ -185,7 +185,7 @@ class CacheChanges:
             blocks = (changed.engine.num_blocks or 1) - 1
         else:
             blocks = plan.blocks_in_type(_FP8)
-            flags = {**flags, **_capacity_flags(blocks)}
+            flags = {**flags, **capacity_flags(blocks)}
         yield replace(
             today,
             kind="kv-cache-dtype",
@@ -226,6 +226,6 @@ def _all_fit(change: PlannedChange) -> bool:
     return bool(fitting(change.trace, change.plan).all())
 
 
-def _capacity_flags(blocks: int | None) -> Flags:
+def capacity_flags(blocks: int | None) -> Flags:
     """Return the capacity said in blocks, and in no other way; None: not at all."""
     return {**dict.fromkeys(("gpu_memory", "gpu_memory_utilization", "num_gpu_blocks")), "capacity": blocks}

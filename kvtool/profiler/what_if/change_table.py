@@ -10,7 +10,6 @@ import numpy as np
 
 from kvtool.accounting.plan import Plan
 from kvtool.config.command_line import flags
-from kvtool.engine.config import EngineConfig
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
@@ -34,11 +33,14 @@ from kvtool.workload.block_trace import BlockTrace
 _FINE = 16
 """Tokens of the blocks in which prompts are read, or a part of today's where that is none of it: other sizes are made of them."""
 
+CLOCK_ROWS = "TTFT, TPOT, goodput, GPUs, replicas, routers, prefill/decode split"
+"""What needs a clock."""
+
 _WITH_FIXES = "with these fixes"
 """Name of the first row where `--fixed` makes some."""
 
-CommandOf = Callable[[Flags], str]
-"""The command line that was given with these flags in place of what it says."""
+CommandOf = Callable[[Flags | tuple[str, ...]], str]
+"""The command line that was given with these flags, by name or as words, in place of what it says."""
 EditsOf = Callable[[Sequence[Fix]], str]
 """The command that edits prompts with these fixes, under the options that were given."""
 
@@ -68,8 +70,7 @@ class WhatIfTable:
     def document(self) -> WhatIfDocument:
         """Return all of it; KvtoolError for what cannot be planned."""
         plan = self.opened.planned.plan
-        check_plain(self.opened)
-        found = self._fixes()
+        found = self.fixes()
         made = found.chosen(self.asked.fixed) if found is not None and self.asked.fixed else ()
         taken = made if found is None else found.run_as(made)
         fine, self.notes[:] = block_trace(self.opened, self.progress, block_size=self._fine_size(plan), fixes=taken)
@@ -139,17 +140,16 @@ class WhatIfTable:
     def _of_prompts(self, found: PromptFixes, made: Sequence[Fix], today: PlannedChange) -> Iterator[PlannedChange]:
         plan = today.plan
 
-        def rewritten(fixes: Sequence[Fix]) -> BlockTrace:
-            read, _ = block_trace(self.opened, self.progress, fixes=fixes)
-            return read.only(fitting(read, plan))
-
-        for change in prompt_changes(found, made, today, rewritten):
-            if len(change.trace) == len(today.trace):
-                yield change
+        for change in prompt_changes(found, made):
+            read, _ = block_trace(self.opened, self.progress, fixes=change.fixes)
+            trace = read.only(fitting(read, plan))
+            if len(trace) == len(today.trace):
+                flags: Flags = {"fixed": change.fixed}
+                yield replace(today, kind="prompts", name=change.name, does=change.does, trace=trace, flags=flags)
             else:
-                self._lack(change.name, "some prompts get longer than the cache or the context of the model")
+                self.lack(change.name, "some prompts get longer than the cache or the context of the model")
 
-    def _fixes(self) -> PromptFixes | None:
+    def fixes(self) -> PromptFixes | None:
         """Return what the advisor would change; None where it is not asked, or there is no text to change."""
         name = "prompt fixes"
         if self.opened.planned.plan.traced:
@@ -163,10 +163,11 @@ class WhatIfTable:
             why = "No edit of the prompts raises the hit rate"
         if self.asked.fixed:
             raise KvtoolError(f"--fixed: {why}", hint="leave --fixed out")
-        self._lack(name, why)
+        self.lack(name, why)
         return None
 
-    def _lack(self, change: str, why: str) -> None:
+    def lack(self, change: str, why: str) -> None:
+        """Say why there is no row of a change."""
         self.missing.append(MissingRow(change=change, why=why))
 
     def _replanned(self, **serving: object) -> Plan:
@@ -200,8 +201,7 @@ class WhatIfTable:
                 f"{plural(fleet.replicas, 'replica')}" + (f" by {made.today}" if fleet.replicas > 1 else "")
             )
             return made
-        tiers = "" if self._counts_tiers(today) else " tiers,"
-        self._lack(f"TTFT, TPOT, goodput, GPUs, replicas, routers,{tiers} prefill/decode split", why)
+        self.lack(CLOCK_ROWS if self._counts_tiers(today) else CLOCK_ROWS.replace("routers,", "routers, tiers,"), why)
         return None
 
     @staticmethod
@@ -271,23 +271,3 @@ def _order(row: SweepRow, today: SweepRow) -> tuple[bool, float, float, float]:
     gpus = inf if found is None else found
     late = inf if row.ttft_p99 is None else row.ttft_p99
     return row.sure == "bound", gpus, late, row.computed_tokens or 0
-
-
-def check_plain(opened: Opened) -> None:
-    """Raise KvtoolError for caches that are not planned for one at a time: of several groups, a provider's, several replicas."""
-    plan = opened.planned.plan
-    if plan.engine.plan is not None:
-        raise KvtoolError(
-            f"{plan.latency.geometry.name} has several groups of layers, which kvtool what-if does not support",
-            hint="kvtool profile follows windows and states; --model NAME plans for another model",
-        )
-    if plan.hosted:
-        own = " ".join(flags(block_size=EngineConfig.block_size))
-        raise KvtoolError(
-            "a hosted API served these requests, and its cache is not yours to change",
-            hint=f"kvtool profile shows what it reused; {own} plans a server of your own",
-        )
-    if plan.cache is not None and plan.cache.ttl is not None:
-        raise KvtoolError("kvtool what-if plans a time to live with --sweep ttl", hint="remove `ttl` from the file")
-    if plan.cache is not None and plan.cache.replicas > 1:
-        raise KvtoolError("set the replicas of a plan with --replicas N", hint="remove `replicas` from the file")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from kvtool.errors import KvtoolError
 from kvtool.profiler.opening import Opened
-from kvtool.profiler.what_if.change_table import check_plain
 from kvtool.profiler.what_if.planned_change import fitting
 from kvtool.profiler.what_if.sweeps import SweepOptions
 from kvtool.text.terminal.numbers import plural
@@ -19,7 +18,6 @@ def of_pool(
     opened: Opened, trace: BlockTrace, asked: SweepOptions, notes: list[str]
 ) -> tuple[BlockTrace, SweepOptions]:
     """Return the requests that vLLM would run with room enough, and the sweep over its policy; `notes` get what there is to say."""
-    check_plain(opened)
     plan = opened.planned.plan
     fits = fitting(trace, replace(plan, engine=replace(plan.engine, num_blocks=None)))
     if not fits.any():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kvtool.config.command_line import flag
@@ -16,11 +16,9 @@ from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.edited_files import Optimized
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.run.workload_runs import workload_file
-from kvtool.profiler.what_if.planned_change import PlannedChange
 from kvtool.results.next_step import EDIT_BY_HAND, PREVIEW_EDIT, SEE_EDITED_REQUEST
 from kvtool.text.comma_list import comma_list
 from kvtool.text.terminal.progress import Progress
-from kvtool.workload.block_trace import BlockTrace
 from kvtool.workload.logs.files.locations import locate
 
 ALL_FIXES = "all"
@@ -29,8 +27,15 @@ _PAIR = 2
 _SHOWN = 3
 """Fixes with rows of their own: those that win most by themselves. All together always have one."""
 
-Rewritten = Callable[[Sequence[Fix]], BlockTrace]
-"""The requests with these fixes, in blocks of the plan."""
+
+@dataclass(frozen=True, slots=True)
+class PromptChange:
+    """A row of the table: its name, what to do, the fixes of its run, and the value of `--fixed` that makes them."""
+
+    name: str
+    does: str
+    fixes: Sequence[Fix]
+    fixed: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +156,7 @@ def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
     )
 
 
-def prompt_changes(
-    found: PromptFixes, made: Sequence[Fix], today: PlannedChange, rewritten: Rewritten
-) -> Iterator[PlannedChange]:
+def prompt_changes(found: PromptFixes, made: Sequence[Fix]) -> Iterator[PromptChange]:
     """Yield a row for each fix beside those `made` that wins most by itself, and one for all together."""
     steps = {step.fix.key: step for step in found.steps}
     alone = {fix.key: _alone(steps[fix.key], found) for fix in found.together if fix.key in steps}
@@ -163,7 +166,7 @@ def prompt_changes(
             if made or alone[fix.key] > 0:
                 fixes = [each for each in (*found.together, *found.by_hand) if each is fix or each in made]
                 value = ",".join(found.option_value(each) for each in fixes)
-                yield _changed(today, found.name(fix), found.does(fix), rewritten(fixes), value)
+                yield PromptChange(found.name(fix), found.does(fix), fixes, value)
     if left:
         name, does = found.name(left[0]), found.does(left[0])
         if len(left) > 1 or found.count > 1:
@@ -171,11 +174,7 @@ def prompt_changes(
             places = list(dict.fromkeys(f"{found.places[fix.key].told} ({fix.code})" for fix in left))
             more = f"; and {len(places) - _SHOWN:,} more" if len(places) > _SHOWN else ""
             does = f"fix the prompts: {'; '.join(places[:_SHOWN])}{more}"
-        yield _changed(today, name, does, rewritten(found.run_as(found.together)), ALL_FIXES)
-
-
-def _changed(today: PlannedChange, name: str, does: str, trace: BlockTrace, fixed: str) -> PlannedChange:
-    return replace(today, kind="prompts", name=name, does=does, trace=trace, flags={"fixed": fixed})
+        yield PromptChange(name, does, found.run_as(found.together), ALL_FIXES)
 
 
 def _place(step: KeptFix, path: str) -> FixPlace:
