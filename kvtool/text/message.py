@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 Message = dict[str, Any]
@@ -28,3 +29,18 @@ def answer_message(text: str) -> Message | None:
             return {"role": "assistant", "content": text[:at] or None, "tool_calls": calls}
         return None
     return None
+
+
+def document_texts(part: Mapping[Any, Any]) -> list[str] | None:
+    """Return the texts of a document or search result whose content is text alone; None for other parts."""
+    content: object = None
+    if str(part.get("type")) == "search_result":
+        content = part.get("content")
+    elif str(part.get("type")) == "document" and isinstance(source := part.get("source"), Mapping):
+        content = {"text": source.get("data"), "content": source.get("content")}.get(str(source.get("type")))
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, list | tuple) or not content:
+        return None
+    texts = [each.get("text") if isinstance(each, Mapping) else None for each in content]
+    return [text for text in texts if isinstance(text, str)] if all(isinstance(text, str) for text in texts) else None

@@ -65,6 +65,8 @@ class CallSettings:
     effort: str | None = None
     output_schema: str | None = None
     images: int = 0
+    citations: bool = False
+    """Whether a document or search result of the prompt asks for citations."""
     retention: str | None = None
     """`prompt_cache_retention`: `in_memory`, `24h`."""
     cache_mode: str | None = None

@@ -55,8 +55,13 @@ def find_forks(settings: CallSettings, provider: Provider, blocks: ContentBlocks
 
 def settings_digest(settings: CallSettings, names: tuple[str, ...]) -> int:
     """Return 30 bits that identify these settings; 0 without any."""
-    said = [(name, getattr(settings, name)) for name in names]
-    said = [(name, bool(value) if name == "images" else value) for name, value in said if value]
+    said = [(name, value) for name in names if (value := setting_of(settings, name))]
     if not said:
         return 0
     return xxhash.xxh32_intdigest(repr(said).encode(errors="surrogatepass")) >> 3 or 1
+
+
+def setting_of(settings: CallSettings, name: str) -> object:
+    """Return what two requests must have in common of a setting: not how many images they send, but whether they send any."""
+    value: object = getattr(settings, name)
+    return bool(value) if name == "images" else value

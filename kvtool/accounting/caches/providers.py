@@ -94,7 +94,7 @@ def _claude(name: str, models: str, minimum: int, as_of: str, source: str) -> Pr
         note="requests without `cache_control` store nothing; a group of a workload file without it gets automatic caching, "
         "a breakpoint at the last block",
         needs_mark=True,
-        fork_system=("speed", "output_schema"),
+        fork_system=("speed", "output_schema", "citations"),
         fork_messages=("tool_choice", "images", "thinking", "effort"),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.caches.cache_rules import Prediction, UnreadPrefix, lifetime
+from kvtool.accounting.caches.forks import setting_of
 from kvtool.accounting.misses.changed_part import ChangedPart, place_in_record, place_of_message
 from kvtool.accounting.misses.prompt_states import MessageForm, PromptState
 from kvtool.accounting.misses.reported_request import ReportedRequest
@@ -223,7 +224,9 @@ def _too_many(marks: int, rules: Provider) -> MissReason:
 def setting_changed(evidence: MissEvidence) -> MissReason | None:
     """Some settings are part of the cache's key: the provider's rules say which, and reads show the rest."""
     before, now = evidence.state.settings, evidence.request.call.settings
-    changed = [each.name for each in fields(CallSettings) if getattr(before, each.name) != getattr(now, each.name)]
+    changed = [
+        each.name for each in fields(CallSettings) if setting_of(before, each.name) != setting_of(now, each.name)
+    ]
     if not changed:
         return None
     rules = evidence.request.rules
@@ -295,7 +298,11 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
     if missing:
         return MissReason("unknown", "unknown", f"the log lacks {in_words(missing)}")
     if not whole or evidence.ttl is None:
-        lack = "the system prompt and tools are not in it" if not whole else "the time to live is not known"
+        lack = "the time to live is not known"
+        if evidence.request.lack is not None:
+            lack = "the system prompt and tools are not in it"
+        elif not whole:
+            lack = f"{in_words([kind for kind, _ in evidence.request.call.uncounted])} parts are not counted"
         return MissReason("provider", "unknown", f"nothing in the log explains it; {lack}")
     within = f"within the time to live of {lifetime(evidence.ttl)}"
     return MissReason("provider", "excluded", f"same text, cache key and settings, {within}")

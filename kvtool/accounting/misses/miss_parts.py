@@ -57,13 +57,27 @@ class ComparedRequest:
     def before(self) -> PromptState | None:
         """The request before in the session or, with a longer common beginning, one of the same cache or of any; else one with the
         same text after another beginning, while the cache keeps it."""
-        earlier, before = self.earlier, self.earlier.session
+        earlier, before = self.earlier, self.earlier.session or self._conversation
         other = earlier.any if self._may_share(earlier.any) else None
         if before is None and earlier.same_cache is None and other is None and self._keeps(earlier.like):
             return earlier.like
         if before is None or (self.request.whole and earlier.shared_same_cache > earlier.shared_session):
             return earlier.same_cache if other is None or earlier.shared_same_cache >= earlier.shared else other
         return before
+
+    @property
+    def _conversation(self) -> PromptState | None:
+        """The request that this one goes on from, where the log names no session and images or files are all that is not counted:
+        what stands for them in the text tells one from another, so equal texts are equal prompts."""
+        request, same = self.request, self.earlier.same_cache
+        if request.whole or request.lack is not None or request.job.turn.session is not None:
+            return None
+        if same is not None and self.earlier.shared_same_cache >= same.own_tokens - LEAST_TOKENS:
+            return same
+        return self.earlier.like if self._keeps(self.earlier.like) else None
+
+    def _goes_on_from(self, before: PromptState) -> bool:
+        return before is self.earlier.session or before is self._conversation
 
     def _may_share(self, other: PromptState | None) -> bool:
         """Return whether this request could have read what another one stored: models never share, so one of another model has to
@@ -76,14 +90,15 @@ class ComparedRequest:
         """Return whether the cache of this request still keeps an earlier one."""
         request = self.request
         gap = None if like is None else request.gap_after(like)
-        if like is None or not request.whole or like.key != request.key or gap is None:
+        if like is None or request.lack is not None or like.key != request.key or gap is None:
             return False
         return like.ttl is None or gap <= like.ttl
 
     @property
     def is_judged(self) -> bool:
         """Whether the log says what an earlier request left for it: by its text, or by the request before of its session."""
-        return self.request.whole or (self.before is not None and self.before is self.earlier.session)
+        before = self.before
+        return self.request.whole or (before is not None and self._goes_on_from(before))
 
     def parts(self) -> list[MissPart]:
         """Return the request's misses by cause."""
@@ -230,8 +245,10 @@ class ComparedRequest:
 
     def _evidence(self, before: PromptState, ttl: float | None = None) -> MissEvidence:
         request, earlier = self.request, self.earlier
-        differs = earlier.shared_session < before.own_tokens - LEAST_TOKENS
-        rewritten = before is earlier.session and differs and not request.whole
+        shared = earlier.shared_same_cache if before is earlier.same_cache else 0
+        shared = earlier.shared_session if before is earlier.session else shared
+        differs = shared < before.own_tokens - LEAST_TOKENS
+        rewritten = self._goes_on_from(before) and differs and not request.whole
         return MissEvidence(
             request,
             before,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -186,14 +187,16 @@ def _moment(event: MissEvent, began: float | None) -> str:
 
 
 def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Table:
-    """Return a row for each cause with its evidence and place in the request, however many requests it cost tokens."""
+    """Return a row for each cause with its evidence and place in the request, however many requests it cost tokens; at one place
+    the first request says after which token."""
     alike: dict[str, list[MissEvent]] = {}
     for event in misses.events:
-        alike.setdefault(_cause_at(event, log), []).append(event)
+        said = _cause_at(event, log)
+        alike.setdefault(re.sub(r"\d[\d,]*$", "", said) if event.place else said, []).append(event)
     shown = sorted(alike.items(), key=lambda each: -_tokens(each[1]))[:_MOST_CASES]
     several = any(len(events) > 1 for _, events in shown)
     rows: list[tuple[Cell, ...]] = []
-    for cause, events in shown:
+    for _, events in shown:
         first, costs = events[0], [Decimal(event.cost) for event in events if event.cost is not None]
         gap = first.gap if len(events) == 1 else None
         rows.append(
@@ -204,7 +207,7 @@ def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> T
                 Figure(f"{_tokens(events):,}", _tokens(events)),
                 *((shown_money(sum(costs, Decimal(0)), currency) if costs else "",) if priced else ()),
                 ", ".join(dict.fromkeys(event.certainty for event in events)),
-                cause,
+                _cause_at(first, log),
             )
         )
     columns = (

@@ -9,7 +9,7 @@ from dataclasses import replace
 import xxhash
 
 from kvtool.errors import KvtoolError, Place
-from kvtool.text.message import Message
+from kvtool.text.message import Message, document_texts
 from kvtool.text.traced import Origin, Traced
 
 Served = dict[str, object]
@@ -82,7 +82,8 @@ def part_text(part: object) -> str:
     """The text of a content part; `<image:2c9b1f07>` and the like for what is no text, the same for the same image alone.
 
     Engines hash what an image is with the tokens that mean it, so after another image nothing hits. A part that says
-    nothing of its content (a log without data) is `<image>`. Its place is that of its `type`.
+    nothing of its content (a log without data) is `<image>`. Its place is that of its `type`. The text of a document comes after
+    what stands for its other fields.
     """
     if isinstance(part, str):
         return part
@@ -93,10 +94,19 @@ def part_text(part: object) -> str:
         return text
     kind = part.get("type", "part")
     said = {name: value for name, value in part.items() if name not in _BESIDE_CONTENT}
+    texts = document_texts(part)
+    if texts is not None:
+        of = said.pop("content" if kind == "search_result" else "source")
+        said |= (
+            {name: value for name, value in of.items() if name not in ("data", "content")}
+            if isinstance(of, Mapping)
+            else {}
+        )
     plain = str.__str__(str(kind)).removeprefix("input_").removesuffix("_url")
     stands = f"<{plain}:{_digest(said)}>" if said else f"<{plain}>"
     origin = kind.at(0)[0] if isinstance(kind, Traced) and kind else None
-    return Traced.of(stands, replace(origin, text="")) if origin is not None else stands
+    written: str = Traced.of(stands, replace(origin, text="")) if origin is not None else stands
+    return written if texts is None else Traced("\n").join([written, *texts])
 
 
 def _digest(content: object) -> str:

@@ -96,6 +96,7 @@ def call_of(
     *,
     uncounted: Mapping[str, int] | None = None,
     images: int = 0,
+    citations: bool = False,
     incomplete: str | None = None,
     counts: bool = True,
 ) -> Call:
@@ -117,7 +118,7 @@ def call_of(
         request_id=names_of([_first(headers, _ID_HEADERS), response.get("id"), response.get("responseId")]),
         usage=usage,
         scope=_scope(said, headers, response),
-        settings=_settings(record, response, images),
+        settings=_settings(record, response, images=images, citations=citations),
         end=_time(said, _ENDS),
         first_answer=_time(said, _FIRST_ANSWERS),
         status=http_status(status),
@@ -310,11 +311,11 @@ def http_status(value: object) -> int | None:
     return whole_number(value, most=_MOST_STATUS - 1)
 
 
-def _settings(record: Record, response: dict[str, Any], images: int) -> CallSettings:
+def _settings(record: Record, response: dict[str, Any], *, images: int, citations: bool) -> CallSettings:
     fields = record.fields
     tier = _word(response.get("service_tier")) or _word(fields.get("service_tier"))
     batch = "custom_id" in fields or any("custom_id" in each for each in record.around)
-    if _SETTINGS.isdisjoint(fields) and tier is None and not batch and not images:
+    if _SETTINGS.isdisjoint(fields) and tier is None and not (batch or images or citations):
         return NO_SETTINGS
     reasoning, output = object_of(fields.get("reasoning")), object_of(fields.get("output_config"))
     cache, control = object_of(fields.get("prompt_cache_options")), object_of(fields.get("cache_control"))
@@ -329,6 +330,7 @@ def _settings(record: Record, response: dict[str, Any], images: int) -> CallSett
         ),
         output_schema=_compared(schema),
         images=images,
+        citations=citations,
         retention=_word(fields.get("prompt_cache_retention")),
         cache_mode=_word(cache.get("mode")),
         cache_ttl=_word(cache.get("ttl")) or control_ttl,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvtool.text.bounded_number import whole_number
-from kvtool.text.message import Message
+from kvtool.text.message import Message, document_texts
 from kvtool.workload.call import Call, Usage
 from kvtool.workload.logs.records.call_fields import call_of, choices_of, sampled_in, sampled_of
 from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, parts_not_counted, texts_of, why_incomplete
@@ -158,7 +158,8 @@ def reported_call(
     parts = parts_not_counted(messages)
     if uncounted:
         parts.update(uncounted)
-    call = call_of(record, uncounted=parts, images=parts["image"], counts=counts)
+    cites = any(map(_asks_for_citations, messages))
+    call = call_of(record, uncounted=parts, images=parts["image"], citations=cites, counts=counts)
     if incomplete is None:
         texts = texts_of(messages)
         prompt = None if call.usage is None else call.usage.prompt
@@ -166,6 +167,12 @@ def reported_call(
             texts.append(json.dumps(tools, ensure_ascii=False))
         incomplete = why_incomplete(texts, prompt, uncounted=bool(parts))
     return call if incomplete is None else replace(call, incomplete=incomplete)
+
+
+def _asks_for_citations(message: Message) -> bool:
+    content = message.get("content")
+    asked = [part.get("citations") for part in content if isinstance(part, dict)] if isinstance(content, list) else []
+    return any(isinstance(each, dict) and each.get("enabled") is True for each in asked)
 
 
 def messages_of(record: Record, items: list[Any], *path: str | int, first: int = 0) -> list[Message]:
@@ -217,10 +224,20 @@ def content_of(record: Record, value: Any, path: tuple[str | int, ...], part: st
         elif item.get("type") == "tool_result":
             parts.append({**item, "content": content_of(record, item.get("content"), (*path, i, "content"), part)})
         elif isinstance(item.get("type"), str):
-            parts.append({**item, "type": record.text(item["type"], *path, i, "type", part=part)})
+            typed = {**item, "type": record.text(item["type"], *path, i, "type", part=part)}
+            parts.append(typed if document_texts(item) is None else _document(record, typed, (*path, i), part))
         else:
             parts.append(item)
     return parts
+
+
+def _document(record: Record, item: dict[str, Any], path: tuple[str | int, ...], part: str) -> dict[str, Any]:
+    """Return a document or search result with its texts traced."""
+    source = item.get("source")
+    if not isinstance(source, dict):
+        return {**item, "content": content_of(record, item["content"], (*path, "content"), part)}
+    name = "data" if "data" in source else "content"
+    return {**item, "source": {**source, name: content_of(record, source[name], (*path, "source", name), part)}}
 
 
 def without_anthropic_blocks(message: Message) -> list[Message]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from kvtool.text.message import Message
+from kvtool.text.message import Message, document_texts
 from kvtool.workload.call import FEWER
 
 CUT = "its text is cut"
@@ -63,7 +63,7 @@ def _count(parts: list[Any], counts: Counter[str]) -> None:
         kind = part.get("type")
         if kind == "tool_result" and isinstance(part.get("content"), list):
             _count(part["content"], counts)
-        elif kind not in _TEXT_PARTS and isinstance(kind, str):
+        elif kind not in _TEXT_PARTS and isinstance(kind, str) and document_texts(part) is None:
             counts[kind_of_part(kind)] += 1
 
 
