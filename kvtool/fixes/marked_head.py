@@ -10,8 +10,9 @@ from kvtool.diagnose.codes.entry import DifferenceKind
 from kvtool.diagnose.codes.layout.kv203 import KV203
 from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.fixes.fix import Fix, Transform
+from kvtool.fixes.moves.jinja_places import last_place_outside
 from kvtool.fixes.moves.shared_heads import SharedHeads
-from kvtool.fixes.turn_texts import INSTRUCTIONS, marks_in, with_split_text
+from kvtool.fixes.turn_texts import INSTRUCTIONS, TextAt, marks_in, with_split_text
 from kvtool.results.finding import Finding
 from kvtool.text.cache_marks import MOST_MARKS, is_marked
 from kvtool.text.message import role_of
@@ -41,19 +42,26 @@ def marked_heads(
 
 
 def marked_head(group: str, samples: Sequence[Turn], locate: Locate, mark: Mapping[str, Any] = MARK) -> Fix | None:
-    """Return the fix that parts the first text of which requests share only the beginning, and marks the end of that."""
+    """Return the fix that parts the first text of which requests share only the beginning, and marks the end of that.
+
+    It parts a text where no Jinja block is open: a loop or a condition cannot be in two messages.
+    """
     heads = SharedHeads.learn([turn for turn in samples if turn.messages])
     if heads is None:
         return None
 
-    def change(turn: Turn) -> Turn:
-        first = next(heads.split_texts(turn), None)
-        if first is None or marks_in(turn) >= MOST_MARKS:
-            return turn
-        return with_split_text(turn, first[0], len(first[1]), mark)
+    def split_of(turn: Turn) -> tuple[TextAt, int] | None:
+        ends = ((at, last_place_outside(at.text, len(head))) for at, head in heads.split_texts(turn))
+        return next(((at, end) for at, end in ends if at.text[:end].strip()), None)
 
-    places = [_place(at.text, len(head), locate) for turn in samples for at, head in heads.split_texts(turn)]
-    where = max(places, key=places.count, default="")
+    def change(turn: Turn) -> Turn:
+        first = split_of(turn)
+        return turn if first is None or marks_in(turn) >= MOST_MARKS else with_split_text(turn, *first, mark)
+
+    places = [_place(split[0].text, split[1], locate) for turn in samples if (split := split_of(turn)) is not None]
+    if not places:
+        return None
+    where = max(places, key=places.count)
     before = f" (before {where})" if where else ""
     what = f"end a message or content block where the shared text ends{before}, and put cache_control on it"
     return Fix(f"marked-head:{group}", KV203.code, "P1", group, what, make=lambda: change)
@@ -85,13 +93,16 @@ def _marked_message(group: str, at: int, what: str, mark: Mapping[str, Any]) -> 
 
 
 def _place(text: str, at: int, locate: Locate) -> str:
-    """Return the file and line of a character; empty where that is not known."""
-    begin = 0
-    for length, origin, offset in Traced(text).marks:
-        if begin <= at < begin + length and origin is not None and origin.path:
-            shift = at - begin if origin.verbatim else 0
-            return f"{origin.path}:{locate(origin, offset + shift)[0]}"
-        begin += length
+    """Return the file and line where a text is parted; empty where that is not known.
+
+    It is after the character before, as the next one may be of a macro or of another file.
+    """
+    traced = Traced(text)
+    first, _ = traced.at(0)
+    for index in (at - 1, at):
+        origin, offset = traced.at(index)
+        if origin is not None and origin.path and (index == at or (first is not None and first.path == origin.path)):
+            return f"{origin.path}:{locate(origin, offset + at - index if origin.verbatim else offset)[0]}"
     return ""
 
 

@@ -11,7 +11,9 @@ from kvtool.text.terminal.numbers import percent
 
 MOST_GROUPS = 20
 """Groups with a gate of their own, in a configuration that a person reads."""
-NOTHING_REUSED = "  # a workload reuses nothing today"
+GATE_OFF = "The gate is off: it cannot fail at 0 %."
+_OFF = f"  # {GATE_OFF}"
+_ZERO = 'hit_rate = ">=0%"'
 _UNGATED = "# No gate, since they reuse less than 0.1% today: "
 _UNGATED_LINE = re.compile(r"# No gate, since they reuse less than [0-9.]+% today: .*")
 _RATE = re.compile(r"(# hit rate )[0-9.]+%")
@@ -21,6 +23,11 @@ _LOSS = re.compile(r"# KV[0-9]{3} .* loses most: .*")
 def group_gate(name: str, share: Decimal, prefix: str) -> list[str]:
     """Return the table of a group whose hit rate must be at least `share` percent; `prefix` is that of all tables."""
     return [f"[{prefix}gate.groups.{toml_key(name)}]", f'hit_rate = ">={share}%"']
+
+
+def gate_of_all(share: Decimal) -> str:
+    """Return the line of the hit rate that each workload must reach, which says so where it cannot fail."""
+    return f'hit_rate = ">={share}%"{"" if share else _OFF}'
 
 
 def ungated_groups(names: Sequence[str]) -> str:
@@ -46,8 +53,8 @@ def refreshed(text: str, *, rates: Mapping[int, float], losses: Iterable[str], u
                 kept.append(ungated_groups(ungated))
             elif kept and not kept[-1]:
                 kept.pop()
-        elif line.endswith(NOTHING_REUSED):
-            kept.append(line.removesuffix(NOTHING_REUSED))
+        elif line.endswith(_OFF) and not line.startswith(_ZERO):
+            kept.append(line.removesuffix(_OFF))
         elif number in rates:
             kept.append(_RATE.sub(rf"\g<1>{percent(rates[number])}", line, count=1))
         else:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -13,7 +15,7 @@ from kvtool.gate.evaluate import status_of
 from kvtool.results.check import DifferingCopy
 from kvtool.results.gate_words import subject
 from kvtool.results.verdict import Check
-from kvtool.text.files.root_folder import RootFolder
+from kvtool.text.files.root_folder import RootFolder, git_root
 from kvtool.text.files.text_files import read_text
 from kvtool.text.files.yaml_document import Path as NodePath
 from kvtool.text.files.yaml_document import YamlDocument
@@ -37,7 +39,7 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
         return []
     folder, root = Path(source.path).parent, RootFolder.of(source.path)
     known: dict[str, list[_Sent]] = {}
-    roles = {group.name: Counter(str(part.role) for part in group.messages or ()) for group in source.spec.groups}
+    roles = _roles_of(source)
     differing: dict[str, DifferingCopy] = {}
     for copy in copies_in(source.document):
         sender = copied_from(source.document.source, copy.line, sender=True) or copy.place
@@ -47,8 +49,7 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
             continue
         if name not in known:
             known[name] = _sent_by(folder, name)
-        has = roles.get(copy.group, Counter())
-        alike = [sent for sent in known[name] if copy.text in sent.marks and (not has or sent.roles <= has)]
+        alike = [sent for sent in known[name] if sent.contains(copy.text, roles.get(copy.group, Counter()))]
         if any(not copy.marked or sent.marks[copy.text] is not False for sent in alike):
             continue
         parted = copy.marked and any(copy.whole in sent.marks for sent in known[name])
@@ -59,12 +60,64 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
     return list(differing.values())
 
 
+def unguarded_files(source: YamlSource | LogSource) -> str:
+    """Return a sentence on the prompt files that no code is seen to send as the workload does; empty without one.
+
+    Only code of the repository that speaks of models is read; without any, no code can differ.
+    """
+    if not isinstance(source, YamlSource):
+        return ""
+    folder = Path(source.path).parent
+    if git_root(str(folder.absolute())) is None:
+        return ""
+    roles = _roles_of(source)
+    said = {(copy.group, copy.text) for copy in copies_in(source.document)}
+    files = [
+        (group.name, str(part.file))
+        for group in source.spec.groups
+        for part in group.messages or ()
+        if part.file is not None and (group.name, str(part.file)) not in said
+    ]
+    code = dict(_code_of(folder)) if files else {}
+    names = {os.path.basename(file) for _, file in files}  # noqa: PTH119 - a name in a string
+    senders = [name for name, text in code.items() if any(each in text for each in names)]
+    sent = [each for name in senders for each in _sent_by(folder, name)]
+    unseen = {file for group, file in files if not any(each.contains(file, roles[group]) for each in sent)}
+    if not code or not unseen:
+        return ""
+    which = (
+        f"the prompt file {min(unseen)}" if len(unseen) == 1 else f"{len(unseen):,} prompt files, such as {min(unseen)}"
+    )
+    return f"{source.path}: kvtool finds no code that sends {which}. Changes of these prompts in code stay unnoticed."
+
+
+def _code_of(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield name and text of each file of code in a folder that speaks of models."""
+    from kvtool.lint.folders.folder_files import project_files
+    from kvtool.lint.lint_inputs import CODE_SUFFIXES
+    from kvtool.lint.prompt_copies import speaks_of_models
+
+    for path in project_files(str(folder)).paths:
+        with suppress(KvtoolError):
+            if path.endswith(CODE_SUFFIXES) and speaks_of_models(text := read_text(Path(path), shown=path)):
+                yield os.path.relpath(path, folder), text
+
+
+def _roles_of(source: YamlSource) -> dict[str, Counter[str]]:
+    """Return how many messages of each role a group has."""
+    return {group.name: Counter(str(part.role) for part in group.messages or ()) for group in source.spec.groups}
+
+
 class _Sent(NamedTuple):
     """A prompt of code: what a workload can have of it, with whether a cache breakpoint ends that (None: unknown), and how many
     messages of each role have known text."""
 
     marks: Mapping[str, bool | None]
     roles: Counter[str]
+
+    def contains(self, text: str, roles: Counter[str]) -> bool:
+        """Return whether it has a text or a file, and no more known messages of a role than a group that has `roles`."""
+        return text in self.marks and (not roles or self.roles <= roles)
 
 
 def _sent_by(folder: Path, name: str) -> list[_Sent]:

@@ -14,10 +14,10 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import code_prompts
-from kvtool.lint.evidence.placeholders import is_known_to_vary
+from kvtool.lint.evidence.placeholders import is_known_to_vary, is_limit
 from kvtool.lint.evidence.prompt_evidence import speaks_of_marks, speaks_of_models
 from kvtool.lint.formats.prompt_formats import may_hold_prompts, prompt_nodes, read_prompts
-from kvtool.lint.formats.text_placeholders import sent_template
+from kvtool.lint.formats.text_placeholders import traced_template
 from kvtool.lint.lint_inputs import CODE_SUFFIXES
 from kvtool.lint.passed_values import (
     Constant,
@@ -51,6 +51,7 @@ __all__ = [
     "copy_text",
     "is_copied",
     "is_known_to_vary",
+    "is_limit",
     "may_hold_prompts",
     "rendered_by",
     "speaks_of_marks",
@@ -157,7 +158,7 @@ def copy_text(folder: Path, name: str, text: str) -> CopiedPrompt | None:
     style = style_of(text)
     if style not in ("format", "marks"):
         return None
-    return _from_chat(folder, name, [("", sent_template(Traced.of(text, Origin(name, text=text)), style))])
+    return _from_chat(folder, name, [("", traced_template(Traced.of(text, Origin(name, text=text)), style, sent=True))])
 
 
 def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
@@ -199,7 +200,7 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
         called = _key_above(text, TemplatePlaces(prompt[0].text).at(0, 1).line) if prompt else ""
         if any(part.style == "jinja" for part in prompt):
             yield CopiedPrompt(name, "\n\n".join(str.__str__(part.text) for part in prompt), name=called)
-        elif (nodes := prompt_nodes(prompt)) and any(part.style for part in prompt):
+        elif (nodes := prompt_nodes(prompt, sent=True)) and any(part.style for part in prompt):
             yield _from_chat(folder, name, [("", nodes)], called)
 
 

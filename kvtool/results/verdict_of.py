@@ -33,7 +33,8 @@ def verdict_of(
     """
     failed = [check for check in checks if check.status == "fail"]
     warned = [check for check in checks if check.status == "warn"]
-    passed = sum(check.status == "pass" for check in checks)
+    off = sum(map(_is_off, checks))
+    passed = sum(check.status == "pass" for check in checks) - off
     still_open = sum(check.status == "open" for check in checks)
     notices = list(notices)
     if partial:
@@ -50,13 +51,13 @@ def verdict_of(
         sentence = f"FAIL {plural(len(failed), 'gate')}{more}{waiting} ({_which(failed, several)}){_named((), copied)}{withheld}"
         return Verdict(outcome="fail", exit_code=code, sentence=sentence, checks=list(checks), notices=notices)
     if warned:
-        more = f", {passed:,} passed" if passed else ""
+        more = (f", {passed:,} passed" if passed else "") + _off(off)
         sentence = f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)}){others}"
         return Verdict(outcome="warn", exit_code=0, sentence=sentence, checks=list(checks), notices=notices)
-    sentence = (
-        f"PASS {plural(passed, 'gate')}{_covered(checks)}{waiting}" if passed else f"OPEN {plural(still_open, 'gate')}"
-    )
-    outcome = "pass" if passed else "none"
+    sentence = f"PASS {plural(passed, 'gate')}{_covered(checks)}{_off(off)}{waiting}"
+    if not passed:
+        sentence = f"PASS{_off(off)}{waiting}" if off else f"OPEN {plural(still_open, 'gate')}"
+    outcome = "pass" if passed or off else "none"
     sentence = (sentence if checks else NOTHING) + others
     return Verdict.model_validate(
         {"outcome": outcome, "exit_code": 0, "sentence": sentence, "checks": list(checks), "notices": notices}
@@ -68,9 +69,19 @@ def _covered(checks: Sequence[Check]) -> str:
     about = Counter(
         "findings" if check.kind == "findings" else "all requests" if check.group is None else "groups"
         for check in checks
-        if check.status == "pass"
+        if check.status == "pass" and not _is_off(check)
     )
     return f" ({', '.join(f'{count:,} of {what}' for what, count in about.items())})" if len(about) > 1 else ""
+
+
+def _off(count: int) -> str:
+    """Return how many gates cannot fail, for the end of a sentence."""
+    return f", {plural(count, 'gate')} off (limit 0 %)" if count else ""
+
+
+def _is_off(check: Check) -> bool:
+    """Return whether a check cannot fail, as it demands a hit rate of 0 %."""
+    return (check.kind, check.limit, check.status) == ("hit_rate", 0, "pass")
 
 
 def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
@@ -100,12 +111,12 @@ def _withheld(reports: Sequence[Report]) -> str:
 
 def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
     """Return a notice that names each place with a demanded hit rate of 0 %; none where each limit can fail."""
-    zero = [check for check in checks if (check.kind, check.limit, check.status) == ("hit_rate", 0, "pass")]
     places = dict.fromkeys(
         f"{check.path}:{check.line}:{check.column}"
         if check.line
         else subject(check.group, check.workload, check.covered)
-        for check in zero
+        for check in checks
+        if _is_off(check)
     )
     if not places:
         return []

@@ -60,7 +60,7 @@ def _won(report: Report, finding: Finding) -> int:
 
 
 def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> str | None:
-    """Say which line keeps most tokens from being reused; None where no finding costs any.
+    """Say which line keeps most tokens from being reused, and the rate to reach; None where no finding costs any.
 
     `places` are those of the variables of copied prompts, in the files that these are from.
     """
@@ -74,4 +74,5 @@ def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> st
     place = (places or {}).get(variable or "", noted_place(finding.warnings) or place)
     what = f" (`{variable}`)" if variable else ""
     lost = f"{plural(loss.tokens, 'token')}, {percent(loss.tokens / total)} of all prompt tokens"
-    return f"{finding.code} {place}{what} loses most: {lost}."
+    reached = "" if finding.proof is None else f" With its fix, the hit rate is {percent(finding.proof.total_after)}."
+    return f"{finding.code} {place}{what} loses most: {lost}.{reached}"

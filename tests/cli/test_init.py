@@ -12,6 +12,7 @@ import yaml
 
 from kvtool.cli.app import run
 from kvtool.cli.commands.init import detect as detection
+from kvtool.cli.commands.init.compose import read_prompts
 from kvtool.cli.commands.init.detect import detect
 from kvtool.cli.commands.init.made_up import generator
 from kvtool.config.loading import load_config
@@ -103,15 +104,29 @@ def test_the_gate_is_what_is_measured_today_in_whole_percent(init: Command, in_f
 
 def test_a_gate_where_nothing_hits_is_there_to_be_tightened(init: Command, in_folder: Command) -> None:
     write("logs/a.jsonl", '{"prompt": "one"}\n{"prompt": "two"}\n')
-    assert init()[0] == 0
+    code, out, _ = init()
+    assert code == 0
     gate = load_config("kvtool.toml").config.gate
     assert (gate.hit_rate, gate.level, gate.groups) == (0.0, "error", {})
+    assert "# The gate is off: it cannot fail at 0 %." in Path("kvtool.toml").read_text(encoding="utf-8")
+    assert "The gate is off: it cannot fail at 0 %. Fix " in " ".join(out.split())
     assert in_folder("check", "-q")[0] == 0
     write("logs/a.jsonl", LOG)
     assert in_folder("check", "-q", "--tighten")[0] == 0
     held = load_config("kvtool.toml").config.gate.hit_rate
     assert held is not None
     assert held > 0.5
+    assert "The gate is off" not in Path("kvtool.toml").read_text(encoding="utf-8")
+
+
+def test_a_part_that_prompts_include_takes_no_place_of_a_prompt(init: Command) -> None:
+    for number in range(16):
+        write(f"prompts/z{number}.j2", f"{{% include 'part.j2' %}} Answer as {number}. {{{{ question }}}}")
+    write("prompts/part.j2", "You help.")
+    code, out, _ = init()
+    assert code == 0
+    assert "Found in .: 16 prompts" in out
+    assert "Left out" not in out
 
 
 def test_each_group_that_reuses_text_is_held(init: Command) -> None:
@@ -137,7 +152,7 @@ def test_what_hits_is_held_beside_what_does_not(init: Command, in_folder: Comman
     assert (gate.level, list(gate.groups)) == ("error", ["g"])
     code, out, _ = in_folder("check", "-q")
     assert code == 0
-    assert "PASS 3 gates" in " ".join(out.split())
+    assert "PASS 1 gate, 2 gates off (limit 0 %)" in " ".join(out.split())
     write(
         "a.yaml", WORKLOAD.replace("always", "{{ n }} always").replace("version: 1", "version: 1\nvars: {n: {uuid: 4}}")
     )
@@ -150,7 +165,7 @@ def test_made_up_values_are_named_as_such_wherever_their_rate_is_shown(init: Com
     code, out, _ = init()
     assert code == 0
     told = next(line for line in out.splitlines() if "kvtool-workload.yaml: hit rate" in line)
-    assert told.endswith("% with made up values")
+    assert told.endswith("% with made-up values")
     assert "made up" not in next(line for line in out.splitlines() if "prod.jsonl: hit rate" in line)
     workload = Path("kvtool-workload.yaml").read_text(encoding="utf-8")
     variables = workload.partition("vars:\n")[2].partition("groups:")[0].splitlines()
@@ -161,8 +176,8 @@ def test_made_up_values_are_named_as_such_wherever_their_rate_is_shown(init: Com
         assert text.count('Values marked "made up" are guesses. Replace them.') == 1
     config = Path("kvtool.toml").read_text(encoding="utf-8")
     assert '"kvtool-workload.yaml",  # hit rate' in config
-    assert "% with made up values\n" in config
-    assert "# These rates come from made up values." in config
+    assert "% with made-up values\n" in config
+    assert "# These rates come from made-up values." in config
 
 
 def test_no_question_is_invented(init: Command) -> None:
@@ -536,8 +551,10 @@ def test_the_search_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     for number in range(40):
         write(str(tmp_path / f"prompts/{number:02}.md"), "some text")
     found = detect(tmp_path)
-    assert len(found.templates) == 16
-    assert found.notes == ["24 more prompts were left out"]
+    assert len(read_prompts(tmp_path, found.templates, notes := []).prompts) == 16
+    assert notes == [
+        "init takes the first 16 of 40 prompts. Left out: prompts/16.md, prompts/17.md, prompts/18.md and 21 more"
+    ]
     monkeypatch.setattr(detection, "MAX_FILES", 6)  # the folder is one
     assert detect(tmp_path).templates == [f"prompts/{number:02}.md" for number in range(5)]
     monkeypatch.setattr(detection, "MAX_LOG_BYTES", 10)

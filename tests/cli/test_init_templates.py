@@ -400,3 +400,33 @@ def test_a_numbered_list_is_copied_with_its_items(init: Command, name: str, code
         )
     assert init()[0] == 0
     assert "rules.\\n1. Name the price of the journey.\\n2. Warn about" in Path("kvtool-workload.yaml").read_text()
+
+
+def test_each_placeholder_of_format_gets_a_value(init: Command, in_folder: Command) -> None:
+    """A limit never varies, so lint has nothing to say of it, but it is sent."""
+    write(
+        "prompts/a.md",
+        "Take at most {max_actions} steps as {persona}.\n\n```\nsay {word}\n```\nAnswer {question} {{now}}.\n",
+    )
+    assert init()[0] == 0
+    workload = Path("kvtool-workload.yaml").read_text(encoding="utf-8")
+    assert "max_actions: {range: [5, 5]}  # made up: a number, always the same" in workload
+    assert 'persona: {text: "made up: persona"}  # made up: always the same' in workload
+    assert "Take at most {{ max_actions }} steps as {{ persona }}." in workload
+    assert "say {{ word }}" in workload
+    assert in_folder("check", "--no-advice")[0] == 0
+
+
+def test_force_says_again_that_the_code_sets_no_marks(init: Command) -> None:
+    write(
+        "app.py",
+        "import anthropic\n\ndef ask(question):\n    return anthropic.Anthropic().messages.create(\n"
+        f"        model='claude-sonnet-4-5', max_tokens=9, system={RULES * 40!r},\n"
+        "        messages=[{'role': 'user', 'content': question}])\n",
+    )
+    for flags in ((), ("--force",)):
+        code, out, _ = init(*flags)
+        assert code == 0
+        assert "The code sets no cache_control, so anthropic caches nothing." in " ".join(out.split())
+        assert "# cache rules of anthropic" in (text := Path("kvtool.toml").read_text(encoding="utf-8"))
+        assert "sets no cache_control" in text

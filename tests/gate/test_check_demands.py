@@ -166,3 +166,18 @@ def test_a_limit_that_cannot_fail_is_named_once(limit: str, zero: bool, check: C
     write("kvtool.toml", f'workloads = ["a.yaml", "b.yaml"]\n\n[gate]\nhit_rate = ">={limit}"\n')
     said = [each for each in result_of(check, "--no-advice").verdict.notices if "cannot fail" in each]
     assert [each.partition(". ")[0] for each in said] == ["1 limit is 0 % and cannot fail: kvtool.toml:4:12"] * zero
+
+
+@pytest.mark.parametrize(
+    ("gate", "sentence"),
+    [
+        ("hit_rate = '>=0%'", "PASS, 1 gate off (limit 0 %)"),
+        ("hit_rate = '>=1%'", "PASS 1 gate"),
+        ("hit_rate = '>=0%'\nfindings = {KV301 = 'error'}", "PASS 1 gate, 1 gate off (limit 0 %)"),
+    ],
+)
+def test_the_verdict_counts_no_gate_that_cannot_fail(gate: str, sentence: str, check: Command) -> None:
+    write("a.yaml", CALM)
+    write("kvtool.toml", f"workloads = ['a.yaml']\n[gate]\n{gate}\n")
+    verdict = result_of(check).verdict
+    assert (verdict.outcome, verdict.sentence) == ("pass", sentence)

@@ -307,7 +307,7 @@ def test_a_copy_that_was_edited_is_named_in_the_verdict(check: Command) -> None:
     assert "Next: edit agent.py:5 as w.yaml:9 has it, or copy all prompts again: kvtool init --force" in said
     calm = "  - {name: calm, requests: 4, messages: [{role: user, text: Hi}], gate: {hit_rate: '>=0%'}}\n"
     write("both.yaml", head + comment + message.replace("be short", "be long") + calm)
-    assert last_line(check("both.yaml")[1]).startswith("PASS 1 gate, ")  # of a group that is no copy
+    assert last_line(check("both.yaml")[1]).startswith("PASS, 1 gate off (limit 0 %), ")  # of a group that is no copy
     gate = "workloads = ['w.yaml']\n[gate]\nhit_rate = '>=0%'\n"
     write("kvtool.toml", gate)
     assert "tighten" not in check()[1]
@@ -321,3 +321,41 @@ def test_a_copy_that_was_edited_is_named_in_the_verdict(check: Command) -> None:
     Path("kvtool.toml").unlink()
     write("w.yaml", head + message.replace("be short", "be long"))  # no copy of anything
     assert "differs" not in check("w.yaml", "--min-hit-rate", "0")[1]
+
+
+SENDS = """from openai import OpenAI
+import jinja2
+env = jinja2.Environment(loader=jinja2.FileSystemLoader("."))
+
+def ask(question):
+    system = {}
+    return OpenAI().chat.completions.create(
+        model="m", messages=[{{"role": "system", "content": system}}, {{"role": "user", "content": question}}])
+"""
+FILE = """version: 1
+groups:
+  - {name: g, requests: 4, messages: [{role: system, file: a.j2}, {role: user, text: Hi}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (SENDS.format('env.get_template("a.j2").render()'), False),
+        (SENDS.format('"Before. " + env.get_template("a.j2").render()'), True),
+        (SENDS.format("question"), True),
+        ("print('a.j2')", False),  # no code that asks a model
+        (None, False),
+    ],
+)
+def test_prompt_files_that_no_code_is_seen_to_send_are_named_in_one_line(
+    code: str | None, said: bool, check: Command
+) -> None:
+    """A workload of a person says of no message which code sends it: the code of the repository is read for that."""
+    write(".git/HEAD", "ref: refs/heads/main\n")
+    write("a.j2", RULES)
+    write("w.yaml", FILE)
+    if code is not None:
+        write("app.py", code)
+    out = " ".join(check("w.yaml", "--no-advice", "--min-hit-rate", "0")[1].split())
+    assert ("notice: w.yaml: kvtool finds no code that sends the prompt file a.j2." in out) == said

@@ -105,7 +105,7 @@ def test_groups_are_raised_each_to_its_own_rate_and_pyproject_too(tighten: Comma
 
 INIT = """\
 workloads = [
-  "w.yaml",  # hit rate 12.3% with made up values
+  "w.yaml",  # hit rate 12.3% with made-up values
 ]
 [gate]
 # KV101 p.j2:2:15 (`now`) loses most: 20,110 tokens, 13.4% of all prompt tokens.
@@ -150,7 +150,7 @@ def test_groups_without_a_limit_get_one_and_comments_of_init_tell_today(
     assert "20,110" not in text
     assert "nothing is reused" not in text
     total = json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])["totals"]["hit_rate"]
-    assert f'  "w.yaml",  # hit rate {100 * total:.1f}% with made up values' in lines
+    assert f'  "w.yaml",  # hit rate {100 * total:.1f}% with made-up values' in lines
     said = [line for line in out.splitlines() if line]
     at = said.index(f"Written: {name}")
     assert said[at + 1] == "Next: check against the new limits, here and in CI:"

@@ -76,7 +76,7 @@ def placeholder(name: str, spot: TemplatePlace) -> Hole | None:
 @lru_cache(maxsize=4096)
 def _told(name: str) -> tuple[DifferenceKind, Doubt] | None:
     words = words_of(name)
-    if _is_limit(words) or _is_documentation(words):
+    if is_limit(words) or _is_documentation(words):
         return None
     kind = named_kind(name) or id_of(name)
     if not set(words) & _SYSTEM and not _WHOSE.intersection(words[-1:]) and kind is not None:
@@ -134,14 +134,15 @@ def is_settled(name: str) -> bool:
         return True  # what Python gives things itself: `__doc__`, `__name__`
     if _FIXED.search(name.replace(".", "_").lower()) or _LATE.intersection(words) or _NONE.intersection(words[:1]):
         return True
-    if _is_limit(words) or _is_documentation(words):
+    if is_limit(words) or _is_documentation(words):
         return True
     if doubt_of(name) == "use":
         return False
     return bool(_OF_A_PROGRAM.intersection(words) or _SET_UP.intersection(words) or _SYSTEM.intersection(words))
 
 
-def _is_limit(words: list[str]) -> bool:
+def is_limit(words: Sequence[str]) -> bool:
+    """Return whether the words of a name say that it is a limit: `max_actions`."""
     return not _LIMITS.isdisjoint((*words[:1], *words[-1:]))
 
 

@@ -176,12 +176,12 @@ def read_prompts(path: str, text: str) -> ReadPrompts | None:
     return None
 
 
-def prompt_nodes(prompt: Sequence[PromptText]) -> list[Node]:
-    """The texts of a prompt as nodes, one after the other."""
-    return [node for part in prompt for node in _nodes(part)]
+def prompt_nodes(prompt: Sequence[PromptText], *, sent: bool = False) -> list[Node]:
+    """The texts of a prompt as nodes, one after the other; `sent`: as they are sent, also with values that never change."""
+    return [node for part in prompt for node in _nodes(part, sent=sent)]
 
 
-def _nodes(part: PromptText) -> list[Node]:
+def _nodes(part: PromptText, *, sent: bool) -> list[Node]:
     if not part.text:
         return []
     if part.style == "jinja":
@@ -193,4 +193,4 @@ def _nodes(part: PromptText) -> list[Node]:
             return mustache_nodes(part.text)
     if part.style == "mustache":
         return mustache_nodes(part.text)
-    return traced_template(part.text, part.style)
+    return traced_template(part.text, part.style, sent=sent)

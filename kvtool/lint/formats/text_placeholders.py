@@ -6,20 +6,22 @@ import re
 from collections.abc import Sequence
 from string import Formatter
 
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.placeholders import doubt_of, placeholder
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 from kvtool.lint.evidence.surrounding_text import label_before
-from kvtool.lint.skeleton import Node, TemplatePlaces, placeholders, text_nodes
+from kvtool.lint.skeleton import Hole, Node, TemplatePlaces, placeholders, text_nodes
 from kvtool.text.traced import Traced
 
 _CHAIN = re.compile(r"\{([A-Za-z_]\w{0,99}(?:\.[A-Za-z_]\w{0,60}){1,6})[}:!]")
 """A placeholder of an attribute: `{state.question}`."""
 
 
-def traced_template(text: Traced, style: str) -> list[Node]:
+def traced_template(text: Traced, style: str, *, sent: bool = False) -> list[Node]:
     """Return a text with `{name}` (`format`), `$name` (`dollar`) or other (`marks`) placeholders as nodes.
 
-    Without a style all of it is constant.
+    Without a style all of it is constant. `sent`: as it is sent, with a hole for each value, also for those that are the same in
+    all requests, and with one brace of two that `format` reads.
     """
     plain = str.__str__(text)
     if not style:
@@ -28,23 +30,20 @@ def traced_template(text: Traced, style: str) -> list[Node]:
     quoted = quoted_ranges(plain)
 
     def hole(start: int, stop: int, name: str) -> Node | None:
-        if is_quoted(plain, start, stop, quoted):
+        if is_quoted(plain, start, stop, quoted) and not sent:
             return None
         if name.isdigit():
             name = label_before(plain, start)
         elif (chain := _CHAIN.match(plain, start)) is not None:
             name = chain[1]
         found = placeholder(name, places.at(start, stop)) if name else None
-        return None if found is not None and found.doubt == "open" and style == "marks" else found
+        if found is not None and found.doubt == "open" and style == "marks":
+            return plain[start:stop] if sent else None
+        return found or (Hole(places.at(start, stop), OTHER, f"`{name or 'value'}`", doubt="open") if sent else None)
 
-    return text_nodes(plain, style, hole)
-
-
-def sent_template(text: Traced, style: str) -> list[Node]:
-    """Return the same nodes, with the constant text as it is sent: `format` makes one brace of two, where it can read the text."""
-    nodes = traced_template(text, style)
+    nodes = text_nodes(plain, style, hole)
     try:
-        escaped = style == "format" and any(Formatter().parse(text))
+        escaped = sent and style == "format" and any(Formatter().parse(text))
     except ValueError:
         escaped = False
     return [one.replace("{{", "{").replace("}}", "}") if escaped and isinstance(one, str) else one for one in nodes]

@@ -150,8 +150,12 @@ def _cells(report: Report, sums: Totals | Group | None, checks: Sequence[Check])
         asked,
         was,
         cost,
-        # Beside a rate of the server's tokens, one of kvtool's tokens is no maximum.
-        "-" if predicted is None else percent(sums.reachable_hit_rate) if predicted == sums.hit_rate else "",
+        # Beside a rate of the server's tokens, or where no prompt is long enough, one of kvtool's tokens is no maximum.
+        "-"
+        if predicted is None
+        else percent(sums.reachable_hit_rate)
+        if predicted == sums.hit_rate and not report.below_minimum
+        else "",
     ]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from kvtool.accounting.caches.providers import find_provider
 from kvtool.cli.commands.init.called_rules import CalledRules
 from kvtool.cli.commands.init.compose_config import quoted
+from kvtool.cli.commands.init.detect import first_of
 from kvtool.cli.commands.init.made_up import generator, names_line, tools_lines, variable_lines
 from kvtool.errors import KvtoolError, ProblemsError
 from kvtool.gate.config_text import one_line
@@ -89,13 +90,20 @@ def read_prompts(
     """
     texts = {name: read_text(folder / name, shown=name) for name in names}
     texts = {name: text for name, text in texts.items() if not is_copied(text, copies)}
+    uses_of = {name: variable_uses(folder, [(name, text)]) for name, text in texts.items()}
+    real = {name: os.path.realpath(folder / name) for name in texts}
+    parts = {
+        path for name, uses in uses_of.items() for path in map(os.path.realpath, uses.included) if path != real[name]
+    }
+    whole = [name for name in texts if real[name] not in parts]
     kept: list[FoundPrompt] = []
-    for name, text in texts.items():
+    for name in first_of(whole, "prompt", notes):
+        text = texts[name]
         plain = not name.lower().endswith(_JINJA)
         if plain and (filled := copy_text(folder, name, text)) is not None:
             copies = [*copies, filled]
             continue
-        prompt = FoundPrompt(name, variable_uses(folder, [(name, text)]))
+        prompt = FoundPrompt(name, uses_of[name])
         error = _error(folder, prompt, prompt.uses)
         if error is None:
             kept.append(prompt)
@@ -112,8 +120,8 @@ def read_prompts(
             kept.append(prompt)
         else:
             notes.append(left_out(copy.path, error))
-    parts = {os.path.realpath(path) for prompt in kept for path in prompt.uses.included}
-    kept = [prompt for prompt in kept if prompt.copied or os.path.realpath(folder / prompt.path) not in parts]
+    parts = {os.path.realpath(path) for prompt in kept if prompt.copied for path in prompt.uses.included}
+    kept = [prompt for prompt in kept if prompt.copied or real[prompt.path] not in parts]
     for name, said in (calls or {}).items():
         named = {at: file for at, one in enumerate(kept) for file in files_of(one) if f"/{file}".endswith(f"/{name}")}
         if len(set(named.values())) == 1:

@@ -8,15 +8,14 @@ from decimal import Decimal
 
 from kvtool.diagnose.codes.values.kv101 import KV101
 from kvtool.engine.config import DEFAULT_MODEL, EngineConfig
-from kvtool.gate.config_text import MOST_GROUPS, NOTHING_REUSED, group_gate, one_line, ungated_groups
+from kvtool.gate.config_text import MOST_GROUPS, gate_of_all, group_gate, one_line, ungated_groups
 from kvtool.results.gate_words import gate_percent
 from kvtool.text.terminal.numbers import percent
-from kvtool.workload.yaml.made_up_values import MADE_UP
 
 
 def rate_comment(rate: float, *, made_up: bool) -> str:
     """Return a hit rate as `init` shows it everywhere."""
-    return f"hit rate {percent(rate)}" + (f" with {MADE_UP} values" if made_up else "")
+    return f"hit rate {percent(rate)}" + (" with made-up values" if made_up else "")
 
 
 def compose_config(
@@ -86,13 +85,13 @@ def _gates(
     several = len(groups) > len(rates) or any(share > lowest for share in shares.values())
     gated = [(name, share) for name, share in shares.items() if several and share]
     zero = [name for name, share in shares.items() if several and not share]
-    notes = [f"# These rates come from {MADE_UP} values. Run `kvtool init --force` after you replace them."]
+    notes = ["# These rates come from made-up values. Run `kvtool init --force` after you replace them."]
     lines = [
         f"[{prefix}gate]  # `kvtool check` fails below today's hit rate, rounded down",
         "# After a fix, raise it: kvtool check --tighten",
         *(notes if any(name in made_up for name in rates) else []),
         *(f"# {one_line(loss)}" for loss in losses.values()),
-        f'hit_rate = ">={lowest}%"' + ("" if lowest else NOTHING_REUSED),
+        gate_of_all(lowest),
         'level = "error"  # a lower rate fails the build; "warn" only reports it',
         f'# findings = {{{KV101.code} = "error", warning = "warn"}}',
     ]

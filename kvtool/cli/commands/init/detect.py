@@ -127,10 +127,8 @@ class _Search:
             found.notes.append(f"only the first {MAX_FILES:,} files and folders were looked at")
         if self._read > MAX_BYTES:
             found.notes.append(f"only the first {MAX_BYTES >> 20:,} MiB of text were read")
-        for names, what in ((found.workloads, "workload files"), (found.templates, "prompts"), (found.logs, "logs")):
-            if len(names) > _MOST:
-                found.notes.append(f"{len(names) - _MOST:,} more {what} were left out")
-                del names[_MOST:]
+        found.workloads = first_of(found.workloads, "workload file", found.notes)
+        found.logs = first_of(found.logs, "log", found.notes)
         found.notes += self._unreadable[:_MOST_UNREADABLE]
         if len(self._unreadable) > _MOST_UNREADABLE:
             found.notes.append(f"{plural(len(self._unreadable) - _MOST_UNREADABLE, 'more file')} could not be read")
@@ -256,6 +254,16 @@ class _Search:
     def _left_out(self, name: str, why: str) -> None:
         if name.isprintable():
             self._unreadable.append(f"{name} was left out: {why[:1].lower()}{why[1:]}")
+
+
+def first_of(names: list[str], what: str, notes: list[str]) -> list[str]:
+    """Return as many files as one run takes; a note names the others."""
+    if len(names) > _MOST:
+        left = names[_MOST:]
+        more = f" and {len(left) - _MOST_UNREADABLE:,} more" if len(left) > _MOST_UNREADABLE else ""
+        named = ", ".join(left[:_MOST_UNREADABLE]) + more
+        notes.append(f"init takes the first {_MOST} of {plural(len(names), what)}. Left out: {named}")
+    return names[:_MOST]
 
 
 def _by_folder(name: str) -> list[str]:

@@ -97,12 +97,14 @@ class InitCommand(InitOptions, Command):
             raise report_nothing_found(self.folder, found)
         places = copied_places(prompts.prompts) if prompts is not None else {}
         provider = "" if len(texts) > 1 else next(iter(texts), called.provider)
-        rules = called.sentence_on(names) + unmarked_sentence(texts, sets_marks=found.sets_marks)
+        rules = called.sentence_on(names)
         if provider:
             engine["provider"] = provider
         measured = measured_inputs(self, folder, inputs, files, found.notes, places, provider)
         if measured.hosted and not texts and not provider:
             rules = ""  # the workload files name their providers
+        served = texts or measured.providers & {*called.providers.values()}
+        rules = (rules + unmarked_sentence(served, sets_marks=found.sets_marks)).lstrip()
         if measured.partial:
             print("kvtool: interrupted; nothing was written", file=sys.stderr)
             return 130

@@ -9,7 +9,15 @@ from math import ceil, floor
 
 from kvtool.diagnose.codes.values.kv107 import FLAG
 from kvtool.diagnose.values.variable_names import kind_of_name
-from kvtool.lint.prompt_copies import Constant, PassedList, SentTools, TemplateCalls, ValueKind, is_known_to_vary
+from kvtool.lint.prompt_copies import (
+    Constant,
+    PassedList,
+    SentTools,
+    TemplateCalls,
+    ValueKind,
+    is_known_to_vary,
+    is_limit,
+)
 from kvtool.text.templates.shapes import MAPPING_METHODS, ValueShape, unify
 from kvtool.workload.yaml.made_up_values import MADE_UP, MARK, copied_comment
 
@@ -234,6 +242,8 @@ def generator(path: str, known: ValueKind | None = None, *, is_text: bool = Fals
             return _one(path) if value == "one" else (value, why)
     if word in ("n", "i"):
         return _COUNTER
+    if is_limit(word.split("_")) and not is_text:
+        return "{range: [5, 5]}", "a number, always the same"
     if not is_known_to_vary(path):
         return _one(path)
     if kind_of_name(path) is FLAG:

@@ -18,9 +18,11 @@ from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import ConfigFile, load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
+from kvtool.gate.config_text import GATE_OFF
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.report.views.facts import too_short
+from kvtool.results.gate_words import gate_percent
 from kvtool.results.worst_loss import loss_sentence
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.root_folder import RootFolder
@@ -46,6 +48,7 @@ class MeasuredInputs:
     groups: dict[str, float] = field(default_factory=dict)
     losses: dict[str, str] = field(default_factory=dict)
     too_short: dict[str, str] = field(default_factory=dict)
+    providers: set[str] = field(default_factory=set)
     partial: bool = False
     hosted: bool = False
 
@@ -184,6 +187,7 @@ def measured_inputs(
                 break
             measured.rates[name] = profile.totals.hit_rate
             measured.hosted |= profile.hosted
+            measured.providers.add(str(profile.config.get("provider") or ""))
             if profile.below_minimum:
                 measured.too_short[name] = too_short(profile)
             elif (loss := loss_sentence(profile, places if name in files else {})) is not None:
@@ -258,6 +262,8 @@ def report_written(
         say(console, f"{sanitize(name, ascii_only=plain)}: {shown}{measured.too_short.get(name, '')}")
         if name in measured.losses:
             say(console, sanitize(measured.losses[name], ascii_only=plain), indent=4, hang=2)
+    if not gate_percent(min(measured.rates.values())):
+        say(console, f"{GATE_OFF} {_to_switch_on(measured, made_up)}", hang=2, style="yellow")
     if rules:
         say(console, sanitize(capitalized(rules), ascii_only=plain), hang=2)
     if made_up:
@@ -290,3 +296,14 @@ def report_written(
         put(console, f"  {into}kvtool profile {path}{flag}")
     put(console, f"{'Then' if lossy is not None else 'Next'}: check the hit rate, here and in CI:")
     put(console, f"  {into}kvtool check{flag}")
+
+
+def _to_switch_on(measured: MeasuredInputs, made_up: Collection[str]) -> str:
+    """Return what to do where the gate cannot fail."""
+    name = min(measured.rates, key=lambda name: measured.rates[name])
+    todo = "Fix the prompts"
+    if name in measured.losses:
+        todo = f"Fix what loses most in {name}"
+    elif name in measured.too_short and name in made_up:
+        todo = f"Set real values for the made-up ones in {name}"
+    return f"{todo}, then run `kvtool check --tighten`."
