@@ -88,7 +88,7 @@ def unguarded_files(source: YamlSource | LogSource) -> str:
     which = (
         f"the prompt file {min(unseen)}" if len(unseen) == 1 else f"{len(unseen):,} prompt files, such as {min(unseen)}"
     )
-    return f"{source.path}: kvtool finds no code that sends {which}. Changes of these prompts in code stay unnoticed."
+    return f"{source.path}: kvtool finds no code that sends {which}. If code changes their text, check does not notice."
 
 
 def _code_of(folder: Path) -> Iterator[tuple[str, str]]:

@@ -33,8 +33,9 @@ class LeftOutRequests:
 
     def said(self, command: CommandLine | None = None) -> str:
         """Say it with the whole command, or with the options where these are added to the user's own `profile`."""
-        words = self.alone if command is None or not self.alone else ("kvtool", *command.with_flags(self.alone))
-        then = f"Profile them alone: {shlex.join(words)}" if words else self.otherwise
+        then = f"Profile them alone with {shlex.join(self.alone)}" if self.alone else self.otherwise
+        if self.alone and command is not None:
+            then = f"Profile them alone: {shlex.join(('kvtool', *command.with_flags(self.alone)))}"
         return f"{self.what}. {then}" if then else self.what
 
 
@@ -53,7 +54,7 @@ def left_out(found: UnservedRequests, source: Source, *, hosted: bool) -> list[L
         told.append(LeftOutRequests(said))
     if found.unpredicted:
         total = sum(found.unpredicted.values())
-        why = "no API with known cache rules has" if hosted else "a provider's cache served"
+        why = "kvtool knows no API for" if hosted else "a provider's cache served"
         otherwise = (
             "If your own server ran these, profile a log with only them" if hosted else "Profile a log with only them"
         )

@@ -74,5 +74,6 @@ def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> st
     place = (places or {}).get(variable or "", noted_place(finding.warnings) or place)
     what = f" (`{variable}`)" if variable else ""
     lost = f"{plural(loss.tokens, 'token')}, {percent(loss.tokens / total)} of all prompt tokens"
-    reached = "" if finding.proof is None else f" With its fix, the hit rate is {percent(finding.proof.total_after)}."
+    proof = finding.rerun or finding.tried
+    reached = "" if proof is None else f" With its fix, the hit rate is {percent(proof.total_after)}."
     return f"{finding.code} {place}{what} loses most: {lost}.{reached}"

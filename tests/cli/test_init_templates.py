@@ -420,8 +420,9 @@ def test_each_placeholder_of_format_gets_a_value(init: Command, in_folder: Comma
 def test_force_says_again_that_the_code_sets_no_marks(init: Command) -> None:
     write(
         "app.py",
-        "import anthropic\n\ndef ask(question):\n    return anthropic.Anthropic().messages.create(\n"
-        f"        model='claude-sonnet-4-5', max_tokens=9, system={RULES * 40!r},\n"
+        f"import anthropic\n\nSYSTEM_PROMPT = 'You help {{team}}. {RULES * 80}'\n\ndef ask(team, question):\n"
+        "    return anthropic.Anthropic().messages.create(\n"
+        "        model='claude-sonnet-4-5', max_tokens=9, system=SYSTEM_PROMPT.format(team=team),\n"
         "        messages=[{'role': 'user', 'content': question}])\n",
     )
     for flags in ((), ("--force",)):
@@ -430,3 +431,23 @@ def test_force_says_again_that_the_code_sets_no_marks(init: Command) -> None:
         assert "The code sets no cache_control, so anthropic caches nothing." in " ".join(out.split())
         assert "# cache rules of anthropic" in (text := Path("kvtool.toml").read_text(encoding="utf-8"))
         assert "sets no cache_control" in text
+
+
+def test_force_makes_up_values_for_new_variables_and_keeps_the_others(init: Command, in_folder: Command) -> None:
+    write("prompts/a.j2", "{{ name }} helps. " + RULES * 4)
+    assert init()[0] == 0
+    path = Path("kvtool-workload.yaml")
+    path.write_text(path.read_text(encoding="utf-8").replace("made up: name", "Ada"), encoding="utf-8")
+    before = path.read_text(encoding="utf-8")
+    write("prompts/a.j2", "{{ name }} helps at {{ now.strftime('%H:%M') }} with {{ docs[0].title }}. " + RULES * 4)
+    code, _, err = in_folder("check", "--no-advice")
+    assert code == 2
+    assert "prompts/a.j2:1:24: template: undefined variable `now`" in err
+    assert "`kvtool init --force` makes up a value" in " ".join(err.split())
+    code, out, _ = init("--force")
+    assert (code, out.splitlines()[0]) == (0, "New made-up values: docs, now")
+    after = path.read_text(encoding="utf-8").splitlines()
+    added = [line for line in after if line not in before.splitlines()]
+    assert [line for line in after if line not in added] == before.splitlines()
+    assert "  now: {datetime: 1m, format: object}  # made up: a clock, one minute a request" in added
+    assert in_folder("check", "--no-advice")[0] == 1, "the clock is new"

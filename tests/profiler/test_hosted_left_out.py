@@ -64,7 +64,7 @@ def test_the_note_gives_the_flag_that_profiles_them_alone(in_folder: Command) ->
     notes = profiled(in_folder, both)["notes"]
     note = next(note for note in notes if "not predicted" in note)
     assert note.startswith("9 requests not predicted: a provider's cache served ")
-    words = shlex.split(note.partition("Profile them alone: ")[2])
+    words = shlex.split(note.partition("Profile them alone with ")[2])
     assert words[::2] == ["--group"] * len(words[1::2])
     assert profiled(in_folder, both, *words)["totals"]["requests"] == 9
 
@@ -121,7 +121,7 @@ def test_the_command_of_the_note_selects_exactly_the_requests_that_are_left_out(
     found = profiled(in_folder, "both.jsonl", "--group-by", "team")
     note = next((note for note in found["notes"] if "not predicted" in note), None)
     assert note is not None, (found["notes"], found["totals"])
-    words = shlex.split(note.partition("Profile them alone: ")[2])
+    words = shlex.split(note.partition("Profile them alone with ")[2])
     assert words[:2] == ["--group-by", f"{around}.model"]
     assert dict.fromkeys(words[3::2]) == dict.fromkeys(left)
     alone = profiled(in_folder, "both.jsonl", *words)

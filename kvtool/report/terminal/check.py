@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvtool.config.command_line import CommandLine, flag, flags
@@ -14,7 +14,7 @@ from kvtool.report.views.checks import worst_status
 from kvtool.report.views.facts import run_facts
 from kvtool.results.check import CheckResult
 from kvtool.results.finding import Finding
-from kvtool.results.gate_words import change, dollars, gate_limit
+from kvtool.results.gate_words import change, dollars, gate_limit, gate_percent
 from kvtool.results.report import Group, Report, Totals
 from kvtool.results.show_text import ShowText
 from kvtool.results.verdict import CLOCKED, Check
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _MOST_GROUPS = 40
 _MOST_CHECKS = 20
 _MOST_FINDINGS = 5
+_ALIKE = 0.005
+"""Hit rates that differ by less are alike: half a point, as limits are in whole percent."""
 _COLUMNS = (
     Column("Workload", "<"),
     Column("requests", keep=1),
@@ -227,6 +229,13 @@ def _next(
             todo = f"edit {sanitize(fixable.path, ascii_only=plain)}:{fixable.line}, then run this again"
             put_next(console, todo, command)
             return
+    best = next((check for check in missed if _is_best(check, runs)), None)
+    if fixable is None and best is not None:
+        limit = f"{gate_percent(best.actual or 0.0)}%"
+        place = sanitize(f"{best.path}:{best.line}", ascii_only=plain)
+        todo = f"set the limit in {place} to {limit}, the maximum of the prompts as written"
+        put_next(console, f"{todo}, then run this again", command)
+        return
     if workload is not None:
         put_next(console, "see the token breakdown", command.to("profile", *workload))
         return
@@ -235,6 +244,15 @@ def _next(
             put_next(console, "if this change is intended, record a new baseline", command.with_(update_baseline=True))
         return
     _next_of_passed(console, result, command, can_tighten)
+
+
+def _is_best(check: Check, runs: Mapping[str, Report]) -> bool:
+    """Return whether a hit rate misses a limit that a file sets, though it is all that the prompts as written can reach."""
+    report = runs.get(check.workload)
+    if check.kind != "hit_rate" or not check.line or report is None or not report.totals.prompt_tokens:
+        return False
+    sums = next((group for group in report.groups if group.name == check.group), report.totals)
+    return (check.actual or 0.0) >= sums.reachable_hit_rate - _ALIKE
 
 
 def _next_of_passed(console: Console, result: CheckResult, command: CommandLine, can_tighten: bool) -> None:

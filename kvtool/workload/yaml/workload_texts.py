@@ -19,7 +19,7 @@ from kvtool.workload.yaml.fields import Pick
 from kvtool.workload.yaml.load_state import MOST_ENTRIES, Key, Loading, Picker
 from kvtool.workload.yaml.schema import TextSource
 
-_UNDEFINED_HINT = "define it under `vars` of the workload or the group"
+_UNDEFINED_HINT = "define it under `vars` of the workload or the group; `kvtool init --force` makes up a value"
 _SYNTAX_HINT = "set `raw: true` to keep the text unchanged"
 
 

@@ -7,20 +7,22 @@ import re
 import shlex
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.cli.commands.init.compose import WORKLOAD, variable_uses
 from kvtool.cli.commands.init.init_options import InitOptions
+from kvtool.cli.commands.init.made_up import variable_lines
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.errors import KvtoolError
 from kvtool.gate.copied_prompts import copies_in, differing_copies
+from kvtool.lint.prompt_copies import TemplateCalls
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
 from kvtool.text.files.yaml_document import YamlDocument, parse_yaml
 from kvtool.text.terminal.console import ascii_only, put, sanitize, say
 from kvtool.workload.yaml.made_up_values import copied_from
-from kvtool.workload.yaml.named_files import matching_files
+from kvtool.workload.yaml.named_files import matching_files, values_of
 from kvtool.workload.yaml.yaml_source import load_yaml_workload
 
 _MARKUP = re.compile(r"\{[{%].*?[}%]\}")
@@ -30,11 +32,13 @@ _CLOSING = ("- ", "#", "]", "}")
 
 @dataclass(frozen=True, slots=True)
 class CopiedAgain:
-    """A workload file in which prompts were copied again: its name and text, and the groups that send these prompts."""
+    """A workload file with prompts of code as they are today: its name and text, the `groups` whose prompts were copied again,
+    and the `added` variables that templates use since."""
 
     name: str
     text: str
-    groups: list[str]
+    groups: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +99,35 @@ def copied_again(folder: Path, names: Sequence[str], composed: str) -> CopiedAga
     return CopiedAgain(name, text, list(dict(wanted)))
 
 
+def with_new_variables(folder: Path, names: Sequence[str], passed: TemplateCalls) -> CopiedAgain | None:
+    """Return the first workload whose templates use variables that it has not, with made-up values for them.
+
+    `passed` is what code passes to templates.
+    """
+    for name in names:
+        with suppress(KvtoolError):  # init says what is wrong with it
+            document = parse_yaml(read_text(folder / name, shown=name), name)
+            root, groups = RootFolder.of(str(folder / name)), document.find(("groups",))
+            files = [] if groups is None else [scalar.value for scalar in values_of(groups, ("file", "glob"))]
+            paths = dict.fromkeys(path for file in files for path in matching_files(folder, file, root))
+            uses = variable_uses(folder, [(path, read_text(Path(path), shown=path)) for path in paths])
+            count = len(getattr(groups, "items", ()))
+            known = {variable for at in range(count) for variable, _ in _variables(document, at)}
+            if new := sorted(uses.variables.keys() - known):
+                lines = [
+                    line for variable in new for line in variable_lines(variable, uses.variables[variable], passed)
+                ]
+                return CopiedAgain(name, _edited(document, [], lines), added=new)
+    return None
+
+
 def report_copied_again(command: InitOptions, folder: Path, done: CopiedAgain) -> None:
     """Print the groups that were copied again, the files, and the next command."""
     console = command.showing.console()
     plain = ascii_only(console)
-    say(console, f"Copied again: {sanitize(', '.join(done.groups), ascii_only=plain)}", indent=0)
+    for what, found in (("Copied again", done.groups), ("New made-up values", done.added)):
+        if found:
+            say(console, f"{what}: {sanitize(', '.join(found), ascii_only=plain)}", indent=0)
     path = sanitize(os.path.normpath(folder / done.name), ascii_only=plain)
     put(console, f"--- {path}" if command.dry_run else f"Written: {path}")
     if command.dry_run:
@@ -107,7 +135,7 @@ def report_copied_again(command: InitOptions, folder: Path, done: CopiedAgain) -
             put(console, sanitize(line, ascii_only=plain))
         say(console, "Nothing was written. Run it without --dry-run to write this file.", indent=0)
         return
-    say(console, "Values, requests and gates are kept.", indent=0)
+    say(console, "Other values, requests and gates are kept.", indent=0)
     into = "" if os.path.normpath(folder) == "." else f"cd {sanitize(shlex.quote(str(folder)), ascii_only=plain)} && "
     has_gates = (folder / NAME).exists() or has_table(str(folder / PYPROJECT))
     put(console, "Next: check the hit rate:" if has_gates else "Next: write a configuration with gates:")

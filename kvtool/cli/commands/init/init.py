@@ -20,7 +20,8 @@ class InitCommand(InitOptions, Command):
     kvtool finds templates, prompts and logs in FOLDER by their names. Without a workload file it writes one, with made-up values
     for the variables of the templates. It names the line that loses most. The gate is today's hit rate, rounded down;
     check --tighten raises it later. Prompts in code, YAML and TOML are copied into the workload file. No code is run.
-    Where such a copy differs, --force copies the prompts again, and keeps your values and gates.
+    Where such a copy differs, --force copies the prompts again, and keeps your values and gates. It also makes up values for new
+    variables of your templates.
     """
 
     def run(self) -> int:
@@ -41,7 +42,7 @@ class InitCommand(InitOptions, Command):
             workload_name,
         )
         from kvtool.cli.commands.init.compose_config import compose_config
-        from kvtool.cli.commands.init.copy_again import copied_again, report_copied_again
+        from kvtool.cli.commands.init.copy_again import copied_again, report_copied_again, with_new_variables
         from kvtool.cli.commands.init.detect import detect
         from kvtool.cli.commands.init.steps import (
             appended,
@@ -77,7 +78,8 @@ class InitCommand(InitOptions, Command):
             prompts = read_prompts(folder, found.templates, notes, copies, calls_of(rendered))
         if found.workloads and prompts is not None:
             beside = [name for name in found.workloads if "/" not in name]
-            if (again := copied_again(folder, beside, compose_workload(prompts))) is not None:
+            again = copied_again(folder, beside, compose_workload(prompts))
+            if (again := again or with_new_variables(folder, beside, prompts.passed)) is not None:
                 if not self.dry_run:
                     write_all(folder, {again.name: again.text})
                 report_copied_again(self, folder, again)

@@ -176,7 +176,7 @@ def measured_inputs(
             options = RunOptions(inputs=inputs, rendering=command.rendering, serving=command.serving, fallback=engine)
             try:
                 opened = open_workload(options, load, overlay=overlay)
-                profile = opened.profiler(ReportOptions(edits="none"), progress).run()
+                profile = opened.accounted(opened.profiler(ReportOptions(edits="none"), progress))
             except KvtoolError as error:
                 if error.exit_code == EXIT_NOT_AVAILABLE:
                     raise
