@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from kvtool.profiler.advice.trial_findings import Teller
     from kvtool.profiler.advising import Advising
     from kvtool.profiler.optimize.edited_files import Optimized
-    from kvtool.profiler.reported.cheapest_marks import CheaperMarks, MarkTrial
+    from kvtool.profiler.reported.cheapest_marks import MarkTrial
     from kvtool.profiler.reported.event_comparison import EventComparison
     from kvtool.profiler.reported.server_reads import ServerReads
 
@@ -140,8 +140,8 @@ class Profiler:
         """The part of it that the next command carries out: no more tiers are allowed than that needs."""
         self.timelines: list[Timeline] = []
         """Hit rates in the course of the last run, whether the report has views or not."""
-        self._together: CheaperMarks | None = None
-        """The marks with which alone the advice wins."""
+        self._best: MarkTrial | None = None
+        """The trial with all that lowers the cost in the last run: fixes, request settings and marks."""
         self._marks: MarkTrial | None = None
         """The trial of the cheapest marks in the last run."""
         self._edits: dict[str, list[FileEdit] | str] = {}
@@ -172,7 +172,7 @@ class Profiler:
         billed = None if bill is None else bill.money
         if book is None and hour is None and billed is None:
             return reads or MoneySections()
-        from kvtool.profiler.reported.money_report import FixedRun, make_money_sections, with_providers_bill
+        from kvtool.profiler.reported.money_report import make_money_sections, with_providers_bill
 
         gpu = None
         if hour is not None:
@@ -186,25 +186,13 @@ class Profiler:
         if book is not None and book.known and predicts and (advises or self.advice is not None):
             from kvtool.profiler.reported.cheapest_marks import MarkTrial
 
-            again = partial(self.runs.priced, "pricing the fixes")
-            tries = self.wanted.advice and not result.partial
-            marks = self._marks or MarkTrial(result, book, None)
-            kept = self.followed.fixes if self.followed is not None and tries else []
-            run = again(kept) if kept else result
-            settings: Sequence[Fix] = []
-            if advises and tries and not run.partial:
-                from kvtool.profiler.reported.cheapest_settings import cheaper_settings, settled_marks
-
-                settings, run = cheaper_settings(run, again, kept)
-            trial, fixes = marks, [*kept, *settings]
-            if run is not result and not run.partial and (fixed_book := money_of(run)) is not None:
-                samples = result.find(SampleBook)
-                trial = MarkTrial(run, fixed_book, again if advises else None, fixes, samples, settings=settings)
-            if advises and tries and not run.partial:
-                trial = settled_marks(trial, again, fixes)
-            result.partial = result.partial or run.partial or trial.result.partial
-            if trial.result is not result and not result.partial:
-                fixed = FixedRun(trial.result, trial, self._together)
+            marks, trial = self._marks or MarkTrial(result, book, None), self._best
+            if trial is None and self.followed is not None and self.followed.fixes and not result.partial:
+                run = self.runs.priced("pricing the fixes", self.followed.fixes)
+                result.partial, fixed_book = run.partial, money_of(run)
+                trial = None if fixed_book is None else MarkTrial(run, fixed_book, None)
+            if trial is not None and trial.result is not result and not result.partial:
+                fixed = trial
         if self.wanted.advice and not result.partial and (there := result.counts.hosted) is not None and there.nameable:
             from kvtool.profiler.reported.named_caches import named_caches_note
 
@@ -222,13 +210,13 @@ class Profiler:
 
     def _mark_trial(self, result: RunResult) -> MarkTrial | None:
         """Return the trial of the cheapest marks; None where nothing is priced, or the rules do not predict what was reported."""
-        book, misses = money_of(result), result.find(MissBook)
-        if book is None or not book.known or (misses is not None and not (misses.predictable and misses.advisable)):
+        misses = result.find(MissBook)
+        if money_of(result) is None or (misses is not None and not (misses.predictable and misses.advisable)):
             return None
         from kvtool.profiler.reported.cheapest_marks import MarkTrial
 
         again = partial(self.runs.priced, "pricing the fixes")
-        return MarkTrial(result, book, again, samples=result.find(SampleBook))
+        return MarkTrial.of(result, again, samples=result.find(SampleBook))
 
     def _cut_short(self) -> str:
         """Return the part of the workload that the figures cover, if the accounting was interrupted."""
@@ -497,12 +485,16 @@ class Profiler:
         """Return the findings of fixes that were tried; an interruption marks the result."""
         try:
             advice, followed = self.advised_with_edits(result)
-            if self._marks is not None and followed.idle:
-                from kvtool.profiler.reported.fixes_with_marks import with_marked_fixes
+            base = self._marks if self._marks is None or not followed.fixes else self._marks.after(followed.fixes)
+            if base is not None:
+                from kvtool.profiler.reported.advice_with_settings import with_added_fixes
+                from kvtool.profiler.reported.cheapest_settings import cheapest_trial
 
+                self._best = cheapest_trial(base, followed.idle)
+                result.partial = result.partial or base.result.partial
                 every = [group.name for group in result.ledger.totals()]
                 explained = partial(self.runs.tried, explain=every)
-                marked, self._together = with_marked_fixes(followed, self._marks, explained)
+                marked = with_added_fixes(followed, base.result, self._best, explained)
                 advice, followed = marked if advice is followed else advice.after(marked), marked
             self.advice, self.followed = advice, followed
         except TrialInterruptedError:

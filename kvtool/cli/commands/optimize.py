@@ -189,11 +189,18 @@ class OptimizeCommand(Command):
 
     def _writing(self, command: CommandLine, how: str, suffixes: Sequence[str]) -> Sequence[str]:
         """Return the command that writes a single log to a file of its own, named after its groups; nothing for other inputs."""
-        root, suffix = os.path.splitext(self.inputs[0])  # noqa: PTH122 - a name from the command line
+        from kvtool.text.files.compressed import uncompressed
+
+        path = uncompressed(self.inputs[0])
+        root, suffix = os.path.splitext(path)  # noqa: PTH122 - a name from the command line
         if len(self.inputs) != 1 or suffix not in suffixes:
             return []
         groups = "+".join(_OTHER.sub("-", name).strip("-.") for name in self.reading.groups)[:_LONGEST]
-        return [*command.without_output(), "-o", ".".join(part for part in (root, groups, how) if part) + suffix]
+        return [
+            *command.without_output(),
+            "-o",
+            ".".join(part for part in (root, groups, how) if part) + suffix + self.inputs[0][len(path) :],
+        ]
 
 
 def parse_tiers(allow: Sequence[str], *, unsafe: bool) -> tuple[Tier, ...]:

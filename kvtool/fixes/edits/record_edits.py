@@ -196,10 +196,13 @@ class _Record:
             return
         if not isinstance(inner, str | list) or place[0] == "contents":
             raise NotInRecordError("its messages are of another form")
-        if isinstance(inner, str) or role_of(message) != role_of(before[after_number]):
-            said: Any = "\n".join(map(str.__str__, texts))
+        if isinstance(inner, list) and role_of(message) == role_of(before[after_number]):
+            said: Any = [_block_like(inner[-1], str.__str__(text)) for text in texts]
+        elif isinstance(content, list):
+            kind = "input_text" if _OF_RESPONSES in place else "text"
+            said = [{"type": kind, "text": str.__str__(part["text"]), **marks_on(part)} for part in content]
         else:
-            said = [_block_like(inner[-1], str.__str__(text)) for text in texts]
+            said = "\n".join(map(str.__str__, texts))
         items.insert(number + 1, {"role": role_of(message), "content": said})
 
     def change_tools(self, before: Turn, after: Turn) -> None:

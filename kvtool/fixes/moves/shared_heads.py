@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from kvtool.diagnose.compare.units import common_prefix
 from kvtool.fixes.turn_texts import INSTRUCTIONS, TextAt, is_single, texts_of, with_split_text
+from kvtool.text.cache_marks import is_marked
 from kvtool.workload.turn import Turn
 
 _ENDS = re.compile(r"\n|[.!?][ \t]")
@@ -35,6 +37,14 @@ class SharedHeads:
         heads = {place: found for place, of in texts.items() if (found := _heads_of(of))}
         return cls(heads) if heads else None
 
+    def marked_in(self, turns: Iterable[Turn]) -> SharedHeads | None:
+        """Return those that end with a mark in these turns, which are parted; None where none does."""
+        ends = {str.__str__(part["text"]) for turn in turns for part in _parts(turn) if is_marked(part)}
+        heads = {
+            place: kept for place, of in self.heads.items() if (kept := tuple(head for head in of if head in ends))
+        }
+        return SharedHeads(heads) if heads else None
+
     def __call__(self, turn: Turn) -> Turn:
         for at in reversed(list(_texts(turn))):  # the last part first, as those after it get other numbers
             if (head := self.head_of(turn.group, at)) is not None:
@@ -59,6 +69,12 @@ def _texts(turn: Turn) -> Iterator[TextAt]:
     """Yield the texts of instructions, and what a user said where nothing else was said: a history is sent as it was."""
     roles = INSTRUCTIONS | {"user"} if is_single(turn) else INSTRUCTIONS
     return (at for at in texts_of(turn) if at.message is not None and at.text and at.role in roles)
+
+
+def _parts(turn: Turn) -> Iterator[dict[str, Any]]:
+    contents = (message.get("content") for message in turn.messages or ())
+    parts = (part for content in contents if isinstance(content, list) for part in content)
+    return (part for part in parts if isinstance(part, dict) and "text" in part)
 
 
 def _heads_of(texts: Sequence[str]) -> tuple[str, ...]:

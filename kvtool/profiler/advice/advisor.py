@@ -105,7 +105,9 @@ class Advisor:
         first = [chain[0] for name, chain in piled.items() if not kept.get(name)]
         stuck = [StuckCause(fix.cause, fix) for fix in first if fix.cause is not None]
         left = [*stuck, *self._not_handled(kept, stuck)]
-        idle = [self._with_others(fix) for name, chain in piled.items() if not kept.get(name) for fix in chain]
+        won = {(name, fix.cause.slot) for name, chain in kept.items() for fix in chain if fix.cause is not None}
+        left_out = [(name, fix) for name, chain in piled.items() for fix in chain]
+        idle = [self._with_others(fix) for name, fix in left_out if fix.cause and (name, fix.cause.slot) not in won]
         return Advice(steps, left, proof, frozenset(self._pile.tried), idle)
 
     def _piled(self) -> dict[str, Chain]:

@@ -77,7 +77,7 @@ class Advice:
     tried: frozenset[Tier] = frozenset()
     """The tiers of all fixes that were tried: with only these allowed, the advice is the same."""
     idle: Sequence[Sequence[Fix]] = ()
-    """The fixes that were piled up in groups in which nothing is kept, each with the others of its cause: they won nothing."""
+    """The fixes that were piled up and not kept, each with the others of its cause: they won nothing."""
 
     def after(self, followed: Advice) -> Advice:
         """Return this advice with the steps of the one that was followed first, and of this one for other causes."""

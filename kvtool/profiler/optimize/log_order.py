@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
 from typing import IO
 
 from kvtool.config.command_line import flags
@@ -21,6 +23,7 @@ from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.documents.parts import BeforeAfter
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as
+from kvtool.text.files.compressed import compressed, is_plain, open_bytes
 from kvtool.text.terminal.numbers import plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN
@@ -29,7 +32,6 @@ from kvtool.workload.logs.files.locations import locate
 from kvtool.workload.logs.logs import LogSource
 
 _BOM = b"\xef\xbb\xbf"
-_COMPRESSED = (".gz", ".zst")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,6 @@ def check_log(inputs: Sequence[str], output: str) -> None:
         raise KvtoolError("-o needs a log that is a file, not standard input")
     if output == STDIN:
         raise KvtoolError("-o needs a file: standard output has the report")
-    if path.lower().endswith(_COMPRESSED):
-        raise KvtoolError(f"-o does not read compressed logs: {path}", hint="decompress it first")
     if os.path.realpath(path) == os.path.realpath(output) or _same_file(path, output):
         raise KvtoolError(f"-o {output} is the log itself", hint="give a file of its own")
     AtomicFile(output).discard()  # what cannot be written is said before any work is done
@@ -91,13 +91,18 @@ def _same_file(path: str, other: str) -> bool:
 
 
 def write_in_order(path: str, order: Sequence[int], output: str, reading: Reading) -> None:
-    """Write the lines of a JSON lines log, each as it is to the byte, in another order; blank lines are left out. A new file
-    is as private as the log. `reading`: the options by which the log was read.
+    """Write the lines of a JSON lines log, each as it is to the byte, in another order, compressed as the name says; blank lines
+    are left out. A new file is as private as the log. `reading`: the options by which the log was read.
 
     KvtoolError where lines and requests are not one to one.
     """
     try:
-        with Path(path).open("rb") as file:
+        with Path(path).open("rb") as log, TemporaryFile() as unpacked:
+            file: IO[bytes] = log
+            if _is_compressed(path):
+                copyfileobj(open_bytes(path), unpacked)
+                file = unpacked
+                file.seek(0)
             starts = _starts(file)
             if len(starts) != len(order):
                 raise KvtoolError(
@@ -106,7 +111,8 @@ def write_in_order(path: str, order: Sequence[int], output: str, reading: Readin
                     hint=_hint_of(reading),
                 )
             with AtomicFile(output, mode=as_private_as([path])) as target:
-                _copy(file, starts, order, target)
+                for chunk in compressed(_in_order(file, starts, order), output):
+                    target.write(chunk)
     except OSError as error:
         raise KvtoolError(f"cannot read {path}: {error.strerror or error}") from error
 
@@ -129,14 +135,19 @@ def _starts(file: IO[bytes]) -> array[int]:
     return starts
 
 
-def _copy(file: IO[bytes], starts: Sequence[int], order: Sequence[int], target: AtomicFile) -> None:
+def _is_compressed(path: str) -> bool:
+    with open_bytes(path) as reader:
+        return not is_plain(reader)
+
+
+def _in_order(file: IO[bytes], starts: Sequence[int], order: Sequence[int]) -> Iterator[bytes]:
     file.seek(0)
     marked = file.read(len(_BOM)) == _BOM
     if marked:
-        target.write(_BOM)
+        yield _BOM
     for place in order:
         file.seek(starts[place])
         line = file.readline()
         if marked and not starts[place]:
             line = line.removeprefix(_BOM)
-        target.write(line if line.endswith(b"\n") else line + b"\n")
+        yield line if line.endswith(b"\n") else line + b"\n"

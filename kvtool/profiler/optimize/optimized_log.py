@@ -26,7 +26,7 @@ from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.results.documents.optimize import CostBeforeAfter
 from kvtool.results.money import amount_text
 from kvtool.text.files.atomic_file import AtomicFile, as_private_as
-from kvtool.text.files.compressed import open_bytes
+from kvtool.text.files.compressed import compressed, open_bytes, uncompressed
 from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse
 from kvtool.text.terminal.progress import Progress
 from kvtool.text.terminal.streams import STDIN
@@ -118,7 +118,7 @@ def edit_log(opened: Opened, fixes: Sequence[Fix], progress: Progress) -> Optimi
     with TemporaryDirectory(prefix="kvtool-") as folder:
         paths = []
         for number, path in enumerate(source.files.paths):
-            target = Path(folder, str(number), Path(path).name.removesuffix(".gz").removesuffix(".zst"))
+            target = Path(folder, str(number), uncompressed(Path(path).name))
             target.parent.mkdir()
             with target.open("wb") as file:
                 file.writelines(_lines(path, log.values[path]))
@@ -136,12 +136,12 @@ def _costliest(fixes: Sequence[Fix]) -> tuple[str, int] | None:
 
 
 def write_log(path: str, log: OptimizedLog, output: str) -> None:
-    """Write a log as JSON lines with its edited records; others as they are, but without reported reads, as these would count for
-    all of it. A new file is as private as the log.
+    """Write a log as JSON lines with its edited records, compressed as the name says; others as they are, but without reported
+    reads, as these would count for all of it. A new file is as private as the log.
     """
     with AtomicFile(output, mode=as_private_as([path])) as target:
-        for line in _lines(path, log.values.get(path, {})):
-            target.write(line)
+        for chunk in compressed(_lines(path, log.values.get(path, {})), output):
+            target.write(chunk)
 
 
 def _changed_turns(

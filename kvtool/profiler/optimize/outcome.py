@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.diagnose.findings import logged_cause
 from kvtool.fixes.fix import Fix, Tier, combined
 from kvtool.profiler.advice.kept_fixes import Advice, KeptFix
-from kvtool.profiler.advice.trials import steady_first, total_rate
+from kvtool.profiler.advice.trials import TrialInterruptedError, steady_first, total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.breakpoint_plan import MINIMUM, PRICES, plan_breakpoints
 from kvtool.profiler.optimize.disk_lines import disk_place
@@ -20,6 +21,7 @@ from kvtool.profiler.optimize.edited_runs import EditedRuns
 from kvtool.profiler.optimize.log_order import LogOrder, request_order
 from kvtool.profiler.optimize.missing_marks import marked_request
 from kvtool.profiler.optimize.optimizer import RECORDED
+from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.samples import SampleBook
@@ -174,19 +176,25 @@ def _log(
     """
     if not isinstance(opened.source, LogSource):
         return _EditedLog()
-    from kvtool.profiler.optimize.log_marks import mark_trial
     from kvtool.profiler.optimize.optimized_log import edit_log
+    from kvtool.profiler.reported.cheapest_marks import MarkTrial
+    from kvtool.profiler.reported.cheapest_settings import cheapest_trial
 
+    again = partial(opened.profiler(ReportOptions(), progress).runs.priced, "pricing cache marks")
     samples = before.find(SampleBook)
     tried = [(chain, allowed) for chain, allowed in ((steps, True), (forbidden, False)) if chain]
     for chain, allowed in tried or [((), True)]:
-        fixes, added = _fixes(chain), list[KeptFix]()
-        trial = mark_trial(opened, fixes, progress, samples) if marks else None
-        cheaper, settings = (None, ()) if trial is None else (trial.cheaper, trial.settings)
-        by_cause = [[each.fix for each in kept] for kept in idle]
-        if trial is not None and idle and allowed and (found := trial.cheaper_with(by_cause)):
-            cheaper = found[0]
-            added = [each for kept in idle for each in kept if any(each.fix is fix for fix in found[1])]
+        fixes, cheaper, settings, added = _fixes(chain), None, list[Fix](), list[KeptFix]()
+        if marks and opened.planned.plan.hosted:
+            run = again(fixes)
+            first = MarkTrial.of(run, again, fixes, samples)
+            by_cause = [[each.fix for each in kept] for kept in idle] if allowed else []
+            trial = None if first is None else cheapest_trial(first, by_cause)
+            if run.partial:
+                raise TrialInterruptedError
+            if trial is not None:
+                cheaper, settings = trial.cheaper, trial.settings
+                added = [each for kept in idle for each in kept if any(each.fix is fix for fix in trial.added)]
         best = _EditedLog()
         # What has no place in a record keeps no other fix from it: then fewer changes are made in more requests.
         ways = [(added, settings, cheaper), ([], settings, None), ([], (), None)]

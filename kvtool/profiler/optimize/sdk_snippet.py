@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kvtool.accounting.caches.breakpoints import takes_mark
 from kvtool.fixes.edits.record_edits import changed_settings
-from kvtool.fixes.turn_texts import INSTRUCTIONS
+from kvtool.fixes.turn_texts import INSTRUCTIONS, texts_of
 from kvtool.text.cache_marks import marks_on
 from kvtool.text.message import Message, role_of
 from kvtool.text.terminal.numbers import in_words
@@ -49,11 +49,15 @@ class _Kept:
     name: str
     note: str = ""
 
-    def line(self, spread: str = "*", comment: str = "#") -> str:
-        return f"{spread}{self.name},{f'  {comment} {self.note}' if self.note else ''}"
+    def line(self) -> str:
+        return f"*{self.name},{f'  # {self.note}' if self.note else ''}"
+
+    def typescript(self) -> str:
+        return f"...{_camel(self.name)},{f' // {self.note}' if self.note else ''}"
 
 
 _HISTORY = _Kept("history")
+_PARENTS = _Kept("parent_history", "the parent's messages before the fork, unchanged")
 
 
 def sdk_of(edit: RequestEdit, formats: Sequence[str]) -> Sdk | None:
@@ -149,10 +153,16 @@ def _layout(before: Turn, after: Turn) -> list[_Said | _Kept]:
     found: list[_Said | _Kept] = []
     first = bool(new) and role_of(new[0]) in INSTRUCTIONS
     asked = max((at for at, each in enumerate(new) if role_of(each) not in ("assistant", *INSTRUCTIONS)), default=0)
+    task = _task_of_fork(before, after) if first else None
     if first:
-        found.append(_Said(role_of(new[0]), _blocks(old[0], new[0], "instructions")))
-    start = max(asked, int(first))
-    if start > int(first):
+        name = "instructions" if task is None else "parent_instructions"
+        found.append(_Said(role_of(new[0]), _blocks(old[0], new[0], name)))
+    begin = int(first)
+    if task is not None:
+        found += [_PARENTS, _Said(role_of(new[task]), [_Block(("task", "fork_instructions"), {})])]
+        begin = task + 1
+    start = max(asked, begin)
+    if start > begin:
         found.append(_HISTORY)
     for at in range(start, len(new)):
         was = old[at] if at < len(old) else None
@@ -162,6 +172,13 @@ def _layout(before: Turn, after: Turn) -> list[_Said | _Kept]:
         else:
             found.append(_Kept("prefill", _note(said)) if said.role == "assistant" else said)
     return found
+
+
+def _task_of_fork(before: Turn, after: Turn) -> int | None:
+    """Return the number of the message that has the instructions of before, where others are sent in their place."""
+    own = next((str.__str__(at.text) for at in texts_of(before) if at.message == 0), "")
+    found = next((at.message for at in texts_of(after) if own.strip() and own in str.__str__(at.text)), None)
+    return found or None
 
 
 def _note(said: _Said) -> str:
@@ -258,7 +275,7 @@ def _typescript(said: Sequence[_Said | _Kept], settings: Mapping[str, Any]) -> s
     """Return the code of the AI SDK: marks and settings are options of the provider, blocks of instructions are messages."""
     lines = ["await generateText({", "  ...options, // model"]
     if settings:
-        of = ", ".join(f"{_WORDS_APART.sub(_capital, name)}: {json.dumps(value)}" for name, value in settings.items())
+        of = ", ".join(f"{_camel(name)}: {json.dumps(value)}" for name, value in settings.items())
         lines.append(f"  providerOptions: {{ openai: {{ {of} }} }},")
     system = [each for each in said[:1] if isinstance(each, _Said) and each.role in INSTRUCTIONS]
     for first in system:
@@ -266,28 +283,26 @@ def _typescript(said: Sequence[_Said | _Kept], settings: Mapping[str, Any]) -> s
     lines.append("  messages: [")
     for each in said[len(system) :]:
         if isinstance(each, _Kept):
-            lines.append(f"    {each.line('...', '//')}")
+            lines.append(f"    {each.typescript()}")
         elif each.role in INSTRUCTIONS:
             lines += _system(each)
         elif len(each.blocks) == 1 and not each.blocks[0].mark:
-            lines.append(f'    {{ role: "{each.role}", content: {_camel(each.blocks[0])} }},')
+            lines.append(f'    {{ role: "{each.role}", content: {_camel(_text(each.blocks[0]))} }},')
         else:
             lines.append(f'    {{ role: "{each.role}", content: [')
-            lines += [f'      {{ type: "text", text: {_camel(block)}{_option(block)} }},' for block in each.blocks]
+            lines += [
+                f'      {{ type: "text", text: {_camel(_text(block))}{_option(block)} }},' for block in each.blocks
+            ]
             lines.append("    ] },")
     return "\n".join([*lines, "  ],", "})"])
 
 
 def _system(said: _Said) -> list[str]:
-    return [f'    {{ role: "system", content: {_camel(block)}{_option(block)} }},' for block in said.blocks]
+    return [f'    {{ role: "system", content: {_camel(_text(block))}{_option(block)} }},' for block in said.blocks]
 
 
-def _capital(found: re.Match[str]) -> str:
-    return found[1].upper()
-
-
-def _camel(block: _Block) -> str:
-    return ' + "\\n" + '.join("changingText" if name == _MOVED else name for name in block.names)
+def _camel(name: str) -> str:
+    return _WORDS_APART.sub(lambda found: found[1].upper(), name)
 
 
 _OPTIONS = {"cache_control": "anthropic: { cacheControl", "prompt_cache_breakpoint": "openai: { promptCacheBreakpoint"}

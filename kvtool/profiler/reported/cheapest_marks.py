@@ -26,6 +26,7 @@ from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.results.finding import Finding
 from kvtool.results.money import BlockSplit, MarkAdvice, MarkPosition, marks_in_words
+from kvtool.workload.turn import Turn
 
 KEY = "run:marks"
 SPLIT_KEY = "run:blocks"
@@ -70,13 +71,36 @@ class MarkTrial:
         fixes: Sequence[Fix] = (),
         samples: SampleBook | None = None,
         *,
-        settings: Sequence[Fix] = (),
+        added: Sequence[Fix] = (),
+        marks: bool = True,
     ) -> None:
-        """Create the trial. `again` runs with fixes (None: no trial); `fixes` are those of the run itself, `settings` those of them
-        that change what requests say beside their prompts, and `samples` requests before all of them."""
-        self._result, self._book, self._again, self._fixes = result, book, again, list(fixes)
+        """Create the trial. `again` runs with fixes (None: no trial); `fixes` are those of the run itself, `added` those of them
+        that `cheapest_with` chose, `samples` requests before all of them, and `marks` whether other marks are tried."""
+        self._result, self._book, self.again, self.fixes = result, book, again, list(fixes)
         self._samples = samples
-        self.settings = settings
+        self._marks = marks
+        self.added = added
+
+    @classmethod
+    def of(
+        cls,
+        result: RunResult,
+        again: Again,
+        fixes: Sequence[Fix] = (),
+        samples: SampleBook | None = None,
+        *,
+        marks: bool = True,
+    ) -> MarkTrial | None:
+        """Return the trial of a run with these fixes; None where nothing is priced."""
+        book = money_of(result)
+        if result.partial or book is None or not book.total[book.told].costs.requests:
+            return None
+        return cls(result, book, again, fixes, samples, marks=marks)
+
+    @property
+    def settings(self) -> list[Fix]:
+        """Return the added fixes that change what requests say beside their prompts."""
+        return [fix for fix in self.added if fix.cause is None]
 
     @property
     def result(self) -> RunResult:
@@ -84,9 +108,19 @@ class MarkTrial:
         return self._result
 
     @property
-    def tries(self) -> bool:
-        """Return whether anything is run again."""
-        return self._again is not None
+    def needs_marks(self) -> bool:
+        """Return whether fixes were added that win nothing without the cheapest marks."""
+        return self.cheaper is not None and len(self.settings) < len(self.added)
+
+    @property
+    def proof(self) -> RunResult:
+        """The run with the fixes, and with the marks that these need."""
+        return self.cheaper.result if self.needs_marks and self.cheaper is not None else self._result
+
+    @property
+    def priced_requests(self) -> int:
+        """The requests whose cost is known."""
+        return self._book.total[self._book.told].costs.requests
 
     @property
     def refused(self) -> bool:
@@ -100,70 +134,91 @@ class MarkTrial:
 
         A text whose beginning other requests have, too, is parted there where marks then cost less than without.
         """
-        hosted = self._result.counts.hosted
-        if self._again is None or hosted is None or not hosted.layouts:
+        if self.again is None or not self._layouts(self._result):
             return None
         found = self._compiled(self._result, None)
-        if (split := self._split()) is not None:
-            run = self._again([*self._fixes, split.fix])
-            parted = None if self._result.partial or run.partial else self._compiled(run, split)
-            self._result.partial = self._result.partial or run.partial
-            cost = self.cost if found is None else found.cost
-            if parted is not None and saves_enough(cost, parted.cost):
-                found = parted
+        change = combined(self.fixes)
+        book = self._samples
+        samples = [] if book is None else [change(turn) for group in book.groups for turn in book.of_group(group)]
+        heads = SharedHeads.learn(samples)
+        parted = None if heads is None else self._parted(heads, samples)
+        if heads is not None and parted is not None and saves_enough(found.cost if found else self.cost, parted.cost):
+            found = parted
+            fewer = heads.marked_in(map(combined([parted.fix]), samples))
+            parted = None if fewer in (None, heads) else self._parted(fewer, samples)
+            found = found if parted is None or saves_enough(parted.cost, found.cost) else parted
         if self._result.partial or found is None:
             return None
         return found if self.refused or saves_enough(found.before, found.cost) else None
 
     def after(self, fixes: Sequence[Fix]) -> MarkTrial | None:
         """Return the trial on top of fixes, by another run; None where nothing is tried or priced, or it was interrupted."""
-        if self._again is None:
+        if self.again is None:
             return None
-        run = self._again([*self._fixes, *fixes])
+        every = [*self.fixes, *steady_first(fixes)]
+        run = self.again(every)
+        trial = MarkTrial.of(run, self.again, every, self._samples, marks=self._marks)
         self._result.partial = self._result.partial or run.partial
-        book = money_of(run)
-        if run.partial or book is None or not book.known:
-            return None
-        return MarkTrial(run, book, self._again, [*self._fixes, *fixes], self._samples, settings=self.settings)
+        return trial
 
-    def cheaper_with(self, idle: Sequence[Sequence[Fix]]) -> tuple[CheaperMarks, list[Fix]] | None:
-        """Return marks that cost less together with fixes that win nothing without them, and the fewest of these fixes that do.
+    def cheapest_with(self, choices: Sequence[Sequence[Fix]]) -> MarkTrial:
+        """Return the trial whose cheapest marks cost least, with one fix of each of these choices or none of it.
 
-        `idle` has the fixes of each cause, of which one is made.
+        One setting, one move or other marks may save nothing where another one is missing: all are made first, and what saves
+        nothing beside the others is left out again, what changes most first.
         """
-        least = self.cost if self.cheaper is None else self.cheaper.cost
-        kept = [fixes[0] for fixes in idle]
-        marks = self._with(kept)
-        for at, fixes in enumerate(idle):
+        chosen = [fixes[0] for fixes in choices]
+        best = self._added(chosen)
+        for at, fixes in enumerate(choices):
             for fix in fixes[1:]:
-                tried = [*kept[:at], fix, *kept[at + 1 :]]
-                other = self._with(tried)
-                if other is not None and (marks is None or saves_enough(marks.cost, other.cost)):
-                    kept, marks = tried, other
-        if marks is None or not saves_enough(least, marks.cost):
-            return None
-        for fix in sorted(kept, key=lambda fix: fix.tier, reverse=True):
-            fewer = [each for each in kept if each is not fix]
-            other = self._with(fewer) if fewer else None
-            if other is not None and not saves_enough(other.cost, marks.cost):
-                kept, marks = fewer, other
-        return marks, kept
+                tried = [*chosen[:at], fix, *chosen[at + 1 :]]
+                other = self._added(tried)
+                if best is not None and other is not None and saves_enough(best.least, other.least):
+                    chosen, best = tried, other
+        for fix in sorted(chosen, key=lambda fix: fix.tier, reverse=True):
+            fewer = [each for each in chosen if each is not fix]
+            other = self._added(fewer)
+            if best is not None and other is not None and not saves_enough(other.least, best.least):
+                chosen, best = fewer, other
+        return self if best is None or not saves_enough(self.least, best.least) else best
 
-    def _with(self, fixes: Sequence[Fix]) -> CheaperMarks | None:
-        trial = self.after(steady_first(fixes))
-        return None if trial is None else trial.cheaper
+    def _added(self, fixes: Sequence[Fix]) -> MarkTrial | None:
+        """Return the trial on top of added fixes, with its marks."""
+        if not fixes:
+            return self
+        trial = None if self._result.partial else self.after(fixes)
+        if trial is None:
+            return None
+        trial.added, _ = fixes, trial.cheaper
+        self._result.partial = trial.result.partial
+        return None if trial.result.partial else trial
+
+    @property
+    def every_fix(self) -> list[Fix]:
+        """Return the fixes of the run, and those that put the cheapest marks on top."""
+        return [*self.fixes, *([] if self.cheaper is None else self.cheaper.plan_fixes)]
+
+    @property
+    def least(self) -> Decimal:
+        """What all requests cost with the cheapest marks."""
+        return self.cost if self.cheaper is None else self.cheaper.cost
 
     @property
     def cost(self) -> Decimal:
         """What all requests cost with the marks that they have."""
         return self._book.total[self._book.told].costs.predicted.total
 
+    def _layouts(self, run: RunResult) -> Sequence[PromptLayout]:
+        """Return the requests to which other marks are given; nothing where none are tried."""
+        hosted = run.counts.hosted
+        return () if hosted is None or not self._marks else hosted.layouts or ()
+
     def _compiled(self, run: RunResult, split: _Split | None) -> CheaperMarks | None:
         """Return the cheapest marks of a run's requests with what all requests cost with them, by one more run."""
-        hosted = run.counts.hosted
-        if self._again is None or hosted is None or not hosted.layouts:
+        hosted, layouts = run.counts.hosted, self._layouts(run)
+        if self.again is None or hosted is None or not layouts:
             return None
-        layouts, epoch = hosted.layouts, hosted.rules.epoch
+        epoch = hosted.rules.epoch
 
         def rates_of(layout: PromptLayout) -> Rates | None:
             return self._book.rates_of(layout.call, layout.prompt, moment_of(epoch, layout.use.now))
@@ -173,7 +228,7 @@ class MarkTrial:
             return None
         fix = marks_fix(plan_sets(kinds))
         fixes = [fix] if split is None else [split.fix, fix]
-        with_marks = self._again([*self._fixes, *fixes])
+        with_marks = self.again([*self.fixes, *fixes])
         if with_marks.partial:
             self._result.partial = True
             return None
@@ -197,15 +252,9 @@ class MarkTrial:
         told = advice if self.refused else changed or advice
         return CheaperMarks(before.predicted.total, after.predicted.total, told, sent, fixes, with_marks, groups)
 
-    def _split(self) -> _Split | None:
-        """Return how the requests' texts are parted; None where none is."""
-        if self._samples is None:
-            return None
-        transform = combined(self._fixes)
-        samples = [transform(turn) for group in self._samples.groups for turn in self._samples.of_group(group)]
-        heads = SharedHeads.learn(samples)
-        if heads is None:
-            return None
+    def _parted(self, heads: SharedHeads, samples: Sequence[Turn]) -> CheaperMarks | None:
+        """Return the cheapest marks of the requests with their texts parted."""
+        assert self.again is not None, "marks are tried"
         places: dict[str, list[BlockSplit]] = {}
         for turn in samples:
             names = {each.path: each.name for each in block_places(turn)}
@@ -216,17 +265,13 @@ class MarkTrial:
                 if split.place and split not in places.setdefault(turn.group, []):
                     places[turn.group].append(split)
         fix = Fix(SPLIT_KEY, "", "P1", None, "end a block where the shared text ends", make=lambda: heads)
-        return _Split(heads, fix, places)
+        run = self.again([*self.fixes, fix])
+        self._result.partial = self._result.partial or run.partial
+        return None if self._result.partial else self._compiled(run, _Split(heads, fix, places))
 
     def proven(self, finding: Finding) -> Finding:
         """Return a finding about prefixes that are not stored, or not for long enough, with the cheapest marks as its fix."""
-        hosted = self._result.counts.hosted
-        if (
-            finding.fix not in (MARK_THE_END, KEEP_LONGER)
-            or self._again is None
-            or hosted is None
-            or not hosted.layouts
-        ):
+        if finding.fix not in (MARK_THE_END, KEEP_LONGER) or self.again is None or not self._layouts(self._result):
             return finding
         cheaper = self.cheaper
         before, after = (Decimal(0), Decimal(0)) if cheaper is None else cheaper.groups[finding.group]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 
 from kvtool.accounting.prices.bill import Bill, shown_money
@@ -35,20 +35,10 @@ _MOST_STALE = 3
 """Models that a notice names."""
 
 
-@dataclass(frozen=True, slots=True)
-class FixedRun:
-    """The run with the fixes that were kept, and its prefixes."""
-
-    result: RunResult
-    marks: MarkTrial
-    together: CheaperMarks | None = None
-    """The marks with which alone the fixes win: then these are part of them."""
-
-
 def make_money_sections(
     result: RunResult,
     marks: MarkTrial | None,
-    fixed: FixedRun | None,
+    fixed: MarkTrial | None,
     gpu: GpuMoney | None,
     reads: MoneySections | None = None,
     *,
@@ -115,7 +105,7 @@ def _money(
     book: MoneyBook,
     side: MoneySide,
     marks: MarkTrial | None,
-    fixed: FixedRun | None,
+    fixed: MarkTrial | None,
     gpu: GpuMoney | None,
     *,
     predicts: bool,
@@ -125,8 +115,8 @@ def _money(
     paid = costs.paid.total if book.told and priced else None
     best: Decimal | None = None
     cheaper: CheaperMarks | None = None
-    if priced and marks is not None and marks.tries:
-        best, cheaper = _best(book, side, fixed, marks)
+    if priced and marks is not None and marks.again is not None:
+        best, cheaper = _best(side, fixed, marks)
     on_top = cheaper is not None and cheaper.cost != best
     base = paid if paid is not None else costs.predicted.total
     span = None if book.first is None or book.last is None else book.last - book.first
@@ -142,7 +132,7 @@ def _money(
         paid_parts=_parts(costs.paid) if paid is not None else None,
         predicted=known_amount_text(costs.predicted.total) if priced and predicts else None,
         with_fixes=known_amount_text(best),
-        fixed_hit_rate=None if fixed is None else total_rate(fixed.result),
+        fixed_hit_rate=None if fixed is None else total_rate(fixed.proof),
         with_marks=known_amount_text(cheaper.cost) if cheaper is not None and on_top else None,
         without_cache=known_amount_text(costs.without.total) if priced else None,
         logged=known_amount_text(book.logged) if book.logged_requests else None,
@@ -152,7 +142,7 @@ def _money(
         by_group={name: _group(sides[book.told], told=book.told) for name, sides in book.groups.items()},
         by_cause=_causes(side, differs=False) if predicts else {},
         by_difference=_causes(side, differs=True) if predicts else {},
-        settings=[] if fixed is None else [fix.what for fix in fixed.marks.settings],
+        settings=[] if fixed is None else [fix.what for fix in fixed.settings],
         marks=[] if cheaper is None else cheaper.marks,
         unpriced=dict(book.unpriced),
         notices=_notices(book),
@@ -160,23 +150,14 @@ def _money(
     )
 
 
-def _best(
-    book: MoneyBook, side: MoneySide, fixed: FixedRun | None, marks: MarkTrial
-) -> tuple[Decimal, CheaperMarks | None]:
+def _best(side: MoneySide, fixed: MarkTrial | None, marks: MarkTrial) -> tuple[Decimal, CheaperMarks | None]:
     """Return the cost by the rules with the kept fixes, and marks that cost less on top of them.
 
-    Each is from a run; where no fix was kept, the first is the cost with these marks.
+    Each is from a run; where no fix was kept, or the fixes need these marks, the first is the cost with them.
     """
     now = side.costs.predicted.total
-    together = None if fixed is None else fixed.together
-    fixed_money = None if fixed is None else money_of(fixed.result)
-    if fixed is not None and fixed_money is not None:
-        again = fixed_money.total[book.told].costs
-        is_priced = again.requests == side.costs.requests
-        if is_priced and (together is None or again.predicted.total < together.cost):
-            return again.predicted.total, fixed.marks.cheaper
-    if together is not None:
-        return together.cost, together
+    if fixed is not None and fixed.priced_requests == side.costs.requests:
+        return fixed.least if fixed.needs_marks else fixed.cost, fixed.cheaper
     cheaper = marks.cheaper
     return now if cheaper is None else min(now, cheaper.cost), cheaper
 

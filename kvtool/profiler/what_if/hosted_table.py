@@ -22,7 +22,7 @@ from kvtool.profiler.advice.trials import TrialInterruptedError, steady_first
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import Profiler, ReportOptions
 from kvtool.profiler.reported.cheapest_marks import MarkTrial, marks_fix
-from kvtool.profiler.reported.cheapest_settings import settled_marks
+from kvtool.profiler.reported.cheapest_settings import cheapest_trial
 from kvtool.profiler.reported.money_report import unpriced_notice
 from kvtool.profiler.reported.named_caches import explicit_caches, named_caches_note
 from kvtool.profiler.reported.one_key import shared_keys
@@ -124,6 +124,8 @@ class _HostedTable:
         self.missing: list[MissingRow] = []
         self.edits: Sequence[Fix] = ()
         """Those of prompts."""
+        self._idle: Sequence[Sequence[Fix]] = ()
+        """Those that win nothing alone, by cause."""
 
     def rows(self) -> list[SweepRow]:
         """Return today's row, and one for each change that is one."""
@@ -167,13 +169,14 @@ class _HostedTable:
                 yield _Change("marks", "cheapest marks", does, cheaper.plan_fixes)
             else:
                 self._lack("other marks", "No other placement of cache marks costs less")
-            settled = settled_marks(trial, again)
-            if settled is not trial and (both := settled.cheaper) is not None:
+            settled = cheapest_trial(trial)
+            if settled.settings and (both := settled.cheaper) is not None:
                 does = ", and ".join([*(fix.what for fix in settled.settings), marks_in_words(both.marks)])
-                yield _Change("marks", "settings and marks", does, [*settled.settings, *both.plan_fixes])
-            edited = trial.after(self.edits) if self.edits else None
-            if edited is not None and (both := edited.cheaper) is not None:
-                yield _Change("marks", "prompt fixes and marks", _BOTH, [*self.edits, *both.plan_fixes])
+                yield _Change("marks", "settings and marks", does, settled.every_fix)
+            edited = trial.after(self.edits) if self.edits else trial
+            best = None if edited is None else cheapest_trial(edited, self._idle)
+            if best is not None and best.cheaper is not None and len(best.fixes) > len(best.settings):
+                yield _Change("marks", "prompt fixes and marks", _BOTH, best.every_fix)
             if all(each.rules.needs_mark for each in layouts):
                 sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
                 yield _Change("marks", "no marks", "send no cache_control", [marks_fix(sets)])
@@ -202,6 +205,7 @@ class _HostedTable:
             _, followed = self._profiler.advised_with_edits(self._today)
         except TrialInterruptedError:
             raise KeyboardInterrupt from None
+        self._idle = followed.idle
         if followed.fixes:
             self.edits = steady_first(followed.fixes)
             yield _Change("prompts", "prompt fixes", _PROMPTS, self.edits)

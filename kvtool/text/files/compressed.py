@@ -7,9 +7,9 @@ import io
 import os
 import stat
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO, SupportsIndex
+from typing import IO, Any, SupportsIndex
 
 from kvtool.errors import KvtoolError, Place
 from kvtool.text.files.text_files import wide_encoding
@@ -22,6 +22,8 @@ PARKED_HEAD = 1 << 12
 _MOST_RATIO = 200
 """Bytes out of one: JSON shrinks to a fifth or a fiftieth, a flood of one byte to a thousandth."""
 _ZSTD_STEP = 1 << 10  # of compressed input at a time: at the format's highest ratio this gives 32 MiB
+_GZIP = 31
+"""The window of zlib that stands for a gzip file."""
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes((0x50 + i, 0x2A, 0x4D, 0x18)) for i in range(16)))
 _UTF8_BOM = b"\xef\xbb\xbf"
@@ -38,6 +40,21 @@ _OTHER_KINDS = {
 def uncompressed(path: str) -> str:
     """The name of a file without the endings that say how it is compressed."""
     return path.removesuffix(".gz").removesuffix(".zst")
+
+
+def compressed(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
+    """Yield the bytes as a file of this name has them: as .gz, as .zst, or as they are."""
+    if uncompressed(path) == path:
+        yield from chunks
+        return
+    if path.endswith(".gz"):
+        packer: Any = zlib.compressobj(wbits=_GZIP)
+    else:
+        import zstandard
+
+        packer = zstandard.ZstdCompressor().compressobj()
+    yield from map(packer.compress, chunks)
+    yield packer.flush()
 
 
 class _Checked(io.RawIOBase):

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from kvtool.fixes.edits.body_limits import refusals
+from kvtool.text.files.atomic_file import AtomicFile
+from kvtool.text.files.compressed import compressed, is_plain, open_bytes
 from tests.conftest import Command
 from tests.profiler.optimize.hosted_logs import HostedLog
 
@@ -78,6 +80,41 @@ def test_request_settings_cost_what_the_written_log_costs(
     assert Decimal(best) == Decimal(edited["cost"]["after"])
     again = json.loads(in_folder("optimize", "better.jsonl", "--json")[1])
     assert not again["settings"]
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".jsonl.gz", ".jsonl.zst"])
+def test_a_key_a_move_and_a_mark_that_win_only_together(in_folder: Command, ending: str) -> None:
+    """Each request has a key of its own, passages among the rules, and an id that ends the system prompt."""
+    r = random.Random(7)
+    bodies = HostedLog("openai-5.6", 7, (), {}, sessions=10, gap=60).bodies()
+    for at, body in enumerate(bodies):
+        system = body["messages"][0]
+        lines = system["content"].split("\n")
+        found = [f"[{number}] {r.getrandbits(400):x}." for number in range(1, 6)]
+        system["content"] = "\n".join(
+            [*lines[:20], "Relevant passages:", *found, *lines[20:], f"Id: {r.getrandbits(99):x}"]
+        )
+        body["prompt_cache_key"] = f"user {at}"
+    log = Path(f"log{ending}")
+    with AtomicFile(log) as file:
+        for chunk in compressed((json.dumps(body).encode() + b"\n" for body in bodies), str(log)):
+            file.write(chunk)
+    _, out, err = in_folder("optimize", str(log), "--allow", "P2", "-o", f"better{ending}", "--json")
+    document = json.loads(out)
+    assert document["settings"], err
+    assert [mark["place"] for advice in document["marks"] for mark in advice["marks"]] == ["system[0]"]
+    assert [split["place"] for advice in document["marks"] for split in advice["splits"]] == ["system[0]"]
+    edited = document["edited_log"]
+    assert Decimal(edited["cost"]["after"]) == cost(in_folder, f"better{ending}")
+    assert Decimal(edited["cost"]["after"]) < Decimal(edited["cost"]["before"]) / 3
+    assert not edited["left_as_they_are"]
+    with open_bytes(f"better{ending}") as reader:
+        assert is_plain(reader) == (ending == ".jsonl")
+        assert not [refusal for line in reader for refusal in refusals(json.loads(line))]
+    if ending == ".jsonl":
+        profiled = json.loads(in_folder("profile", str(log), "--json")[1])["money"]
+        assert profiled["with_fixes"] == edited["cost"]["after"]
+        assert profiled["fixed_hit_rate"] == document["hit_rate"]["after"]
 
 
 def test_instructions_of_the_responses_api_get_no_mark(in_folder: Command) -> None:

@@ -230,6 +230,30 @@ def test_a_missing_mark_is_set_in_the_workload(in_folder: Optimize, block: bool,
     assert "cache breakpoint" not in said
 
 
+def test_a_mark_and_a_move_are_tried_together_where_other_requests_hit(in_folder: Optimize) -> None:
+    """One group hits by its mark; the other one has neither a mark nor a place for one before its clock."""
+    rules = [f"{at}. Answer questions about tariff {at} from page {at} of the handbook.\n" for at in range(240)]
+    text = json.dumps("Now: {{ now }}\n" + "".join(rules[120:]))
+    user = '    - {role: user, text: "{{ question }}"}\n'
+    write(
+        "w.yaml",
+        "version: 1\nengine: {provider: anthropic}\nvars: {now: {uuid: hex}, question: {counter: 1}}\ngroups:\n"
+        f"- name: marked\n  requests: 6\n  messages:\n"
+        f"    - {{role: system, cache_control: 5m, text: {json.dumps(''.join(rules[:120]))}}}\n{user}"
+        f"- name: bare\n  requests: 6\n  cache_control: none\n  messages:\n    - {{role: system, text: {text}}}\n{user}",
+    )
+    profiled = json.loads(in_folder("profile", "w.yaml", "--dry-run", "--json")[1])
+    made = document(partial(in_folder, "optimize"), "w.yaml", "--allow", "P2", "--write")
+    before, after = ([group["hit_rate"][when] for group in made["groups"]] for when in ("before", "after"))
+    assert before[1] == 0
+    assert before[0] == after[0]
+    assert after[1] > 0.7
+    assert {each["rerun"]["total_after"] for each in profiled["findings"] if each["rerun"]} == {
+        made["hit_rate"]["after"]
+    }
+    assert document(partial(in_folder, "optimize"), "w.yaml", "--allow", "P2")["files"] == []
+
+
 @pytest.mark.parametrize("constant", [True, False])
 def test_a_sentence_moves_past_inserted_text_that_is_the_same_in_all_requests(
     in_folder: Optimize, constant: bool

@@ -52,6 +52,26 @@ def _edit(*, responses: bool) -> RequestEdit:
     return RequestEdit("log.jsonl", 1, {}, {}, before, after)
 
 
+def test_a_fork_sends_what_its_parent_sent_and_its_own_instructions_in_its_task() -> None:
+    talk = [{"role": role, "content": f"{role} {at}"} for at in range(3) for role in ("user", "assistant")]
+    own = {"role": "system", "content": "you review\nbe strict"}
+    task, later = {"role": "user", "content": "review it"}, {"role": "user", "content": "and this"}
+    before = Turn(id="0", group="g", messages=[own, *talk, task, {"role": "assistant", "content": "fine"}, later])
+    given = {"role": "user", "content": f"review it\n\n{own['content']}"}
+    after = before.with_messages([{"role": "system", "content": "you write"}, *talk, given, *before.messages[-2:]])
+    said = snippet(RequestEdit("log.jsonl", 1, {}, {}, before, after), "OpenAI")
+    parts = (
+        '"content": parent_instructions}',
+        "*parent_history,  # the parent's",
+        "task",
+        "fork_instructions}",
+        "*history",
+    )
+    places = [said.index(part) for part in parts]
+    assert places == sorted(places)
+    assert "...parentHistory, // the parent's" in snippet(RequestEdit("log.jsonl", 1, {}, {}, before, after), "AI SDK")
+
+
 @pytest.mark.parametrize(
     ("sdk", "responses", "parts"),
     [
