@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvtool.accounting.caches.breakpoints import BlockPlace, block_places, takes_mark
 from kvtool.accounting.caches.mark_plan import MarkSet, placed
-from kvtool.text.cache_marks import without_marks
+from kvtool.text.cache_marks import is_marked, without_marks
 from kvtool.text.message import Message, role_of
 from kvtool.workload.turn import Turn
 
@@ -47,6 +47,22 @@ def marked_turn(turn: Turn, marks: MarkSet, rules: Provider) -> Turn:
     if messages == turn.messages and tools == (turn.tools or []):
         return turn
     return replace(turn, messages=messages, tools=tools or turn.tools)
+
+
+def without_refused_marks(turn: Turn) -> Turn:
+    """Return a request without marks on empty blocks, which its provider refuses."""
+    messages = [
+        {**each, "content": [without_marks(part) if _is_empty(part) else part for part in content]}
+        if isinstance(content := each.get("content"), list)
+        and any(is_marked(part) and _is_empty(part) for part in content)
+        else each
+        for each in turn.messages or ()
+    ]
+    return turn if messages == (turn.messages or []) else turn.with_messages(messages)
+
+
+def _is_empty(part: Any) -> bool:
+    return isinstance(part, dict) and isinstance(text := part.get("text"), str) and not text.strip()
 
 
 def _takes_mark(turn: Turn, place: BlockPlace) -> bool:

@@ -18,6 +18,7 @@ from kvtool.fixes.edits.body_limits import record_refusals
 from kvtool.fixes.edits.record_calls import NotInRecordError
 from kvtool.fixes.edits.record_edits import edited_record, same_prompt
 from kvtool.fixes.fix import Fix, combined
+from kvtool.fixes.marked_turn import without_refused_marks
 from kvtool.profiler.advice.trials import total_rate
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.request_diff import RequestEdit, count_changes
@@ -159,7 +160,7 @@ def _changed_turns(
                 if name.request:
                     log.left[_SEVERAL] += 1
                 else:
-                    found.setdefault(name.path, {})[name.record] = (turn, after)
+                    found.setdefault(name.path, {})[name.record] = (turn, without_refused_marks(after))
             turn = conversation.next_turn(NO_ANSWER)
     return found
 

@@ -123,7 +123,8 @@ class OtherSettings:
             next(group.hit_rate for group in result.ledger.totals() if group.name == name)
             for result in (self._first.result, proof)
         )
-        said = "".join(f"; then {fix.what}" for fix in settings)
+        samples = self._first.result.book(SampleBook).of_group(name)
+        said = "".join(f"; then {fix.what}" for fix in settings if _changes(fix, samples))
         told = [replace(step, fix=replace(step.fix, what=f"{step.fix.what}{said}", words=None)) for step in steps]
         told[0] = replace(told[0], before=before)
         told[-1] = replace(told[-1], after=after)

@@ -133,6 +133,25 @@ def test_instructions_of_the_responses_api_get_no_mark(in_folder: Command) -> No
         assert record["request"]["input"][0]["content"][0]["prompt_cache_breakpoint"] == {"mode": "explicit"}
 
 
+def test_marks_on_empty_blocks_are_not_sent_again(in_folder: Command) -> None:
+    """A provider refuses them; what profile promises of the line that moves is what the written log reaches."""
+    records = HostedLog("anthropic", 4, (), {"time": 1}, sessions=6, gap=60).bodies()
+    for record in records:
+        body = record.get("request", record)
+        system = body["system"]
+        body["system"] = [system[0] if isinstance(system, list) else {"type": "text", "text": system}]
+        body["system"].append({"type": "text", "text": " ", "cache_control": MARK})
+        assert refusals(body) == ["system[1]: an empty block takes no mark"]
+    Path("log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    found = json.loads(in_folder("optimize", "log.jsonl", "--allow", "P2", "-o", "better.jsonl", "--json")[1])
+    after = [json.loads(line) for line in Path("better.jsonl").read_text().splitlines()]
+    assert not [refusal for record in after for refusal in refusals(record.get("request", record))]
+    promised = json.loads(in_folder("profile", "log.jsonl", "--json")[1])["money"]
+    reached = cost(in_folder, "better.jsonl")
+    assert Decimal(found["edited_log"]["cost"]["after"]) == reached < cost(in_folder, "log.jsonl") / 2
+    assert reached in {Decimal(promised[name] or 0) for name in ("with_fixes", "with_marks")}
+
+
 def test_five_marks_become_what_the_provider_takes(in_folder: Command) -> None:
     records = HostedLog("anthropic", 4, (), {}, sessions=6, gap=60).bodies()
     for record in records:
