@@ -98,6 +98,20 @@ def test_left_alone(body: str) -> None:
             + _SEND_TS.format(messages="kept"),
             ["KV143"],
         ),
+        ("if (messages.length === 30) messages.shift();\nreturn " + _SEND_TS.format(messages="messages"), ["KV141"]),
+        (
+            "const kept = limit > 0 ? messages.slice(Math.max(messages.length - limit, 0)) : messages;\nreturn "
+            + _SEND_TS.format(messages="kept"),
+            ["KV141"],
+        ),
+        (
+            "if (limit > 0) { messages = messages.slice(-limit); }\nreturn " + _SEND_TS.format(messages="messages"),
+            ["KV141"],
+        ),
+        (
+            "await fetch(url, { method: 'POST', body: JSON.stringify({ model, messages: messages.slice(-9) }) });",
+            ["KV141"],
+        ),
         (
             "if (messages.length > 40) { messages = messages.slice(-20); }\nreturn "
             + _SEND_TS.format(messages="messages"),
@@ -109,6 +123,51 @@ def test_left_alone(body: str) -> None:
 def test_typescript(body: str, found: list[str]) -> None:
     """The same in the other language."""
     assert codes_of_typescript(body) == [(code, "warning") for code in found]
+
+
+@pytest.mark.parametrize(
+    ("method", "called"),
+    [
+        ("stream(messages) { return this.agent.stream({ messages }); }", "this.stream(recent)"),
+        ("stream({ messages }) { return this.agent.stream({ messages }); }", "next.stream({ messages: recent })"),
+        ("stream(o) { return this.agent.stream({ messages: o.messages }); }", "next.stream({ messages: recent })"),
+        (
+            "stream(o) { const { messages } = o; return this.agent.stream({ messages }); }",
+            "next.stream({ messages: recent })",
+        ),
+    ],
+)
+def test_through_parameters(method: str, called: str) -> None:
+    """A function of the file that hands on what it is given sends it; one that writes it down does not."""
+    use = f"  go(turns, messages, next) {{ const recent = messages.slice(-8); return {called}; }}\n"
+    asks = f"const client = new OpenAI();\nclass Desk {{\n  {method}\n{use}}}\n"
+    assert [(one.line, one.code) for one in made_findings(asks, "made.ts")] == [(4, "KV141")]
+    writes = asks.replace("this.agent.stream(", "this.store.save(")
+    assert made_findings(writes, "made.ts") == []
+
+
+@pytest.mark.parametrize(
+    ("add", "found"),
+    [
+        ("tools.push(...t)", True),
+        ("tools[s.name] = t", True),
+        ("Object.assign(tools, t)", True),
+        ("form.append(s.name, t)", False),
+        ("others.push(...t)", False),
+    ],
+)
+@pytest.mark.parametrize("order", ["", "tools.sort(byName);\n"])
+@pytest.mark.parametrize("given", [True, False])
+def test_the_list_that_tasks_fill_is_the_one_that_is_sent(add: str, order: str, *, found: bool, given: bool) -> None:
+    """By its binding, not its name: as a parameter of the task, or around it; in an order of its own it is no matter."""
+    code = f"const load = async (s, tools, form, others) => {{ const t = await s.list(); {add}; }};\n"
+    inside = "await Promise.all(servers.map((s) => load(s, tools, form, others)));\n"
+    if not given:
+        code, inside = "", f"await Promise.all(servers.map(async (s) => {{ const t = await s.list(); {add}; }}));\n"
+    send = "return client.chat.completions.create({ model: 'm', tools, messages });"
+    text = f"{code}async function ask(servers, messages) {{\nconst tools = [];\n{inside}{order}{send}\n}}\n"
+    told = [one.code for one in made_findings("const client = new OpenAI();\n" + text, "made.ts")]
+    assert told == (["KV111"] if found and not order else [])
 
 
 def test_through_attributes_and_functions() -> None:
@@ -135,8 +194,7 @@ def test_order_of_tools(body: str) -> None:
     """Tools that are shuffled, in a set, or in the order in which servers answer; sorted ones are in order."""
     send = "\nreturn client.chat.completions.create(model='m', tools=TOOLS, messages=messages)"
     assert codes(body + send.replace("TOOLS", "tools")) == [("KV111", "warning")]
-    if "gather" not in body:
-        assert codes(body + send.replace("TOOLS", "sorted(tools, key=str)")) == []
+    assert codes(body + send.replace("TOOLS", "sorted(tools, key=str)")) == []
 
 
 def test_order_of_tools_in_typescript() -> None:

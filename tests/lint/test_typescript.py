@@ -310,3 +310,24 @@ def test_no_utf8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_bytes(b"const a = 1;\nconst b = '\xff';\n")
     assert run(["lint", str(path)]) == 2
     assert "made.ts:2" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        "await fetch(url, { method: 'POST', body: JSON.stringify({ model, messages: [{ role: 'system', content: TEXT }] }) })",
+        "genAI.getGenerativeModel({ model, systemInstruction: TEXT })",
+        "await client.send(new ConverseCommand({ modelId, system: [{ text: TEXT }], messages }))",
+    ],
+)
+def test_requests_without_a_method_of_an_sdk(sent: str) -> None:
+    """The body of a request, and objects that SDKs send: a clock before constant text is an error."""
+    code = f"async function ask(messages) {{ return {sent}; }}"
+    for time in (
+        "new Date().toISOString()",
+        "new Intl.DateTimeFormat('en', { timeStyle: 'short' }).format(new Date())",
+    ):
+        (found,) = made_findings(code.replace("TEXT", f"`It is ${{{time}}}. {RULES}`"), "made.ts")
+        assert (found.code, found.severity) == ("KV101", "error")
+    logged = code.replace("model, messages:", "messages:").replace("TEXT", f"`It is ${{id}}. {RULES}`")
+    assert [one for one in made_findings(logged, "made.ts") if one.severity == "error"] == []

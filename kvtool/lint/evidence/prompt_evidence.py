@@ -150,7 +150,7 @@ _SDK = re.compile(
     r"(?:chat\.completions\.(?:create|parse|stream)|completions\.create|responses\.(?:create|parse|stream)"
     r"|messages\.(?:create|stream|parse|count_tokens)|models\.generate_content(?:_stream)?|generate_content(?:_async|_stream)?"
     r"|litellm\.a?completion|litellm\.a?text_completion|a?completion(?:_with_retries)?|chat_completion|apply_chat_template"
-    r"|converse(?:_stream)?|invoke_model(?:_with_response_stream)?|ollama\.(?:a?chat|generate)|chat\.(?:complete|stream|parse)"
+    r"|converse(?:_stream)?(?:_command)?|chats\.create|start_chat|invoke_model(?:_with_response_stream)?|ollama\.(?:a?chat|generate)|chat\.(?:complete|stream|parse)"
     r"|(?:llm|model|chat_model|client|chat|lm|agent|runner|chain|engine|api)\w*\.(?:a?invoke|a?stream|a?batch|a?predict|a?complete|a?chat|generate|agenerate"
     r"|a?call|ask|aask|send_message|run|arun|query|stream_chat|astream_chat|structured_predict|astructured_predict|chat_completion)"
     r"|(?:generate|stream)_(?:text|object)|(?<![A-Za-z])(?:llm|lm)|(?:_?(?:a?call|a?ask|a?query|invoke|prompt|run|get|generate)_)(?:\w+_)?(?:llm|gpt|model|openai|claude|completion)\w*|a?_?aask)$",
@@ -215,7 +215,7 @@ def is_quiet(name: str) -> bool:
 
 def is_prompt_keyword(call: str, keyword: str) -> Evidence:
     """Return the evidence that a keyword argument gives by its name, in a call of this name."""
-    if keyword in _SENT_WORDS:
+    if snake_case(keyword) in _SENT_WORDS:
         return Evidence.SENT if keyword != "system" or call_sends(call) or _AGENT.search(call) else Evidence.NAME
     if keyword in ("goal", "description", "role", "expected_output", "task") and _AGENT.search(call):
         return Evidence.NAME

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 
-from kvtool.lint.python.syntax import dotted
+from kvtool.lint.python.syntax import dotted, names_in
 from kvtool.lint.python.value_origins import holds_turns
 
 _LEAST_KEPT = 3
 """Messages, below which the latest ones alone are meant: no conversation goes on with them."""
+_LARGER = ("max", "Math.max")
 _STRIDE = 2
 """Messages that are cut at once, up to which nearly each turn cuts."""
 
@@ -28,7 +29,8 @@ def kept_of(cut: ast.expr) -> ast.expr | None:
     if isinstance(cut.lower, ast.UnaryOp) and isinstance(cut.lower.op, ast.USub):
         number = _number(cut.lower.operand)
         return cut.lower.operand if number is None or number >= _LEAST_KEPT else None
-    return cut.lower.right if isinstance(cut.lower, ast.BinOp) and is_distance(cut.lower) else None
+    options = cut.lower.args if isinstance(cut.lower, ast.Call) and dotted(cut.lower.func) in _LARGER else [cut.lower]
+    return next((one.right for one in options if isinstance(one, ast.BinOp) and is_distance(one)), None)
 
 
 def is_front(index: ast.expr) -> bool:
@@ -41,13 +43,18 @@ def is_front(index: ast.expr) -> bool:
 def is_limit(guard: ast.expr | None) -> bool:
     """Return whether a condition is that something is too long: one that looks at a message takes out that message."""
     compares = [one for one in ast.walk(guard) if isinstance(one, ast.Compare)] if guard is not None else []
-    return any(isinstance(operator, ast.Gt | ast.GtE | ast.Lt | ast.LtE) for one in compares for operator in one.ops)
+    return any(
+        isinstance(operator, ast.Gt | ast.GtE | ast.Lt | ast.LtE) or (isinstance(operator, ast.Eq) and _is_length(side))
+        for one in compares
+        for operator, side in zip(one.ops, [one.left, *one.comparators], strict=False)
+    )
 
 
 def slides(guard: ast.expr | None, kept: ast.expr | None) -> bool:
     """Return whether a cut under a condition cuts a little in nearly each turn.
 
-    Many at once, as in `if len(messages) > 40: messages = messages[-20:]`, is the right way to do it.
+    Many at once, as in `if len(messages) > 40: messages = messages[-20:]`, is the right way to do it. A condition that asks only
+    for the number that is kept is a setting: `if limit > 0`.
     """
     lengths = [one for one in ast.walk(guard) if isinstance(one, ast.Compare)] if guard is not None else []
     for compare in lengths:
@@ -61,7 +68,7 @@ def slides(guard: ast.expr | None, kept: ast.expr | None) -> bool:
         if most is not None and left is not None:
             return most - left <= _STRIDE
         return ast.dump(limit) == ast.dump(kept)
-    return guard is None or kept is None
+    return guard is None or kept is None or names_in(guard) <= names_in(kept)
 
 
 def is_all_but_latest(node: ast.Subscript) -> bool:

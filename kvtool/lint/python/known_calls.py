@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from kvtool.diagnose.codes.values.kv105 import COUNTER
+from kvtool.lint.evidence.prompt_evidence import Evidence
 from kvtool.lint.evidence.value_precision import keeps, refined
 from kvtool.lint.evidence.volatile_calls import (
     JSON_KEYS,
@@ -40,6 +41,7 @@ from kvtool.lint.python.text_values import (
     spread_out,
     text_of,
 )
+from kvtool.lint.python.value_origins import is_request_body
 from kvtool.lint.skeleton import Hole, TemplatePlace
 
 _SAME_CALLS = frozenset(
@@ -272,7 +274,10 @@ class KnownCalls(ChanceOrders):
         """JSON keeps the order of keys unless it is reported to sort them; of what is written in place the order is known."""
         if not node.args:
             return ()
-        value = self.as_text(self.value_of(node.args[0]), node.args[0])
+        given = self.value_of(node.args[0])
+        if any(isinstance(piece, Mapped) and is_request_body(key for key, _ in piece.pairs) for piece in given):
+            self.told(given, Evidence.ASKED)
+        value = self.as_text(given, node.args[0])
         keywords = self.keywords_name
         if (
             keywords

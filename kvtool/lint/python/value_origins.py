@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
@@ -286,6 +287,12 @@ class ValueOrigins(Names):
 
 TURNS = frozenset(("messages", "contents", "input", "history", "chat_history", "message_history"))
 """Keywords under which calls of SDKs get what was said so far."""
+
+
+def is_request_body(keys: Iterable[object]) -> bool:
+    """Return whether a mapping with these keys is what an API is sent: a model, and what was said so far."""
+    known = set(keys)
+    return "model" in known and not known.isdisjoint(TURNS)
 
 
 def holds_turns(name: str) -> bool:

@@ -151,6 +151,10 @@ def known_method(base: ast.expr, name: str, arguments: list[ast.expr], given: Se
         return method(base, "date", [], node)
     if name in _BY_OPTIONS:
         return method(base, "date" if _is_of_day(name, given) else "isoformat", [], node)
+    if name == "format" and isinstance(base, ast.Call) and dotted(base.func) == "Intl.DateTimeFormat":
+        time = arguments[0] if arguments else call(known_name("datetime.now", "new Date", node), [], node)
+        fine = not _TIME_OPTIONS.isdisjoint(word.arg or "" for word in base.keywords)
+        return method(time, "isoformat" if fine else "date", [], node)
     if name in ("format", "toFormat", "strftime") and arguments and isinstance(arguments[0], ast.Constant):
         return method(base, "strftime", [_pattern(arguments[0], node)], node)
     if name == "toString" or (name == "format" and not arguments):

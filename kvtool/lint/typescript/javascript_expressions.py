@@ -42,6 +42,8 @@ _COMPARED: dict[str, ast.cmpop] = {"<": ast.Lt(), ">": ast.Gt(), "<=": ast.LtE()
 _CONSTANTS = {"true": True, "false": False, "null": None, "undefined": None}
 CALLBACK = "callback"
 """What a function is called that is written where it is handed on; others are called by what they are a value of."""
+_TAKE_OBJECTS = ("JSON.", "Object.", "structuredClone")
+"""Calls that are given an object, not its parts."""
 _OWN = {"this": "self", "super": "super"}
 
 
@@ -189,7 +191,7 @@ class JavaScriptExpressions(ABC):
             return constant(None, node)
         called = self.expression(function)
         written = dotted(called)
-        own = written.rpartition(".")[2] in self.taking_objects
+        own = written.rpartition(".")[2] in self.taking_objects or written.startswith(_TAKE_OBJECTS)
         objects = [] if own else [one for one in map(bare, given) if one.type == "object"]
         words = self._keywords(objects[0]) if objects else []
         positional = [self._argument(one) for one in given if not objects or bare(one) not in objects]

@@ -251,13 +251,16 @@ def test_messages_that_roo_replaced_by_a_summary_are_not_sent_again(tmp_path: Pa
     assert [said(row) for row in rows(path)[0]] == [["a"], ["s"], ["s", "d", "e"], ["s", "d", "f", "cut"]]
 
 
+FILE = 'c<file_content path="f.md">\nd\n</file_content>'
+
+
 def test_a_session_of_the_command_line_of_cline(tmp_path: Path) -> None:
     counts = {"inputTokens": 24, "outputTokens": 2, "cacheReadTokens": 16, "cacheWriteTokens": 4, "cost": 0.5}
     answer = {"role": "assistant", "content": [{"type": "text", "text": "b"}], "ts": 1770000001000, "metrics": counts}
     messages = [
         {"role": "user", "content": "a"},
         {**answer, "modelInfo": {"id": "gpt-5.5"}},
-        {"role": "user", "content": "c"},
+        {"role": "user", "content": [{"type": "text", "text": "c"}, {"type": "file", "path": "f.md", "content": "d"}]},
     ]
     session = {"version": 1, "agent": "lead", "sessionId": "s", "system_prompt": "You are Mina."}
     (tmp_path / "s.messages.json").write_text(
@@ -270,7 +273,7 @@ def test_a_session_of_the_command_line_of_cline(tmp_path: Path) -> None:
         json.dumps({"conversation_id": "s", "source_message_count": 2, "messages": messages})
     )
     (first, second), source = rows(*sorted(tmp_path.iterdir()))
-    assert (said(first), said(second)) == (["You are Mina.", "a"], ["You are Mina.", "a", "b", "c"])
+    assert (said(first), said(second)) == (["You are Mina.", "a"], ["You are Mina.", "a", "b", FILE])
     assert (first["prompt_tokens"], first["cached_tokens"], first["cache_write_tokens"]) == (24, 16, 4)
     assert (first["model"], first["cost"], first["incomplete"]) == ("gpt-5.5", 0.5, "tools are not in the file")
     assert source.left_out.counts == {"note on a session": 1}

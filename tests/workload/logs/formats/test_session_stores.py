@@ -137,6 +137,38 @@ def test_each_session_of_a_database_is_read(tmp_path: Path, agent: str, seed: in
     assert len(read.rows) == sum(map(len, sessions.values()))
 
 
+def test_files_commands_and_pictures_of_crush_are_sent_as_it_writes_them(tmp_path: Path) -> None:
+    """The texts of `ToAIMessage` in Crush's own source, for each part of a message that is no plain text."""
+    parts = [
+        {"type": "text", "data": {"text": " Look. "}},
+        {"type": "binary", "data": {"Path": "a.md", "MIMEType": "text/markdown", "Data": "SGk="}},
+        {"type": "binary", "data": {"Path": "b.txt", "MIMEType": "text/plain", "Data": "SG8="}},
+        {"type": "binary", "data": {"Path": "c.png", "MIMEType": "image/png", "Data": "SG8="}},
+        {"type": "shell_command", "data": {"command": "ls", "output": "\x1b[1mx\x1b[0m", "exit_code": 1}},
+    ]
+    seen = {
+        "type": "tool_result",
+        "data": {"tool_call_id": "t", "content": "x", "data": "SG8=", "mime_type": "image/png"},
+    }
+    asked = {"type": "tool_call", "data": {"id": "t", "name": "view", "input": "{}"}}
+    answer = {"type": "text", "data": {"text": "Yes."}}
+    with closing(sqlite3.connect(tmp_path / "crush.db")) as database:
+        database.executescript(TABLES["crush"])
+        insert(database, "sessions", "s", None, START)
+        rows = (("user", parts), ("assistant", [asked]), ("tool", [seen]), ("assistant", [answer]))
+        for at, (role, inside) in enumerate(rows):
+            insert(database, "messages", str(at), "s", role, json.dumps(inside), MODEL, "p", START + at, START + at, 0)
+        database.commit()
+    first, second = Read(tmp_path / "crush.db").rows
+    note = (
+        "\n<system_info>The files below have been attached by the user, consider them in your response</system_info>\n"
+    )
+    files = "<file path='a.md'>\n\nHi\n</file>\n<file path='b.txt'>\n\nHo\n</file>\n"
+    assert first["messages"][0][1] == f"Look.{note}{files}\n\n$ ls\nx\n(exit code 1)"
+    assert "x" not in [text for _, text in second["messages"]]
+    assert [row["call"].uncounted for row in (first, second)] == [(("image", 1),), (("image", 2),)]
+
+
 def test_a_summary_of_crush_replaces_what_was_before(tmp_path: Path) -> None:
     path = tmp_path / "crush.db"
     with closing(sqlite3.connect(path)) as database:

@@ -32,6 +32,8 @@ _OF_METRICS = {
 }
 """Counts of an answer in a session of its command line: the prompt is all that was sent."""
 _LEAD = "lead"
+_FILE = '<file_content path="{path}">\n{content}\n</file_content>'
+"""How a file is sent that a message of its command line is given."""
 _SUMMARY = {"source_message_count", "conversation_id", "messages"}
 """Fields of the summary that its command line keeps of a session, beside it."""
 
@@ -107,7 +109,8 @@ def read_session(record: Record) -> Reading:
         system = record.text(fields["system_prompt"], "system_prompt", part="system_prompt (system)")
         calls.say([{"role": "system", "content": system}], None)
     for at, item in enumerate(record.list_of("messages")):
-        said, time = messages_of(record, [item], "messages", first=at), seconds(object_of(item).get("ts"), "ms")
+        said = messages_of(record, [_with_files(item)], "messages", first=at)
+        time = seconds(object_of(item).get("ts"), "ms")
         if said and said[-1]["role"] == "assistant":
             metrics, model = object_of(item.get("metrics")), object_of(item.get("modelInfo"))
             answer = SessionAnswer(
@@ -124,6 +127,20 @@ def read_session(record: Record) -> Reading:
         else:
             calls.say(said, time)
     return calls.close()
+
+
+def _with_files(item: Any) -> Any:
+    """Return a message with its files as the texts that are sent for them."""
+    content = object_of(item).get("content")
+    if not isinstance(content, list):
+        return item
+    parts = [
+        {"type": "text", "text": _FILE.format(path=part.get("path"), content=part["content"])}
+        if isinstance(part, dict) and part.get("type") == "file" and isinstance(part.get("content"), str)
+        else part
+        for part in content
+    ]
+    return {**item, "content": parts}
 
 
 def _of_answers(answers: list[Told], requests: list[tuple[float | None, Told]]) -> list[Told]:

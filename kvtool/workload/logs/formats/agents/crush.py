@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
+from contextlib import suppress
 from typing import Any
 
 from kvtool.text.message import Message
@@ -13,6 +16,11 @@ from kvtool.workload.logs.records.record import Record, kind, object_of, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat
 
 _NOT_SENT = ("reasoning", "finish")
+_ATTACHED = (
+    "\n<system_info>The files below have been attached by the user, consider them in your response</system_info>\n"
+)
+_TERMINAL = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""What a terminal does not show of the output of a command: colors and titles."""
 
 
 def read(record: Record) -> Reading:
@@ -62,29 +70,49 @@ def _messages(record: Record) -> list[Message]:
         match name:
             case "text":
                 if data.get("text"):
-                    text = record.text(data["text"], "parts", at, "data", "text", part=label)
+                    text = record.text(str(data["text"]).strip(), "parts", at, "data", "text", part=label)
                     said.append({"type": "text", "text": text})
             case "tool_call":
                 function = {"name": data.get("name"), "arguments": str(data.get("input") or "{}")}
                 calls.append({"id": data.get("id"), "type": "function", "function": function})
             case "tool_result":
                 text = record.text(data.get("content") or "", "parts", at, "data", "content", part=label)
-                results.append({"role": "tool", "tool_call_id": data.get("tool_call_id"), "content": text})
+                media = data.get("data") and not data.get("is_error")  # it is sent in the place of the text
+                content = [_other(record, at, data.get("mime_type"), label)] if media else text
+                results.append({"role": "tool", "tool_call_id": data.get("tool_call_id"), "content": content})
             case "shell_command":
-                texts = [
-                    {"type": "text", "text": record.text(data.get(each) or "", "parts", at, "data", each, part=label)}
-                    for each in ("command", "output")
-                ]
-                said += texts
+                shown = f"$ {data.get('command')}\n{_TERMINAL.sub('', str(data.get('output')))}"
+                shown = f"{shown}\n(exit code {data.get('exit_code') or 0})"
+                text = record.text(f"\n\n{shown}" if said else shown, "parts", at, "data", "output", part=label)
+                said.append({"type": "text", "text": text})
+            case "binary" if str(data.get("MIMEType")).startswith("text/"):
+                note = "" if any("text" in each and _ATTACHED in str(each["text"]) for each in said) else _ATTACHED
+                inside = _decoded(data.get("Data"))
+                path = f" path='{data['Path']}'" if data.get("Path") else ""
+                text = record.text(
+                    f"{note}<file{path}>\n\n{inside}\n</file>\n", "parts", at, "data", "Data", part=label
+                )
+                said.append({"type": "text", "text": text})
             case kept_back if kept_back in _NOT_SENT:
                 continue
             case other:
-                kinds = str(data.get("MIMEType") or other).partition("/")[0]
-                said.append({"type": record.text(kind_of_part(kinds), "parts", at, "type", part=label)})
+                said.append(_other(record, at, data.get("MIMEType") or other, label))
     message: list[Message] = [{"role": role, "content": said}] if said or calls else []
     if calls:
         message[0]["tool_calls"] = calls
     return [*results, *message]
+
+
+def _decoded(data: object) -> str:
+    """Return the text of a file; empty for what is no Base64."""
+    with suppress(ValueError):
+        return b64decode(str(data or "")).decode("utf-8", "replace")
+    return ""
+
+
+def _other(record: Record, at: int, kinds: object, label: str) -> dict[str, Any]:
+    """Return a part that is no text."""
+    return {"type": record.text(kind_of_part(str(kinds).partition("/")[0]), "parts", at, "type", part=label)}
 
 
 _EXAMPLE = """
