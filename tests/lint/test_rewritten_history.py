@@ -117,6 +117,12 @@ def test_left_alone(body: str) -> None:
             + _SEND_TS.format(messages="messages"),
             [],
         ),
+        (
+            "while (round++ < most) { const kept = messages.slice(-n); await "
+            + _SEND_TS.format(messages="kept")
+            + "; }",
+            ["KV141"],
+        ),
         ("const last = rows.slice(-20);\nreturn " + _SEND_TS.format(messages="messages"), []),
     ],
 )

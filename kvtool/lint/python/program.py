@@ -104,7 +104,6 @@ class Program:
             scope = self._scope(self, self._module)
             self._values = scope.values
             self._run(scope, self._module.source.tree.body)
-            self._module.source.tree.body = []  # what was read is let go
         return self._values
 
     def value_in_module(self, name: str) -> Value | None:
@@ -288,7 +287,6 @@ class Program:
             self._partly[function] = result, unknown  # to be read once more when those are known
             return result
         self._summaries[function] = result
-        function.node.body = []  # what was read is let go
         return result
 
     def _returned(self, function: FunctionCode, depth: int) -> Value:

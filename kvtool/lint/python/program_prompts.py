@@ -11,7 +11,7 @@ from kvtool.lint.evidence.prompt_evidence import (
     Belief,
     Evidence,
     belief,
-    is_prompt_keyword,
+    is_prompt_name,
     reads_as_reply,
     speaks_of_models,
 )
@@ -165,7 +165,7 @@ def apart(scope: Names, value: Value, evidence: Evidence) -> Value:
             whole.append(piece)
             continue
         for key, one in piece.pairs:
-            says = is_prompt_keyword("", key)
+            says = Evidence.NAME if is_prompt_name(key) else Evidence.NOTHING
             scope.reported_as(key, one, says if evidence >= Evidence.SENT else max(evidence, says))
     return tuple(whole)
 

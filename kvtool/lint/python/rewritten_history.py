@@ -108,6 +108,8 @@ class RewrittenHistory:
         self._loops: list[tuple[_Code, ast.For | ast.AsyncFor]] = []
         self._sites: dict[str, list[tuple[_Code, ast.Call, ast.expr | None]]] = {}
         """Calls by the last name of what they call."""
+        self._repeats: set[int] = set()
+        """The identities of conditions of loops, which say nothing of when a slice cuts: it needs no second time."""
         self._found: dict[int, Hole] = {}
 
     def holes(self) -> list[Hole]:
@@ -178,6 +180,8 @@ class RewrittenHistory:
                 self._statements_of(code, statement)
                 continue
             inside = statement.test if isinstance(statement, ast.If | ast.While) else guard
+            if isinstance(statement, ast.While):
+                self._repeats.add(id(statement.test))
             self._statement(code, statement, guard)
             for name in ("body", "orelse", "finalbody"):
                 self._statements(code, getattr(statement, name, []), inside if name == "body" else guard)
@@ -326,7 +330,7 @@ class RewrittenHistory:
             self._add(part, CUT_SHORT)
         elif isinstance(part, ast.Subscript) and holds_turns(dotted(part.value)):
             kept = kept_of(part.slice)
-            if kept is not None and slides(guard, kept):
+            if kept is not None and slides(None if id(guard) in self._repeats else guard, kept):
                 self._add(part, WINDOW)
         elif isinstance(part, ast.Call):
             last = dotted(part.func).rpartition(".")[2]
