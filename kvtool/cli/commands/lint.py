@@ -170,6 +170,8 @@ class LintCommand(Command):
             if not project.paths and not project.problems:
                 where = "the working folder" if path == "." else f"`{path}`"
                 hint = "it reads workloads, templates, Python, TypeScript and texts named prompt; name logs one by one"
+                if project.left_out:
+                    hint = "it left out `{}`: {}".format(*project.left_out[0])
                 if (built := built_folder(path)) is not None:
                     hint = f"built code in `{built}` was skipped; to read it: kvtool lint {shlex.quote(built)}"
                 if project.unread:
