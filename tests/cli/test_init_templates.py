@@ -451,3 +451,12 @@ def test_force_makes_up_values_for_new_variables_and_keeps_the_others(init: Comm
     assert [line for line in after if line not in added] == before.splitlines()
     assert "  now: {datetime: 1m, format: object}  # made up: a clock, one minute a request" in added
     assert in_folder("check", "--no-advice")[0] == 1, "the clock is new"
+
+
+@pytest.mark.parametrize(("many", "one"), [("docs", "doc"), ("policies", "policy"), ("ties", "tie")])
+def test_an_item_is_named_as_one_of_its_list(many: str, one: str, init: Command) -> None:
+    write(
+        "prompts/a.j2", f"Rules.{{% for each in {many} %}}{{{{ each.title }}}}{{% endfor %}} Answer in short sentences."
+    )
+    assert init()[0] == 0
+    assert f"made up: {one}.title" in Path("kvtool-workload.yaml").read_text(encoding="utf-8")

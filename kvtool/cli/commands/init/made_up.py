@@ -186,7 +186,9 @@ def _fits(data: object, shape: ValueShape) -> bool:
 
 
 def _one_of(path: str) -> str:
-    """Return a name for an item: `doc` of `docs`."""
+    """Return a name for an item: `doc` of `docs`, `entry` of `entries`."""
+    if path.endswith("ies") and len(path) > 4:
+        return f"{path[:-3]}y"
     return path[:-1] if path.endswith("s") and not path.endswith("ss") and len(path) > 2 else path
 
 
