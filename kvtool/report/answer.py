@@ -96,13 +96,13 @@ def _answer(report: Report, *, command: Sequence[str], optimize: Sequence[str]) 
         return Answer(rate, "", None, "", (), "")
     proven = any(each.rerun is not None for each in report.findings)
     rate, lost, finding = _rate(report), _lost(report, loss), None if loss is None else loss.finding
+    line = CommandLine(command or ("profile", *report.inputs)).without_output()
+    step = next_step(Case(report, finding, line, optimize or optimize_command(report, command)))
     if misses is not None:
         from kvtool.report.reported_answer import reported_loss, reported_rate
 
         rate = reported_rate(report, misses)
-        lost = reported_loss(report, misses) or (lost if proven else _HEALTHY)
-    line = CommandLine(command or ("profile", *report.inputs)).without_output()
-    step = next_step(Case(report, finding, line, optimize or optimize_command(report, command)))
+        lost = reported_loss(report, misses, step.mends) or (lost if proven else _HEALTHY)
     shown = finding if misses is None or proven else None
     return Answer(rate, lost, shown, step.todo, tuple(step.command), step.change)
 

@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 from kvtool.accounting.misses.advised_change import (
+    TEXT_CAUSES,
+    AdvisedChange,
     beside_pauses,
     cheaper_ttl,
+    costliest_change,
     field_to_compare,
-    first_change,
+    is_noticeable,
     pauses_cost_less,
 )
+from kvtool.accounting.misses.changed_part import part_of_place
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
 from kvtool.results.check import copy_again
 from kvtool.results.finding import Finding, noted_place
 from kvtool.results.gate_words import gate_limit
-from kvtool.results.misses import CacheMisses
+from kvtool.results.misses import CacheMisses, MissCause, ServerCache
 from kvtool.results.money import marks_in_words
 from kvtool.results.next_step import PREVIEW_BEFORE_P3, PREVIEW_EDIT, SEE_CONSENT, SEE_EDITED_REQUEST
 from kvtool.results.report import Report
+from kvtool.results.worst_loss import worth_of_fix
 from kvtool.text.terminal.numbers import capitalized, in_words
 
 _TOGETHER = 0.005
@@ -38,9 +44,11 @@ class NextStep:
     todo: str = ""
     command: Sequence[str] = ()
     change: str = ""
+    mends: Collection[MissCause] = ()
+    """The causes of misses of which it mends one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Case:
     """A report, the finding to begin with, the command that made it, and the one that edits its inputs."""
 
@@ -51,8 +59,26 @@ class Case:
 
     @property
     def proven(self) -> list[Finding]:
-        """Return the findings whose fix was kept."""
-        return [each for each in self.report.findings if each.rerun is not None]
+        """Return the findings whose fix was kept, what wins most first."""
+        kept = [each for each in self.report.findings if each.rerun is not None]
+        return sorted(kept, key=lambda each: -worth_of_fix(self.report, each))
+
+    @cached_property
+    def change(self) -> AdvisedChange | None:
+        """Return the change that saves most of what was lost and that no kept fix makes; None where these save more."""
+        report, misses = self.report, self.report.misses
+        if misses is None or (report.partial and not is_noticeable(misses)):
+            return None
+        proven, currency = self.proven, "USD" if report.money is None else report.money.currency
+        mended = {cause for each in proven for cause in causes_of(each)}
+        change = costliest_change(misses, currency, hosted=report.hosted, mended=mended)
+        if change is None or not proven:
+            return change
+        money = report.money
+        if change.saved is not None and money is not None and money.predicted and money.with_fixes:
+            return change if change.saved > Decimal(money.predicted) - Decimal(money.with_fixes) else None
+        rerun = max((each.rerun.total_after - each.rerun.total_before for each in proven if each.rerun), default=0.0)
+        return change if change.tokens > rerun * report.totals.prompt_tokens else None
 
     @property
     def pair(self) -> str:
@@ -71,12 +97,14 @@ class _Row:
 
 def next_step(case: Case) -> NextStep:
     """Return what to do now."""
-    of_reports = case.report.misses is not None and not case.proven
+    of_reports = case.report.misses is not None and (not case.proven or case.change is not None)
     for row in _OF_REPORTS if of_reports else () if case.report.partial else _OF_PROMPTS:
         if found := row.cause(case):
             command = row.command(case, found)
             new = isinstance(command, CommandLine) and " ".join(word for word in command if word not in case.command)
-            return NextStep(row.say(found), command, new or "")
+            proven = causes_of(case.proven[0]) if case.proven else ()
+            mends = (case.change.cause,) if of_reports and case.change is not None else proven
+            return NextStep(row.say(found), command, new or "", mends)
     return NextStep()
 
 
@@ -184,16 +212,16 @@ def _change_of_requests(case: Case) -> str:
     """Return what to change about misses, or that nothing is to be changed."""
     report, misses, finding = case.report, case.report.misses, case.finding
     assert misses is not None, "only rows of logs with reported usage ask"
-    from kvtool.report.reported_answer import reported_loss, verdict_of_healthy
+    from kvtool.report.reported_answer import verdict_of_healthy
 
     if change := _cheaper_marks(report, misses):
         return change
-    lost, currency = reported_loss(report, misses), report.money.currency if report.money else "USD"
-    change = "" if report.partial and not lost else first_change(misses, currency, hosted=report.hosted)
-    if lost and change and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
+    currency = report.money.currency if report.money else "USD"
+    change, cause = ("", None) if case.change is None else (case.change.text, case.change.cause)
+    if cause in TEXT_CAUSES and finding is not None and "cosmetic" in wins(finding.code) and finding.tried is None:
         change = capitalized(finding.fix.partition(". ")[0])
     key = next((each for each in report.findings if each.code == KV302.code), None)
-    if key is not None and next(iter(misses.by_cause), None) == "key_changed":
+    if key is not None and cause == "key_changed":
         change += f": {key.gain}" if key.gain else ""
     if report.partial:
         return change
@@ -211,6 +239,21 @@ def _cheaper_marks(report: Report, misses: CacheMisses) -> str:
         return ""
     saved = Decimal(money.predicted or 0) - Decimal(money.with_fixes or 0)
     return capitalized(marks_in_words(money.marks)) if saved > life[1] else ""
+
+
+def causes_of(finding: Finding) -> Collection[MissCause]:
+    """Return the causes of misses that a fix at the place of a finding mends."""
+    part = "" if finding.logged is None else part_of_place(finding.logged.part)
+    causes: list[MissCause] = ["prompt_changed", "system_changed" if "system" in part else "history_edited"]
+    return ["tools_changed"] if part == "tools" else causes
+
+
+def _with_cache(case: Case, cache: ServerCache) -> Sequence[str]:
+    """Return the command with a cache that is enough; none where it was that command."""
+    if set(flags(num_gpu_blocks=cache.enough)) <= set(case.command):
+        return ()
+    line = case.command.without("capacity", "gpu_memory", "gpu_memory_utilization")
+    return line.with_(block_size=cache.block_size, num_gpu_blocks=cache.enough)
 
 
 def _shell(command: str) -> Sequence[str]:
@@ -262,7 +305,14 @@ _OF_REPORTS = (
     _TOO_SHORT,
     _Row(_by_field, lambda _: "Compare the hit rates by this field", _itself),
     _Row(
-        lambda case: case.pair and _change_of_requests(case),
+        lambda case: case.change if case.change is not None and case.change.cache is not None else None,
+        lambda change: f"{change.text}. Run the prediction",
+        lambda case, change: _with_cache(case, change.cache),
+    ),
+    _Row(
+        lambda case: (
+            case.pair and (case.change is None or case.change.cause in TEXT_CAUSES) and _change_of_requests(case)
+        ),
         lambda change: f"{change}. Compare two such requests",
         lambda case, _: _shell(case.pair),
     ),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from decimal import Decimal
 
 from kvtool.accounting.misses.advised_change import UNMENDABLE, WORTH, is_noticeable, keeps_no_answers
 from kvtool.accounting.prices.bill import shown_money
 from kvtool.report.views.facts import too_short
 from kvtool.report.views.misses import causes_in_short
-from kvtool.results.misses import CacheMisses
+from kvtool.results.misses import CacheMisses, MissCause
 from kvtool.results.report import Report
 from kvtool.text.terminal.numbers import percent, plural
 
@@ -33,15 +34,17 @@ def reported_rate(report: Report, misses: CacheMisses) -> str:
     return text
 
 
-def reported_loss(report: Report, misses: CacheMisses) -> str:
-    """Say which cached tokens were not read, by cause; or that there were none."""
+def reported_loss(report: Report, misses: CacheMisses, mended: Collection[MissCause] = ()) -> str:
+    """Say which cached tokens were not read, by cause; or that there were none. The next step mends one of `mended`."""
     if not is_noticeable(misses):
         return ""
     missed = misses.promised - misses.read
     costs = [Decimal(total.cost) for total in misses.by_cause.values() if total.cost is not None]
     currency = "USD" if report.money is None else report.money.currency
     cost = f", {shown_money(sum(costs, Decimal(0)), currency)}" if costs else ""
-    return f"{plural(missed, 'token')} repeat an earlier prompt but were not read{cost}: {causes_in_short(report)}"
+    return (
+        f"{plural(missed, 'token')} repeat an earlier prompt but were not read{cost}: {causes_in_short(report, mended)}"
+    )
 
 
 def verdict_of_healthy(report: Report, misses: CacheMisses) -> str:

@@ -23,6 +23,7 @@ MissCause = Literal[
     "resumed",
     "wire_form",
     "expired",
+    "evicted",
     "setting_changed",
     "model_changed",
     "key_changed",
@@ -38,6 +39,8 @@ MissCause = Literal[
     "provider",
     "unknown",
 ]
+HOUR = '"ttl": "1h" in cache_control'
+"""The setting of a mark that keeps what it stores for an hour."""
 Certainty = Literal["proven", "consistent", "simulated", "excluded", "unknown"]
 """How a cause is known: by a fact of the log, by facts that fit, by a run that gives the same reads, by exclusion, or not."""
 
@@ -54,6 +57,7 @@ MISS_CAUSES: dict[MissCause, str] = {
     "resumed": "conversation resumed",
     "wire_form": "same text in another form",
     "expired": "expired before reuse",
+    "evicted": "evicted",
     "setting_changed": "setting changed",
     "model_changed": "model changed",
     "key_changed": "cache key changed",
@@ -96,8 +100,8 @@ class MissEvent(Model):
     """What the provider calls the request, where the log calls it otherwise."""
     prefix: str | None = None
     """Hash of the tokens at its front that are those of the earlier request; for misses by exclusion."""
-    retention: str | None = None
-    """Value of `prompt_cache_retention` that the request does not ask for and that covers the gap; for what expired."""
+    longer_life: str | None = None
+    """Setting of the request's provider that the request does not have and that covers the gap; for what expired."""
 
     @property
     def is_moved_to_front(self) -> bool:
@@ -141,11 +145,20 @@ class ProviderDiagnosis(Model):
     agree: Count
 
 
+class ServerCache(Model):
+    """The cache of the user's own server, by reruns: with `blocks` it gives the reported reads, with `enough` blocks `hit_rate`."""
+
+    block_size: Count
+    blocks: Count
+    enough: Count
+    hit_rate: float
+
+
 class Hypothesis(Model):
     """What a rerun of all requests shows: under it `agree` of the `requests` read what was reported.
 
     Of the `misses` it gives `explained`. `routing` is None where no rule of the router is known. `dropped`: what leaves earlier
-    reasoning out. `silent_hosts` are those that read nothing from a cache.
+    reasoning out. `silent_hosts` are those that read nothing from a cache. `cache` is the one whose evictions explain the misses.
     """
 
     cause: MissCause
@@ -153,6 +166,7 @@ class Hypothesis(Model):
     routing: str | None
     dropped: DroppedReasoning | None = None
     silent_hosts: list[str] = Field(default_factory=list)
+    cache: ServerCache | None = None
     explained: Count
     misses: Count
     agree: Count
@@ -415,6 +429,8 @@ def hypothesis_in_words(found: Hypothesis) -> str:
     if found.cause == "host_changed":
         silent = f" and none on {', '.join(found.silent_hosts)}" if found.silent_hosts else ""
         return f"with a separate cache on each host{silent}"
+    if (cache := found.cache) is not None:
+        return f"with {cache.blocks:,} blocks of {plural(cache.block_size, 'token')}"
     if found.cause == "answer_not_kept":
         return "without answers in the cache"
     turns = " in turn" if found.routing == "round-robin" else ""

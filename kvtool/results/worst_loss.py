@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 
 from kvtool.results.finding import Finding, noted_place
 from kvtool.results.report import Report
@@ -57,6 +58,14 @@ def _won(report: Report, finding: Finding) -> int:
         return 0
     prompt = sum(group.prompt_tokens for group in report.groups if group.name == finding.group)
     return round((finding.proof.group_after - finding.proof.group_before) * prompt)
+
+
+def worth_of_fix(report: Report, finding: Finding) -> Decimal:
+    """Return what a proven fix wins: by the price of a prompt token in its group, or tokens where a group has no price."""
+    prices = {} if report.money is None else report.money.by_group
+    money = prices.get(finding.group) if len(prices) == len(report.groups) else None
+    prompt = sum(group.prompt_tokens for group in report.groups if group.name == finding.group)
+    return _won(report, finding) * (Decimal(1) if money is None else Decimal(money.without_cache) / max(prompt, 1))
 
 
 def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> str | None:

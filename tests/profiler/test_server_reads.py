@@ -116,9 +116,59 @@ def test_another_cache_is_found_by_running_again(
     _log(prompts, _hits(capsys, bytes_json, prompts, *there))
     report = _profiled(capsys, "log.jsonl", "-t", bytes_json, *here)
     assert set(report["difference"]) == causes
-    note = next(note for note in report["notes"] if note.startswith("the server read what "))
-    assert told in note
-    assert note.endswith("request by request")
+    notes = [note for note in report["notes"] if note.startswith("the server read what ")]
+    evictions = report["misses"]["hypothesis"]
+    if evictions is None:
+        assert told in notes[0]
+        assert notes[0].endswith("request by request")
+    else:
+        cache = evictions["cache"]
+        assert notes == []
+        assert told in {f"--block-size {cache['block_size']}", f"--num-gpu-blocks {str(cache['blocks'])[0]}"}
+        assert evictions["agree"] == evictions["requests"] == len(prompts)
+        assert {each["cause"] for each in report["misses"]["events"] if each["certainty"] == "simulated"} == {"evicted"}
+
+
+@pytest.mark.parametrize("given", [[], ["--num-gpu-blocks", "90"]])
+def test_evictions_are_a_cause_and_next_names_a_cache_that_reaches_its_figure(
+    given: list[str], bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also where the cache that the user gives is that of the server: then nothing differs, and the misses are the same."""
+    prompts = _prompts(5)
+    _log(prompts, _hits(capsys, bytes_json, prompts, "--num-gpu-blocks", "90"))
+    report = _profiled(capsys, "log.jsonl", "-t", bytes_json, *given)
+    causes = report["misses"]["causes"]
+    assert "unknown" not in causes
+    assert causes["evicted"]["tokens"] == sum(
+        each["tokens"] for each in report["misses"]["events"] if each["cause"] == "evicted"
+    )
+    cache = report["misses"]["hypothesis"]["cache"]
+    assert cache["block_size"] == 16
+    again = _profiled(capsys, "log.jsonl", "-t", bytes_json, "--num-gpu-blocks", str(cache["enough"]))
+    assert again["predicted"]["hit_rate"] == pytest.approx(cache["hit_rate"])
+    assert run(["profile", "log.jsonl", "-t", bytes_json, "--dry-run", "--no-config", *given]) == 0
+    words = " ".join(capsys.readouterr().out.split())
+    assert f"blocks (vLLM: --gpu-memory-utilization): hit rate {report['reported']['hit_rate']:.1%} -> " in words
+    assert f"--num-gpu-blocks {cache['enough']}" in words
+
+
+def test_a_text_prompt_that_was_evicted_is_a_miss_without_marks(
+    bytes_json: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Text of completions has no template, and writes that an own server reports are no marks."""
+    prompts = _prompts(5)
+    read = _hits(capsys, bytes_json, prompts, "--num-gpu-blocks", "90")
+    _log(prompts, read)
+    path = Path("log.jsonl")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    for row, prompt in zip(rows, prompts, strict=True):
+        details = row["response"]["usage"]["prompt_tokens_details"]
+        details["created_cache_tokens"] = len(prompt) // 16 * 16 - details["cached_tokens"]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    report = _profiled(capsys, "log.jsonl", "-t", bytes_json)
+    assert set(report["misses"]["causes"]) <= {"evicted", "prompt_changed"}
+    missed = sum(each["tokens"] for each in report["misses"]["events"] if each["cause"] == "evicted")
+    assert missed == pytest.approx(report["difference"]["evicted_there"], rel=0.1)
 
 
 def test_a_server_that_caches_nothing(bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -230,5 +280,10 @@ def test_recorded_sessions_of_a_real_server(
     wrong = _profiled(capsys, str(log))
     expected = {"block_size"} if session != "eviction" else {"block_size", "evicted_there"}
     assert set(wrong["difference"]) == expected
-    blocks = " and --num-gpu-blocks 400" if session == "eviction" else ""
-    assert f"the server read what --block-size 32{blocks} gives, request by request" in wrong["notes"]
+    if session == "eviction":
+        cache = wrong["misses"]["hypothesis"]["cache"]
+        assert (cache["block_size"], cache["blocks"]) == (32, 400)
+        assert wrong["misses"]["causes"]["evicted"]["tokens"] > 0.99 * wrong["difference"]["evicted_there"]
+        assert not {"unknown", "not_marked"} & set(wrong["misses"]["causes"])
+    else:
+        assert "the server read what --block-size 32 gives, request by request" in wrong["notes"]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
-from kvtool.results.misses import CacheMisses, Compaction, MissCause, TtlCosts
-from kvtool.text.terminal.numbers import plural
+from kvtool.results.misses import HOUR, CacheMisses, Compaction, MissCause, ServerCache, TtlCosts
+from kvtool.text.terminal.numbers import percent, plural
 
 WORTH = Decimal("0.01")
 """Part of what was paid that a change must save to be named."""
 UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept"))
 """Causes that neither requests nor settings avoid."""
-_LONGEST_TTL = 3600.0
-"""Seconds: the longest time to live that a mark can ask for (Anthropic, Bedrock)."""
+TEXT_CAUSES: frozenset[MissCause] = frozenset(
+    ("prompt_changed", "tools_changed", "system_changed", "history_edited", "wire_form")
+)
+"""Causes that a comparison of two requests shows."""
 _CHANGES: dict[MissCause, str] = {
     "prompt_changed": "Send the same text each time, or put what changes after what is shared",
     "tools_changed": "Send the same tools in the same order in all requests of a session",
@@ -48,12 +51,40 @@ def keeps_no_answers(misses: CacheMisses) -> bool:
     return "answer_not_kept" in misses.by_cause and UNMENDABLE.issuperset(misses.by_cause)
 
 
+@dataclass(frozen=True, slots=True)
+class AdvisedChange:
+    """A change in words. It saves at most `tokens`, at a price of `saved` (None: not known), which `cause` made requests lose."""
+
+    cause: MissCause
+    text: str
+    saved: Decimal | None
+    tokens: int = 0
+    cache: ServerCache | None = None
+    """The cache of an own server that the change makes larger."""
+
+    @property
+    def worth(self) -> tuple[Decimal, int]:
+        return self.saved or Decimal(0), self.tokens
+
+
 def first_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool = True) -> str:
     """Return what `profile`, `what-if` and `optimize` name first, where no edit of prompts is proven; else an empty text."""
+    found = costliest_change(misses, currency, hosted=hosted)
+    return "" if found is None else found.text
+
+
+def costliest_change(
+    misses: CacheMisses, currency: str = "USD", *, hosted: bool = True, mended: Collection[MissCause] = ()
+) -> AdvisedChange | None:
+    """Return the change of requests or settings that saves most: by price, else by tokens; `mended` causes need none."""
     if field_to_compare(misses):
-        return ""
-    found = advised_change(misses, currency, hosted=hosted) if is_noticeable(misses) else ""
-    return found or cheaper_life(misses, currency)
+        return None
+    causes = [cause for cause in misses.by_cause if cause not in mended] if is_noticeable(misses) else []
+    found = [_change_of(cause, misses, currency, hosted=hosted) for cause in causes]
+    best = max((each for each in found if each is not None), key=lambda each: each.worth, default=None)
+    if best is None and (life := cheaper_life(misses, currency)):
+        return AdvisedChange("expired", life, _saved_by_life(misses))
+    return best
 
 
 def field_to_compare(misses: CacheMisses) -> str:
@@ -74,32 +105,51 @@ def cheaper_life(misses: CacheMisses, currency: str = "USD", *, least: Decimal =
     return f"Cache for {name} (Anthropic: {field} in cache_control): saves {shown_money(saved, currency)} with the same gaps"
 
 
-def advised_change(misses: CacheMisses, currency: str = "USD", *, hosted: bool = True) -> str:
-    """Return what to change about the costliest cause that requests can mend."""
-    for cause in misses.by_cause:
-        event = max((each for each in misses.events if each.cause == cause), key=lambda each: each.tokens, default=None)
-        if cause == "expired":
-            if found := cheaper_life(misses, currency, least=Decimal(0)):
-                return found
-            if event is not None and event.retention is not None:
-                return f'Set "prompt_cache_retention": "{event.retention}", or send the next request sooner'
-            if misses.ttl is not None:
-                continue  # what was lost costs less than a longer time to live
-            if event is not None and event.gap is not None and event.gap <= _LONGEST_TTL:
-                return 'Cache for an hour (Anthropic: "ttl": "1h" in cache_control), or send the next request sooner'
-            return "Send the next request sooner: no time to live covers the gap"
-        if cause == "compaction" and _has_paid(misses.compactions):
-            continue
-        if cause == "setting_changed" and event is not None:
-            return f"Keep {event.detail.removeprefix('changed: ')} the same in all requests of a session"
-        if cause == "key_changed" and not hosted:
-            return "Send one `cache_salt` per tenant"
-        if cause in _CHANGES:
-            place = None if event is None else event.place
-            is_text = cause == "system_changed" and event is not None and not event.is_moved_to_front
-            change = _CHANGES["prompt_changed" if is_text else cause]
-            return change if place is None else f"{change}. The largest case: {place}"
-    return ""
+def _saved_by_life(misses: CacheMisses) -> Decimal | None:
+    found = None if misses.ttl is None else cheaper_ttl(misses.ttl)
+    return None if found is None else found[1]
+
+
+def _change_of(cause: MissCause, misses: CacheMisses, currency: str, *, hosted: bool) -> AdvisedChange | None:
+    """Return what to change about one cause; None where requests do not mend it."""
+    lost = misses.by_cause[cause]
+    saved, cache = None if lost.cost is None else Decimal(lost.cost), None
+    event = max((each for each in misses.events if each.cause == cause), key=lambda each: each.tokens, default=None)
+    if cause == "expired":
+        text = cheaper_life(misses, currency, least=Decimal(0))
+        saved = _saved_by_life(misses) if text else saved
+        if not text:
+            text = _longer_life(misses)
+    elif cause == "compaction" and _has_paid(misses.compactions):
+        return None
+    elif cause == "evicted" and misses.hypothesis is not None and (cache := misses.hypothesis.cache) is not None:
+        rates = f"{percent(misses.read / max(misses.prompt_tokens, 1))} -> {percent(cache.hit_rate)}"
+        size = f"from {cache.blocks:,} to {cache.enough:,} blocks"
+        text = f"Enlarge the KV cache of the server {size} (vLLM: --gpu-memory-utilization): hit rate {rates}"
+    elif cause == "setting_changed" and event is not None:
+        text = f"Keep {event.detail.removeprefix('changed: ')} the same in all requests of a session"
+    elif cause == "key_changed" and not hosted:
+        text = "Send one `cache_salt` per tenant"
+    else:
+        is_text = cause == "system_changed" and event is not None and not event.is_moved_to_front
+        text = _CHANGES.get("prompt_changed" if is_text else cause, "")
+        if text and event is not None and event.place is not None:
+            text += f". The largest case: {event.place}"
+    return AdvisedChange(cause, text, saved, lost.tokens, cache) if text else None
+
+
+def _longer_life(misses: CacheMisses) -> str:
+    """Return which setting of the provider keeps what expired, or to send sooner; empty where replays show that it costs more."""
+    replayed = misses.ttl is not None  # a longer time to live of marks costs more than what was lost
+    expired = [
+        each for each in misses.events if each.cause == "expired" and not (replayed and each.longer_life == HOUR)
+    ]
+    event = max(expired, key=lambda each: each.tokens, default=None)
+    if event is None:
+        return ""
+    if event.longer_life is not None:
+        return f"Set {event.longer_life}, or send the next request sooner"
+    return "" if replayed else "Send the next request sooner: no time to live covers the gap"
 
 
 def pauses_cost_less(misses: CacheMisses, currency: str = "USD") -> str:

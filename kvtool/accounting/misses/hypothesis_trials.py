@@ -40,7 +40,7 @@ RERUN_CAUSES: tuple[MissCause, ...] = (
 _TEXT_CAUSES: tuple[MissCause, ...] = ("prompt_changed", "history_edited", "compaction", "tools_changed")
 """Causes that a rerun knows: the text of the prompt shows them."""
 JUDGED_CAUSES = frozenset((*RERUN_CAUSES, *_TEXT_CAUSES))
-_UNEXPLAINED: tuple[MissCause, ...] = ("unknown", "provider")
+UNEXPLAINED: tuple[MissCause, ...] = ("unknown", "provider")
 
 Explained = Mapping[int, tuple[MissCause, MissCause]]
 """Misses that a hypothesis explains: by number, the cause before and the cause under the hypothesis."""
@@ -152,11 +152,11 @@ class HypothesisTrials:
         kinds: tuple[DroppedReasoning, ...] = ("client", "question", "always")
         for dropped in kinds:
             if sum(kept.cuts.of(dropped) is not None for kept in self._kept) >= _FEWEST:
-                yield _Trial("reasoning_dropped", (*_UNEXPLAINED, "answer_not_kept"), dropped=dropped, cut=dropped)
+                yield _Trial("reasoning_dropped", (*UNEXPLAINED, "answer_not_kept"), dropped=dropped, cut=dropped)
         for cut, cause in _OF_FORM.items():
             if sum(kept.cuts.of(cut) is not None for kept in self._kept) >= _FEWEST:
                 for answers in (True, False):
-                    yield _Trial(cause, (cause, *_UNEXPLAINED), routing="host", answers=answers, cut=cut)
+                    yield _Trial(cause, (cause, *UNEXPLAINED), routing="host", answers=answers, cut=cut)
         if not hosted:
             yield _Trial("answer_not_kept", ("answer_not_kept",), answers=False)
         if len({kept.key.host for kept in self._kept}) > 1:
@@ -167,7 +167,7 @@ class HypothesisTrials:
         routings: tuple[Routing, ...] = ("round-robin", "any")
         for routing in routings:
             for replicas in range(2, _MOST_REPLICAS + 1):
-                yield _Trial("replicas", _UNEXPLAINED, replicas, routing)
+                yield _Trial("replicas", UNEXPLAINED, replicas, routing)
 
     def _judged(self, outcome: _Outcome) -> tuple[int, Hypothesis, Explained] | None:
         """Return how many requests agree, and what that shows; None where it is too few."""
@@ -177,9 +177,9 @@ class HypothesisTrials:
             if not kept.judged:
                 continue
             cut = trial.cut is None or kept.cuts.of(trial.cut) is not None
-            causes: dict[MissCause, MissCause] = dict.fromkeys(trial.explains if cut else _UNEXPLAINED, trial.cause)
+            causes: dict[MissCause, MissCause] = dict.fromkeys(trial.explains if cut else UNEXPLAINED, trial.cause)
             if kept.key.host in trial.silent:
-                causes |= dict.fromkeys(_UNEXPLAINED, "host_uncached")
+                causes |= dict.fromkeys(UNEXPLAINED, "host_uncached")
             found = {number: (was, cause) for was, cause in causes.items() for number in kept.numbers.get(was, ())}
             count += 1
             agree += agrees

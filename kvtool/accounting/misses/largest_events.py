@@ -43,7 +43,7 @@ class LargestEvents:
             model=request.call.model,
             provider_id=request.call.request_id,
             prefix=prefix if found.cause == "provider" else None,
-            retention=request.longer_retention(part.gap) if found.cause == "expired" else None,
+            longer_life=request.longer_life(part.gap) if found.cause == "expired" else None,
         )
         keep = heapq.heappush if len(self._kept) < _MOST_EVENTS else heapq.heappushpop
         keep(self._kept, (part.tokens, -self.count, event))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.changed_part import part_of_place, place_in_record
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
-from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, Explained, HypothesisTrials
+from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, UNEXPLAINED, Explained, HypothesisTrials
 from kvtool.accounting.misses.largest_events import LargestEvents
 from kvtool.accounting.misses.miss_causes import cause_of_report
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
@@ -100,8 +101,8 @@ class MissBook(Book):
     _wrote: dict[str | None, tuple[int, int]] = field(default_factory=dict)
     """By model, all tokens that were read, and written."""
     _trials: HypothesisTrials = field(default_factory=HypothesisTrials)
-    _rerun: dict[int, tuple[CauseSum, MissTotals | None]] = field(default_factory=dict)
-    """By number, misses that a rerun may explain, and the row that has them."""
+    _rerun: dict[int, tuple[str, MissCause, CauseSum, MissTotals | None]] = field(default_factory=dict)
+    """By number, misses that a rerun may explain: the request, the cause so far, and the row that has them."""
     _by_key: MissesByKey | None = field(init=False)
     _compactions: Compactions = field(default_factory=Compactions)
     _timelines: SessionTimelines = field(default_factory=SessionTimelines)
@@ -207,7 +208,8 @@ class MissBook(Book):
                 self.expired += 1
                 self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
             if each.cause in RERUN_CAUSES and self._reruns(request):
-                self._rerun[self._events.count] = CauseSum(1, each.tokens, whole.written, each.cost), row
+                misses = CauseSum(1, each.tokens, whole.written, each.cost)
+                self._rerun[self._events.count] = request.job.request.id, each.cause, misses, row
         if self._reruns(request):
             numbers: dict[MissCause, tuple[int, ...]] = {}
             for number, each in enumerate(missed, first + 1):
@@ -287,12 +289,23 @@ class MissBook(Book):
     def _explain(self) -> tuple[Hypothesis | None, Explained]:
         """Test hypotheses by reruns, once, and give the misses that one explains their cause."""
         if self._tested is None:
-            self._tested = self._trials.found(hosted=self.hosted) or (None, {})
-            for number, (was, cause) in self._tested[1].items():
-                misses, row = self._rerun[number]
-                for totals in (self.total, *([] if row is None else [row])):
-                    totals.explain(misses, was, cause)
+            self._take(*(self._trials.found(hosted=self.hosted) or (None, {})))
+        assert self._tested is not None
         return self._tested
+
+    def explain_evictions(self, found: Hypothesis, requests: Collection[str]) -> None:
+        """Give the misses of these requests that nothing else explains their cause: a rerun with a smaller cache."""
+        open_ones = [(number, each[0]) for number, each in self._rerun.items() if each[1] in UNEXPLAINED]
+        explained: Explained = {number: ("unknown", "evicted") for number, request in open_ones if request in requests}
+        if explained:
+            self._take(found.model_copy(update={"misses": len(open_ones), "explained": len(explained)}), explained)
+
+    def _take(self, hypothesis: Hypothesis | None, explained: Explained) -> None:
+        self._tested = hypothesis, explained
+        for number, (was, cause) in explained.items():
+            _, _, misses, row = self._rerun[number]
+            for totals in (self.total, *([] if row is None else [row])):
+                totals.explain(misses, was, cause)
 
     @property
     def cache_keys(self) -> int:

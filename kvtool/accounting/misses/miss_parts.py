@@ -190,7 +190,7 @@ class ComparedRequest:
             return min(before.stored, shared)
         if marked:
             return max((end for end in marked if end <= shared), default=0)
-        if before.reported if rules is None else rules.keeps == "breakpoints":
+        if before.reported and self.hosted if rules is None else rules.keeps == "breakpoints":
             return max((end for end in (before.read, before.stored_1h) if end <= shared), default=0)
         if rules is not None and rules.keeps == "requests" and prediction is not None:
             return min(prediction.kept, shared)

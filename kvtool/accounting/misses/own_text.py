@@ -58,6 +58,9 @@ def _char(prompt: Prompt, token: int) -> int:
 
 def _places(job: Job, stop: int) -> Iterator[tuple[int, int]]:
     """Yield where text of a request begins and ends in its prompt, as far as it begins before a character."""
+    if job.turn.messages is None and job.turn.text is not None:
+        yield 0, stop  # no template writes around the text of a completion
+        return
     texts = chain(_strings_of(job.turn.tools), chain.from_iterable(map(content_texts, job.turn.messages or [])))
     for place in found_in_order(texts, "" if job.prompt is None else str.__str__(job.prompt.text)):
         if place is not None and place[0] >= stop:

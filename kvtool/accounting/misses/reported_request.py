@@ -27,7 +27,7 @@ from kvtool.accounting.misses.prompt_states import (
     message_forms,
 )
 from kvtool.accounting.servers.server import ServedRequest
-from kvtool.results.misses import MissCause
+from kvtool.results.misses import HOUR, MissCause
 from kvtool.workload.call import FEWER, Call, Usage
 from kvtool.workload.jobs import Job
 from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, SUMMED
@@ -157,12 +157,17 @@ class ReportedRequest:
         marked = self.prediction is None or self.marks or self.prediction.stored_ends
         return needs and not marked and not self.read and self.usage.all_written == 0
 
-    def longer_retention(self, gap: float | None) -> str | None:
-        """Return the longest time that its model offers by name, if the request does not ask for it and it covers a gap."""
-        if self.rules is None or gap is None or not self.rules.retentions:
-            return None
-        name, seconds = max(self.rules.retentions, key=lambda each: each[1])
-        return name if self.call.settings.retention != name and gap <= seconds else None
+    def longer_life(self, gap: float | None) -> str | None:
+        """Return the setting of its provider for the longest time to live, if the request does not have it and it covers a gap."""
+        rules = self.rules
+        if gap is None or rules is None:
+            return HOUR if gap is not None and self.usage.written_5m and gap <= _HOUR else None
+        if rules.retentions:
+            name, seconds = max(rules.retentions, key=lambda each: each[1])
+            lacks = self.call.settings.retention != name
+            return f'"prompt_cache_retention": "{name}"' if lacks and gap <= seconds else None
+        has_hour = rules.keeps == "breakpoints" and _HOUR in rules.tiers
+        return HOUR if has_hour and gap <= _HOUR and not self.usage.written_1h else None
 
     def kept_read(
         self,

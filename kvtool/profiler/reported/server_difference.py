@@ -16,6 +16,7 @@ from kvtool.accounting.plan import Plan
 from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
 from kvtool.profiler.reported.server_reads import ServerRead, ServerReads, block_of_reads, hits_with
+from kvtool.results.misses import Hypothesis, ServerCache
 from kvtool.text.align import common_prefix
 from kvtool.text.terminal.numbers import in_words, plural
 
@@ -23,6 +24,8 @@ _MOST_BLOCKS = 1_000_000
 """The largest cache that is tried, in blocks; bounds the search."""
 _PART = 5
 """An explanation may leave at most one in so many tokens of the difference: chance leaves more."""
+_EVICTED = 10
+"""One in so many of the evicted tokens may still be evicted in a cache that is enough."""
 _MOST_PAIRS = 1_000_000
 """Requests that are compared with earlier ones, a bound on time."""
 
@@ -35,6 +38,9 @@ class ServerDifference:
     groups: dict[int, Counter[str]] = field(default_factory=dict)
     requests: list[dict[str, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    evictions: Hypothesis | None = None
+    """The cache whose evictions explain reads of the `evicted` requests; None: no size does."""
+    evicted: frozenset[str] = frozenset()
 
 
 class _Tokens:
@@ -75,9 +81,14 @@ def explained(reads: ServerReads, plan: Plan) -> ServerDifference:
     rows = list(reads.rows())
     found = ServerDifference()
     tokens = _Tokens(rows)
+    if not _has_no_reads(tokens) and reads.complete and plan.one_at_a_time:
+        runs = _Runs(reads, plan, tokens)
+        engine = _find_sizes(runs, plan, tokens, found.notes) if tokens.apart else plan.engine
+        if engine is not None and engine.num_blocks is not None:
+            _find_evictions(found, runs, engine)
+        if found.evictions is not None:
+            found.notes.clear()  # they say the size
     if tokens.apart:
-        if not _has_no_reads(tokens) and reads.complete and plan.one_at_a_time:
-            found.notes += _find_sizes(reads, plan, tokens)
         _find_causes_in_log(reads, tokens, plan.engine.block_size)
     for row, causes in zip(rows, tokens.causes, strict=True):
         found.requests.append(causes)
@@ -95,15 +106,14 @@ def _has_no_reads(tokens: _Tokens) -> bool:
     return True
 
 
-def _find_sizes(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[str]:
-    """Test other sizes, which must explain most of the difference; return them."""
-    runs = _Runs(reads, plan, tokens)
+def _find_sizes(runs: _Runs, plan: Plan, tokens: _Tokens, notes: list[str]) -> EngineConfig | None:
+    """Return the cache of another size that explains most of the difference, and note it; None where none does."""
     size = _block_size(tokens.rows, plan.engine.block_size)
     tried = [plan.engine] if size is None else [plan.engine, _in_blocks(plan.engine, size)]
     ways = [[sized, runs.best_capacity(sized)] for sized in tried]
     best = min(ways, key=lambda way: runs.apart(way[-1]))
     if _PART * runs.apart(best[-1]) > tokens.apart:
-        return []
+        return None
     gives: list[str] = []
     if best[0] is not plan.engine:
         tokens.rerun(runs.hits(best[0]), "block_size", "block_size_more")
@@ -113,7 +123,36 @@ def _find_sizes(reads: ServerReads, plan: Plan, tokens: _Tokens) -> list[str]:
         blocks = best[1].num_blocks
         gives.append(" ".join(flags(num_gpu_blocks=blocks)) or "an unlimited cache")
     rest = f"; {plural(tokens.apart, 'token')} apart" if tokens.apart else ", request by request"
-    return [f"the server read what {in_words(gives)} gives{rest}"]
+    notes.append(f"the server read what {in_words(gives)} gives{rest}")
+    return best[-1]
+
+
+def _find_evictions(found: ServerDifference, runs: _Runs, engine: EngineConfig) -> None:
+    """Name the requests that read what this cache gives, and less than one that evicts nothing; and a size that is enough."""
+    endless = replace(engine, num_blocks=None)
+    agreeing = runs.agreeing(engine)
+    most, least = runs.read(endless), runs.read(engine)
+    enough = runs.least_blocks(endless, most - (most - least) // _EVICTED)
+    found.evicted = frozenset(
+        runs.kept[row.kept].id for row in agreeing if runs.server_hits(endless, row) > row.reported
+    )
+    if not found.evicted or engine.num_blocks is None or enough <= engine.num_blocks:
+        return
+    found.evictions = Hypothesis(
+        cause="evicted",
+        replicas=1,
+        routing=None,
+        cache=ServerCache(
+            block_size=engine.block_size,
+            blocks=engine.num_blocks,
+            enough=enough,
+            hit_rate=runs.read(replace(engine, num_blocks=enough)) / max(sum(row.prompt for row in runs.rows), 1),
+        ),
+        explained=len(found.evicted),
+        misses=len(found.evicted),
+        agree=len(agreeing),
+        requests=len(runs.rows),
+    )
 
 
 def _in_blocks(engine: EngineConfig, size: int) -> EngineConfig:
@@ -133,9 +172,9 @@ class _Runs:
     """The same requests in engines of other sizes, each size once."""
 
     def __init__(self, reads: ServerReads, plan: Plan, tokens: _Tokens) -> None:
-        self._kept = reads.kept
+        self.kept = reads.kept
+        self.rows = tokens.rows
         self._plan = plan
-        self._rows = tokens.rows
         self._reported = sum(row.reported for row in tokens.rows)
         self._hits_by_size: dict[tuple[int, int | None], list[int]] = {}
 
@@ -143,31 +182,46 @@ class _Runs:
         """Return the hits of each request."""
         key = engine.block_size, engine.num_blocks
         if key not in self._hits_by_size:
-            self._hits_by_size[key] = hits_with(self._kept, engine, self._plan.latency)
+            self._hits_by_size[key] = hits_with(self.kept, engine, self._plan.latency)
         return self._hits_by_size[key]
 
     def apart(self, engine: EngineConfig) -> int:
         """Return the distance in tokens from the reported numbers, request by request."""
-        hits = self.hits(engine)
-        return sum(abs(row.to_server_tokens(hits[row.kept]) - row.reported) for row in self._rows)
+        return sum(abs(self.server_hits(engine, row) - row.reported) for row in self.rows)
+
+    def agreeing(self, engine: EngineConfig) -> list[ServerRead]:
+        """Return the requests of which this cache gives the reported read, to a block."""
+        return [row for row in self.rows if abs(self.server_hits(engine, row) - row.reported) <= engine.block_size]
+
+    def server_hits(self, engine: EngineConfig, row: ServerRead) -> int:
+        """Return what a request hits, in tokens of its server."""
+        return row.to_server_tokens(self.hits(engine)[row.kept])
+
+    def read(self, engine: EngineConfig) -> int:
+        """Return what all requests hit, in tokens of their server."""
+        return sum(self.server_hits(engine, row) for row in self.rows)
+
+    def least_blocks(self, engine: EngineConfig, wanted: int) -> int:
+        """Return the smallest number of blocks with which so many tokens hit."""
+        blocks = self._blocks(engine)
+        low, high = max(blocks) + 1, min(sum(blocks) + 1, _MOST_BLOCKS)
+        while low < high:
+            middle = (low + high) // 2
+            enough = self.read(replace(engine, num_blocks=middle)) >= wanted
+            low, high = (low, middle) if enough else (middle + 1, high)
+        return low
+
+    def _blocks(self, engine: EngineConfig) -> list[int]:
+        return [(len(one.prompt) + len(one.output)) // engine.block_size + 1 for one in self.kept]
 
     def best_capacity(self, engine: EngineConfig) -> EngineConfig:
         """Return the engine with the number of blocks whose reads are closest to the report; by default the given one."""
-        size = engine.block_size
-        blocks = [(len(one.prompt) + len(one.output)) // size + 1 for one in self._kept]
-        low, high = max(blocks) + 1, min(sum(blocks) + 1, _MOST_BLOCKS)
         tried = [engine, replace(engine, num_blocks=None)]
-        if self._read(tried[1]) > self._reported:
-            while low < high:
-                middle = (low + high) // 2
-                enough = self._read(replace(engine, num_blocks=middle)) >= self._reported
-                low, high = (low, middle) if enough else (middle + 1, high)
-            tried += [replace(engine, num_blocks=number) for number in (low, low - 1) if number >= max(blocks)]
+        if self.read(tried[1]) > self._reported:
+            low = self.least_blocks(engine, self._reported)
+            fits = max(self._blocks(engine))
+            tried += [replace(engine, num_blocks=number) for number in (low, low - 1) if number >= fits]
         return min(tried, key=self.apart)
-
-    def _read(self, engine: EngineConfig) -> int:
-        hits = self.hits(engine)
-        return sum(row.to_server_tokens(hits[row.kept]) for row in self._rows)
 
 
 def _find_causes_in_log(reads: ServerReads, tokens: _Tokens, size: int) -> None:

@@ -62,6 +62,7 @@ class _KeptRequest(NamedTuple):
     `reads`: it looks its prompt up.
     """
 
+    id: str
     prompt: Ids
     output: array[int]
     salt: str | None
@@ -118,7 +119,8 @@ class ServerReads:
         if self.complete:
             request, reads = job.request, not job.request.skip_reading_cache
             output = array("i", request.outputs)
-            self.kept.append(_KeptRequest(job.ids.astype(np.int32), output, request.cache_salt, reads, began, ended))
+            ids, salt = job.ids.astype(np.int32), request.cache_salt
+            self.kept.append(_KeptRequest(request.id, ids, output, salt, reads, began, ended))
 
     def rows(self) -> Iterator[ServerRead]:
         """Return requests with both figures, in the order in which they ended."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.plan import Plan
 from kvtool.profiler.reported.money_parts import MoneySections
 from kvtool.profiler.reported.server_difference import explained
@@ -16,11 +17,14 @@ from kvtool.results.report import GroupRead, RequestRead
 
 def compare_server_reports(result: RunResult, reads: ServerReads, plan: Plan) -> tuple[MoneySections, list[str]]:
     """Return both sums, in all and by group, with the causes between them, and the results of tests; requests that are kept one by
-    one get theirs."""
+    one get theirs, and misses the cause that a test shows."""
     rows = list(reads.rows())
     if not rows:
         return MoneySections(), []
     difference = explained(reads, plan)
+    misses, notes = result.find(MissBook), difference.notes
+    if misses is not None and difference.evictions is not None:
+        misses.explain_evictions(difference.evictions, difference.evicted)
     kept = result.find(RowBook)
     for row, causes in zip(rows, difference.requests, strict=False):
         if kept is None:
@@ -61,7 +65,7 @@ def compare_server_reports(result: RunResult, reads: ServerReads, plan: Plan) ->
             for name, number in reads.groups.items()
         },
     )
-    return told, difference.notes
+    return told, notes
 
 
 def _group(rows: Sequence[ServerRead], causes: dict[str, int]) -> GroupRead:

@@ -9,7 +9,7 @@ from functools import partial
 
 from kvtool.accounting.caches.timed_tree import LONG
 from kvtool.accounting.hosted_models import hosted_model
-from kvtool.accounting.misses.advised_change import first_change
+from kvtool.accounting.misses.advised_change import costliest_change
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.prices.bill import shown_money
@@ -283,16 +283,16 @@ def _told(reported: ReportedUse | None, today: SweepRow) -> list[str]:
 
 def _named_first(found: CacheMisses, rows: list[SweepRow], currency: str, *, differs: bool) -> list[str]:
     """Return the change that a profile of the log names first, with the row that tries it; nothing where it names none."""
-    change = first_change(found, currency)
-    if not change:
+    change = costliest_change(found, currency)
+    if change is None:
         return []
-    kind = _KINDS.get(next(iter(found.by_cause), "unknown"))
+    kind = _KINDS.get(change.cause)
     tried = [] if differs else [row for row in rows[1:] if row.kind == kind]
     if not tried:
-        return [f"Change first: {change}."]
+        return [f"Change first: {change.text}."]
     best = min(tried, key=_cost_of)
     return [
-        f"Change first: {change}. {_gain(rows[0], best)}",
+        f"Change first: {change.text}. {_gain(rows[0], best)}",
         *_not_first(rows, best, "the costliest misses have another cause"),
     ]
 

@@ -55,6 +55,7 @@ _OF_MISS: Mapping[MissCause, CauseName] = {
     "wire_form": "prompts",
     "reasoning_dropped": "prompts",
     "expired": "expiry",
+    "evicted": "capacity",
     "setting_changed": "cache keys",
     "model_changed": "cache keys",
     "key_changed": "cache keys",

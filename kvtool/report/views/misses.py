@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
@@ -17,6 +17,7 @@ from kvtool.results.misses import (
     MISS_CAUSES,
     CacheMisses,
     FieldSeparation,
+    MissCause,
     MissEvent,
     MissRow,
     MissRows,
@@ -278,16 +279,21 @@ def separation_in_words(found: FieldSeparation) -> str:
     return f"{of}; {found.hits_with:,} of {plural(found.hits, 'hit')} {does}"
 
 
-def causes_in_short(report: Report, most: int = 3) -> str:
-    """Name the costliest causes, in one line; where there are several, with what they are sorted by: their costs, else tokens."""
+def causes_in_short(report: Report, mended: Collection[MissCause] = (), most: int = 3) -> str:
+    """Name the costliest causes, in one line, and one of the `mended`; where there are several, with what they are sorted by: their
+    costs, else tokens."""
     misses = report.misses
     assert misses is not None
     if len(misses.by_cause) == 1:
         return MISS_CAUSES[next(iter(misses.by_cause))]
     currency = "USD" if report.money is None else report.money.currency
+    shown = list(misses.by_cause)[:most]
+    named_next = next((cause for cause in misses.by_cause if cause in mended), None)
+    if named_next is not None and named_next not in shown:
+        shown[-1] = named_next
     named = [
         f"{MISS_CAUSES[cause]} ({f'{total.tokens:,}' if total.cost is None else shown_money(Decimal(total.cost), currency)})"
-        for cause, total in list(misses.by_cause.items())[:most]
+        for cause, total in ((cause, misses.by_cause[cause]) for cause in shown)
     ]
-    left = len(misses.by_cause) - most
+    left = len(misses.by_cause) - len(shown)
     return ", ".join(named) + (f", {plural(left, 'more cause')}" if left > 0 else "")

@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvtool.accounting.misses.advised_change import advised_change, beside_pauses, pauses_cost_less
+from kvtool.accounting.misses.advised_change import beside_pauses, first_change, pauses_cost_less
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.prices.price_table import price_table
@@ -79,14 +79,14 @@ def test_an_hour_is_worth_it_by_the_gaps() -> None:
 def test_a_pause_that_lost_less_than_an_hour_costs_is_left_alone() -> None:
     misses = session_of([(10.0, 0), (400.0, 0), *[(10.0, 500)] * 40], hour=False)
     assert list(misses.by_cause) == ["expired"]
-    assert advised_change(misses) == ""
+    assert first_change(misses) == ""
     said = pauses_cost_less(misses)
     assert said.startswith("1 of 42 requests came after the prefix expired, $")
     assert "1-hour caching would cost $" in said
     lost = misses.by_cause["expired"]
     both = misses.model_copy(update={"by_cause": {"expired": lost, "model_changed": lost}})
-    assert beside_pauses(advised_change(both), both).startswith("Keep one model for a session")
-    assert beside_pauses(advised_change(both), both).endswith(f". The largest loss stays: {said}")
+    assert beside_pauses(first_change(both), both).startswith("Keep one model for a session")
+    assert beside_pauses(first_change(both), both).endswith(f". The largest loss stays: {said}")
     other = misses.model_copy(update={"by_cause": {"model_changed": lost, "expired": lost}})
     assert beside_pauses("Keep one model", other) == "Keep one model"
 
@@ -181,7 +181,7 @@ def test_a_system_prompt_whose_text_changed_is_no_message_that_was_added_later()
 
     def advised(certainty: str, place: str) -> str:
         event = misses.events[0].model_copy(update={"cause": "system_changed", "certainty": certainty, "place": place})
-        return advised_change(misses.model_copy(update={"events": [event], "by_cause": {"system_changed": lost}}))
+        return first_change(misses.model_copy(update={"events": [event], "by_cause": {"system_changed": lost}}))
 
     said = advised("proven", "a.jsonl:4, messages[0] (system), line 3")
     assert said.startswith("Send the same text each time")

@@ -26,6 +26,7 @@ PAINTS: dict[MissCause, str] = {
     "resumed": "long_block",
     "wire_form": "drafts",
     "expired": "expired",
+    "evicted": "evicted",
     "setting_changed": "setting_changed",
     "model_changed": "window",
     "key_changed": "isolated",
@@ -38,7 +39,7 @@ PAINTS: dict[MissCause, str] = {
     "replicas": "host_list_full",
     "answer_not_kept": "answer_not_kept",
     "reasoning_dropped": "in_flight",
-    "provider": "evicted",
+    "provider": "taken_over",
     "unknown": "unknown",
 }
 """The fate whose paint each cause has: none has that of another."""
