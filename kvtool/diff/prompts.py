@@ -86,6 +86,18 @@ class PromptDiff:
     named_places: tuple[str, ...] = ()
     """The place of each of `named`, in words: as findings of logs have it, or the line of a text; empty for histories."""
 
+    def in_steps(self, minimum: int, step: int) -> PromptDiff:
+        """Return it for a provider that reads no prefix below a minimum, and longer ones in steps."""
+
+        def read(tokens: int) -> Blocks:
+            tokens = tokens - (tokens - minimum) % step if tokens >= minimum else 0
+            return Blocks(tokens=tokens, blocks=tokens)
+
+        reuse, reads = read(self.reuse.tokens), [read(trial.reuse.tokens) for trial in self.changes]
+        gains = [{"reuse": each, "gained_blocks": each.blocks - reuse.blocks} for each in reads]
+        changes = (trial.model_copy(update=gain) for trial, gain in zip(self.changes, gains, strict=True))
+        return replace(self, reuse=reuse, changes=tuple(changes))
+
     @property
     def blocks(self) -> int:
         """Blocks of the second prompt, a partial last one included."""

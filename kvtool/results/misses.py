@@ -133,9 +133,14 @@ class ReportAgreement(Model):
     @property
     def withheld(self) -> str:
         """Say that no fix is advised, and why; empty where fixes are."""
+        return f"no fix advised: {self.too_few}" if self.too_few else ""
+
+    @property
+    def too_few(self) -> str:
+        """Say for how few requests prediction and report agree; empty where these are enough."""
         if self.advises or not self.requests:
             return ""
-        return f"no fix advised: prediction and report agree for {percent(self.agree / self.requests)} of requests"
+        return f"prediction and report agree for {percent(self.agree / self.requests)} of requests"
 
 
 class ProviderDiagnosis(Model):

@@ -7,8 +7,9 @@ PREVIEW_BEFORE_P3 = "Preview the edits that keep all content (those marked P3 ar
 SEE_CONSENT = "See which edits need your consent"
 SEE_EDITED_REQUEST = "See a request before and after"
 RUN_CHANGE = "Run again with this change"
+PREDICT_SERVER = "Predict with the cache of the server"
 EDIT_BY_HAND = "See what to edit by hand"
-_BEGINNINGS = ("Preview the ", SEE_CONSENT, SEE_EDITED_REQUEST, RUN_CHANGE, EDIT_BY_HAND)
+_BEGINNINGS = ("Preview the ", SEE_CONSENT, SEE_EDITED_REQUEST, RUN_CHANGE, PREDICT_SERVER, EDIT_BY_HAND)
 
 
 def command_of(line: str) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kvtool.accounting.book import Book
 from kvtool.accounting.ledger.ledger import LedgerEntry
@@ -54,6 +54,13 @@ _MOST_MODELS = 64
 """Models of which fields are compared."""
 _MOST_CONTRADICTED = 0.1
 """Of the compared requests: above it the documented rules are not those that the provider follows, and advise nothing."""
+
+
+class LatestRequest(NamedTuple):
+    """The request that was entered last, and the causes of its misses."""
+
+    request: ReportedRequest
+    causes: frozenset[MissCause]
 
 
 @dataclass(slots=True)
@@ -106,6 +113,7 @@ class MissBook(Book):
     _by_key: MissesByKey | None = field(init=False)
     _compactions: Compactions = field(default_factory=Compactions)
     _timelines: SessionTimelines = field(default_factory=SessionTimelines)
+    latest: LatestRequest | None = None
     _tested: tuple[Hypothesis | None, Explained] | None = None
     """The hypothesis that explains misses, and which ones; None: not tested yet."""
 
@@ -152,6 +160,7 @@ class MissBook(Book):
         cuts, begins = prefix_cuts(compared.before, compared.forms, job)
         compared = replace(compared, reasons=begins is not None)
         parts = compared.parts()
+        self.latest = LatestRequest(request, frozenset(part.found.cause for part in parts))
         state = request.state_after(
             compared.before,
             self.epoch,

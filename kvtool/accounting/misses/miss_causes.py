@@ -133,7 +133,7 @@ def host_changed(evidence: MissEvidence) -> MissReason | None:
 def key_changed(evidence: MissEvidence) -> MissReason | None:
     """A cache key, an account, a workspace or a region keeps prompts apart."""
     if evidence.state.key.key != evidence.request.key.key:
-        return MissReason("key_changed", "consistent", "another cache key than the request before")
+        return MissReason("key_changed", "consistent", "not the key of the request before")
     if evidence.state.key.account != evidence.request.key.account:
         return MissReason("key_changed", "consistent", "another account, workspace or region")
     return None
@@ -269,7 +269,7 @@ def wire_form(evidence: MissEvidence) -> MissReason | None:
         lost = " without its cache_control" if before.marks > now.marks else ""
         turn = evidence.request.job.turn
         place = place_in_record(turn, place_of_message(turn, number))
-        return MissReason("wire_form", "consistent", f"the same text was {was} and is {is_}{lost}", place)
+        return MissReason("wire_form", "consistent", f"{was} before, {is_} now{lost}", place)
     return None
 
 
@@ -282,7 +282,7 @@ def unanswered(evidence: MissEvidence) -> MissReason | None:
     answered = evidence.state.answered
     if answered is None or evidence.request.now is None or evidence.request.now >= answered:
         return None
-    return MissReason("first_use", "proven", "sent before the request that stores it was answered")
+    return MissReason("first_use", "proven", "the request that stores it had no answer yet")
 
 
 def by_exclusion(evidence: MissEvidence) -> MissReason:

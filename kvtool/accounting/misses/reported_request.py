@@ -222,6 +222,10 @@ class ReportedRequest:
         found = own * self.prompt // max(self.own_tokens, 1) if scale is None else scale.theirs_of(own)
         return min(found, self.prompt)
 
+    def read_past(self, own: int) -> bool:
+        """Return whether its server read more than so many tokens of ours, beyond rounding: a difference there changed no read."""
+        return self.read - self.theirs_of(own) > self.least_at(own)
+
     def least_at(self, own: int) -> int:
         """Return the tokens above which a difference at a number of ours is more than rounding and the error of conversion."""
         scale = None if self.prediction is None else self.prediction.scale

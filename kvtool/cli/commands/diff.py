@@ -183,7 +183,8 @@ def _two(
 
     a, b = sides
     diff = diff_sides(a, b, renderer, block_size)
-
+    if minimum:
+        diff = diff.in_steps(minimum, step)
     usage = b.side.turn.call.usage
     reported = None
     if usage is not None and usage.prompt is not None and usage.cached is not None:

@@ -86,6 +86,7 @@ def explained_run(
     ledger = FateWriter(
         plan, maker, traits, explain=explain, by=tokens_by(by), watcher=views, one_in=one_in, relaxed=relaxed
     )
+    misses = setup.miss_book(money, misses_by(by)) if reports_usage else None
     books: list[Book | None] = [
         None if events is None else EventFile(events, server),
         None if keep is None else KeptBook(keep),
@@ -96,7 +97,7 @@ def explained_run(
         beside,
         sample,
         bill,
-        setup.miss_book(money, misses_by(by)) if reports_usage else None,
+        misses,
         RowBook() if per_request else None,
         setup.time_book(traits),
     ]
@@ -104,7 +105,7 @@ def explained_run(
     if as_they_are:
         books += [
             SampleBook(),
-            StepBook(),
+            StepBook(misses),
             None if traits.salted else SaltBook(),
             SensitiveBook(),
             BoundaryBook(plan.base_block, whole_prompt_may_hit=traits.whole_prompt_may_hit),

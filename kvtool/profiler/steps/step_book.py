@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kvtool.accounting.book import Book
+from kvtool.accounting.misses.advised_change import TEXT_CAUSES
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.diagnose.codes.structure.kv115 import TOOLS_CHANGED
 from kvtool.diagnose.compare.passages import value_around
@@ -22,12 +24,11 @@ from kvtool.workload.turn import RequestName, Turn
 
 if TYPE_CHECKING:
     from kvtool.accounting.ledger.ledger import LedgerEntry
+    from kvtool.accounting.misses.miss_book import MissBook
     from kvtool.accounting.servers.server import ServedRequest
 
 _MOST_BREAKS = 50
 _TEMPLATE = "chat template"
-_PAST, _PAST_TOKENS = 1.1, 128
-"""A server that reports to have read so many times, and so many tokens more than, what comes before a difference read past it."""
 
 
 class StepBook(Book):
@@ -37,7 +38,9 @@ class StepBook(Book):
     prompts that the log does not contain in whole.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, misses: MissBook | None = None) -> None:
+        """Create the book. `misses` has each request first: a text that cost a request reads breaks its step."""
+        self._misses = misses
         self._threads = Threads()
         self._sessions: set[int] = set()
         self._thread_of: dict[int, int] = {}
@@ -72,15 +75,22 @@ class StepBook(Book):
 
     def _enter(self, job: Job, hit: int) -> None:
         """Enter a request: it read what its server reports, else what the rules predict."""
-        usage = job.turn.call.usage
-        reported = False
-        if usage is not None and usage.prompt and usage.cached is not None:
-            hit, reported = usage.cached * len(job.ids) // usage.prompt, True
-        if job.prompt is not None and _is_as_sent(job.turn):
-            self.add(job.turn, job.prompt, job.request.id, hit, reported=reported)
+        if job.prompt is None or not _is_as_sent(job.turn):
+            return
+        latest = None if self._misses is None else self._misses.latest
+        if latest is None or latest.request.job is not job:
+            self.add(job.turn, job.prompt, job.request.id, hit)
+            return
+        request = latest.request
+        read = request.read * len(job.ids) // max(request.prompt, 1)
+        past = None if TEXT_CAUSES & latest.causes else request.read_past
+        self.add(job.turn, job.prompt, job.request.id, read, past)
 
-    def add(self, turn: Turn, prompt: Prompt, name: str, read: int = 0, *, reported: bool = False) -> None:
-        """Enter a request as it was sent, which read so many tokens from a cache; a server may have reported that."""
+    def add(
+        self, turn: Turn, prompt: Prompt, name: str, read: int = 0, read_past: Callable[[int], bool] | None = None
+    ) -> None:
+        """Enter a request as it was sent, which read so many tokens from a cache; a server may have reported that, and whether it
+        `read_past` a token."""
         if not turn.messages or not isinstance(prompt.text, Traced):
             return
         end = _end_of_messages(prompt.text)
@@ -95,17 +105,24 @@ class StepBook(Book):
             self._steps += 1
             self._sessions.add(thread)
             if not str.startswith(prompt.text, before.text):
-                self._break(turn, prompt, name, before, step, read, reported=reported)
+                self._break(turn, prompt, name, before, step, read, read_past)
         self._threads.put(turn.session, step, before)
 
     def _break(
-        self, turn: Turn, prompt: Prompt, name: str, before: ThreadStep, step: ThreadStep, read: int, *, reported: bool
+        self,
+        turn: Turn,
+        prompt: Prompt,
+        name: str,
+        before: ThreadStep,
+        step: ThreadStep,
+        read: int,
+        read_past: Callable[[int], bool] | None,
     ) -> None:
         assert prompt.text is not None
         text = str.__str__(prompt.text)
         at = common_characters(before.text, text)
         kept = min(prompt.token_at(at), before.tokens)
-        if reported and read > _PAST * kept + _PAST_TOKENS:
+        if read_past is not None and read_past(kept):
             self._read_past += 1
             return
         lost = max(min(before.tokens, len(prompt)) - max(kept, read), 0)

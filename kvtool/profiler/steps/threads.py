@@ -127,18 +127,19 @@ def _proofs(step: ThreadStep) -> list[tuple[str, int]]:
 
 
 def _goes_on(step: ThreadStep, request: ThreadStep, shared: int, *, named: bool) -> bool:
-    """Return whether a request goes on with a step: it asks the same model, has more messages, and more that a model or a tool
-    said.
+    """Return whether a request goes on with a step: it asks the same model and has its answer or, if the log does not hold that,
+    more messages, and more that a model or a tool said.
 
     A `named` session has half of the messages again, or it asks the same tools or the same system prompt something else at first;
     without a name, the last message or the answer is among them, too.
     """
     messages = request.messages
     spoken = sum(role in _SPOKEN for role, _ in messages) - sum(role in _SPOKEN for role, _ in step.messages)
-    if step.model != request.model or len(messages) <= len(step.messages) or spoken < 1:
+    answered = step.answer is not None and ("assistant", step.answer) in messages
+    longer = len(messages) > len(step.messages) and spoken >= 1
+    if step.model != request.model or not (longer or (answered and ("assistant", step.answer) not in step.messages)):
         return False
     half = 2 * shared >= len(step.messages)
-    answered = step.answer is not None and ("assistant", step.answer) in messages
     if not named:
         return half and (answered or step.messages[-1] in messages)
     first = [role for role, _ in step.messages]

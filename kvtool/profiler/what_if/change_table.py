@@ -8,6 +8,7 @@ from math import gcd, inf
 
 import numpy as np
 
+from kvtool.accounting.misses.advised_change import costliest_change
 from kvtool.accounting.plan import Plan
 from kvtool.config.command_line import flags
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS
@@ -15,6 +16,7 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
+from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.run_description import step_notes
 from kvtool.profiler.what_if.cache_changes import NO_CLOCK, NO_MODEL, CacheChanges
 from kvtool.profiler.what_if.fleet_rows import clock_fields
@@ -26,9 +28,12 @@ from kvtool.profiler.what_if.table_answer import answer, gpus_of
 from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
 from kvtool.profiler.what_if.tier_rows import counted_with_tier, host_tier
 from kvtool.results.documents.what_if import MissingRow, SweepRow, WhatIfDocument
-from kvtool.text.terminal.numbers import percent, plural
+from kvtool.results.misses import CacheMisses
+from kvtool.results.next_step import PREDICT_SERVER
+from kvtool.text.terminal.numbers import capitalized, percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.block_trace import BlockTrace
+from kvtool.workload.logs.logs import LogSource
 
 _FINE = 16
 """Tokens of the blocks in which prompts are read, or a part of today's where that is none of it: other sizes are made of them."""
@@ -70,20 +75,25 @@ class WhatIfTable:
     def document(self) -> WhatIfDocument:
         """Return all of it; KvtoolError for what cannot be planned."""
         plan = self.opened.planned.plan
-        found = self.fixes()
+        misses = self.reported()
+        withheld = "" if misses is None else misses.calibration.too_few
+        found = self.fixes(withheld)
         made = found.chosen(self.asked.fixed) if found is not None and self.asked.fixed else ()
         taken = made if found is None else found.run_as(made)
         fine, self.notes[:] = block_trace(self.opened, self.progress, block_size=self._fine_size(plan), fixes=taken)
         self.notes += step_notes(self.opened.planned) if plan.by_engine else []
         read = len(fine)
         fine = self._without_refused(fine, plan)
-        today = PlannedChange("today", _WITH_FIXES if made else "today", "", _in_blocks_of(fine, plan), plan)
+        name = _WITH_FIXES if made else "today" if misses is None else "today, predicted"
+        today = PlannedChange("today", name, "", _in_blocks_of(fine, plan), plan)
         clock = self._clock(today)
         if clock is not None:
             today = replace(today, replicas=clock.asked.replicas)
-        changes = list(self._changes(today, fine, found, made))
+        changes = [] if withheld else list(self._changes(today, fine, found, made))
         swept = not self.asked.fixed and len(today.trace) == read
-        if clock is not None:
+        if withheld:
+            self.lack("cache, tiers, replicas", capitalized(withheld))
+        elif clock is not None:
             changes += clock.changes(today, self.missing, swept=swept)
         elif self._counts_tiers(today):
             changes += host_tier(today, self.missing, NO_CLOCK if swept else None, clock=False)
@@ -104,9 +114,34 @@ class WhatIfTable:
             rows,
             self.notes,
             bytes_per_block=plan.bytes_per_block,
-            answer=told,
+            answer=told if misses is None else [*self._told(misses, withheld), *([] if withheld else told)],
             missing=self.missing,
         )
+
+    def reported(self) -> CacheMisses | None:
+        """Return what servers reported beside the prediction; None without reports. KvtoolError where nothing is predicted."""
+        if not isinstance(self.opened.source, LogSource) or not self.opened.planned.plan.by_engine:
+            return None
+        profiler = self.opened.profiler(ReportOptions(advice=False, edits="none"), self.progress)
+        misses = self.opened.accounted(profiler).misses
+        if misses is not None and not misses.predictable:
+            raise lacks_prompts(self.opened)
+        return misses
+
+    def _told(self, misses: CacheMisses, withheld: str) -> list[str]:
+        """Return what was reported and, where predictions differ from it, what to change and the cache that explains the reads."""
+        told = [f"Reported: hit rate {percent(min(misses.read / max(misses.prompt_tokens, 1), 1.0))}."]
+        if not withheld:
+            return told
+        change = costliest_change(misses, hosted=False)
+        told.append(advice_withheld(withheld))
+        if change is not None:
+            told.append(f"Change first: {change.text}.")
+        cache = None if misses.hypothesis is None else misses.hypothesis.cache
+        if cache is not None:
+            size = {"block_size": cache.block_size, "num_gpu_blocks": cache.blocks}
+            told.append(f"{PREDICT_SERVER}: {self.asked.command_of(size)}")
+        return told
 
     @staticmethod
     def _fine_size(plan: Plan) -> int:
@@ -149,11 +184,13 @@ class WhatIfTable:
             else:
                 self.lack(change.name, "some prompts get longer than the cache or the context of the model")
 
-    def fixes(self) -> PromptFixes | None:
-        """Return what the advisor would change; None where it is not asked, or there is no text to change."""
+    def fixes(self, withheld: str = "") -> PromptFixes | None:
+        """Return what the advisor would change; None where it is not asked, is `withheld`, or there is no text to change."""
         name = "prompt fixes"
         if self.opened.planned.plan.traced:
             why = "A trace of block ids has no text"
+        elif withheld:
+            why = capitalized(withheld)
         elif not (self.asked.advice or self.asked.fixed):
             why = " ".join(flags(advice=False))
         else:
@@ -271,3 +308,16 @@ def _order(row: SweepRow, today: SweepRow) -> tuple[bool, float, float, float]:
     gpus = inf if found is None else found
     late = inf if row.ttft_p99 is None else row.ttft_p99
     return row.sure == "bound", gpus, late, row.computed_tokens or 0
+
+
+def advice_withheld(why: str) -> str:
+    """Say that predictions advise nothing."""
+    return f"Advice by prediction is withheld: {why}."
+
+
+def lacks_prompts(opened: Opened) -> KvtoolError:
+    """Return the error for a log whose prompts no rules predict."""
+    return KvtoolError(
+        f"{opened.name}: the log does not contain what predictions need, so no change can be tried",
+        hint="kvtool profile shows what was reported, and each miss with its cause",
+    )

@@ -30,7 +30,7 @@ from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.reported.request_settings import fix_of_calls, longer_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
-from kvtool.profiler.what_if.change_table import EditsOf
+from kvtool.profiler.what_if.change_table import EditsOf, advice_withheld, lacks_prompts
 from kvtool.results.choices import ChangeKind, Sure
 from kvtool.results.documents.parts import ReportedUse
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
@@ -78,18 +78,13 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         )
     misses = today.find(MissBook)
     if misses is not None and not misses.predictable:
-        raise KvtoolError(
-            f"{opened.name}: the log does not contain what predictions need, so no change can be tried",
-            hint="kvtool profile shows what was reported, and each miss with its cause",
-        )
+        raise lacks_prompts(opened)
     table = _HostedTable(profiler, today, book, advice=advice)
     rows = table.rows()
     found, currency = None if misses is None else misses.misses(), next(iter(book.currencies), "USD")
     first, side = rows[0], book.total[book.told]
-    differs = misses is not None and not misses.advisable
+    withheld = "" if misses is None else misses.agreement.too_few
     notes, explicit = [*opened.wrong_usage, *unpriced_notice(book)], named_caches_note(today)
-    if differs:
-        notes.append("Reads differ from the published rules: find the cause with kvtool profile first.")
     return WhatIfDocument(
         schema="kvtool.what-if/1",
         input=opened.name,
@@ -104,9 +99,12 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         notes=notes,
         answer=[
             *_told(reported_use(today), first),
+            *([advice_withheld(withheld)] if withheld else []),
             *(
-                (not table.edits and found is not None and _named_first(found, rows, currency, differs=differs))
-                or _answer(rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=differs, other=explicit)
+                (not table.edits and found is not None and _named_first(found, rows, currency, differs=bool(withheld)))
+                or _answer(
+                    rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=bool(withheld), other=explicit
+                )
             ),
             *explicit,
         ],
@@ -308,17 +306,17 @@ def _gain(today: SweepRow, best: SweepRow) -> str:
 
 def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool, other: Sequence[str] = ()) -> list[str]:
     """Return what to change first, and for prompts the command `edits` that shows it. `only_prompts`: reports differ from the rules
-    of marks, times and keys in some groups, so that only edits of the others are proposed. Nothing is said of no change where
-    there is an `other` one.
+    of marks, times and keys in some groups, so that only edits of the others are proposed. Nothing is said of no change then, nor
+    where there is an `other` one.
     """
     today, *others = (row for row in rows if row.sure == "rules")  # an estimate is compared with what was paid
     others = [row for row in others if row.does in _OF_PROMPTS or not only_prompts]
     before = Decimal(today.cost or 0)
     best = min((row for row in others if row.kind != "model"), key=_cost_of, default=None)
     if best is None or _cost_of(best) > before * (1 - _WORTH):
-        if other:
+        if other or only_prompts:
             return []
-        found = "kvtool proposes no change" if only_prompts else "No change saves 1% of the cost"
+        found = "No change saves 1% of the cost"
         return [f"{found}."] if today.change != _TODAY else [f"{found}. Predicted cost: {shown_money(before)}."]
     first = f"Change first: {best.does}. {_gain(today, best)}"
     told = [first, *_not_first(rows, best, "reads differ from the published rules")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -189,15 +188,14 @@ def _moment(event: MissEvent, began: float | None) -> str:
 
 def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Table:
     """Return a row for each cause with its evidence and place in the request, however many requests it cost tokens; at one place
-    the first request says after which token."""
-    alike: dict[str, list[MissEvent]] = {}
+    that of the first request."""
+    alike: dict[tuple[str, str], list[MissEvent]] = {}
     for event in misses.events:
-        said = _cause_at(event, log)
-        alike.setdefault(re.sub(r"\d[\d,]*$", "", said) if event.place else said, []).append(event)
-    shown = sorted(alike.items(), key=lambda each: -_tokens(each[1]))[:_MOST_CASES]
-    several = any(len(events) > 1 for _, events in shown)
+        alike.setdefault((event.cause, _place(event, log) or event.detail), []).append(event)
+    shown = sorted(alike.values(), key=lambda each: -_tokens(each))[:_MOST_CASES]
+    several = any(len(events) > 1 for events in shown)
     rows: list[tuple[Cell, ...]] = []
-    for _, events in shown:
+    for events in shown:
         first, costs = events[0], [Decimal(event.cost) for event in events if event.cost is not None]
         gap = first.gap if len(events) == 1 else None
         rows.append(
@@ -220,11 +218,11 @@ def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> T
         TableColumn("known", keep=0),
         TableColumn("cause", "prose"),
     )
-    more = len(misses.events) + misses.left_out - sum(len(events) for _, events in shown)
+    more = len(misses.events) + misses.left_out - sum(len(events) for events in shown)
     table = Table("Largest misses", columns, rows, more=more)
     return (
         table
-        if any(len(events) == 1 and events[0].gap is not None for _, events in shown)
+        if any(len(events) == 1 and events[0].gap is not None for events in shown)
         else _without(table, ("after",))
     )
 
@@ -234,12 +232,19 @@ def _tokens(events: Sequence[MissEvent]) -> int:
 
 
 def _cause_at(event: MissEvent, log: str) -> str:
-    """Return a cause with its place in the request and its evidence, which may begin with the same words."""
-    cause, detail = MISS_CAUSES[event.cause], event.detail
-    for repeated in (f"the {cause}: ", "changed: "):
-        detail = detail.removeprefix(repeated)
-    place = (event.place or "").removeprefix(f"{request_name(event.request, log)}, ")
-    return f"{place}: {cause}, {detail}" if place else f"{cause}: {detail}"
+    """Return a cause with its place in the request and its evidence; that alone where it has all words of the cause."""
+    cause, detail, place = MISS_CAUSES[event.cause], event.detail, _place(event, log)
+    said, _, more = detail.removeprefix("changed: ").partition(": ")
+    if set(cause.split()) <= set(said.split()):
+        told = detail if said != f"the {cause}" else f"{cause}, {more}"
+    else:
+        told = f"{cause}{',' if place else ':'} {detail.removeprefix('changed: ')}"
+    return f"{place}: {told}" if place else told
+
+
+def _place(event: MissEvent, log: str) -> str:
+    """Return the place of a miss in its request."""
+    return (event.place or "").removeprefix(f"{request_name(event.request, log)}, ")
 
 
 def _money(amount: str | None, currency: str) -> str:

@@ -270,25 +270,15 @@ def _trial(diff: PromptDiff, trial: Trial, b: str, room: int, minimum: int, step
     if trial.further:
         what = f"and {what}"
     what = capitalized(what)
+    if trial.reuse.tokens < minimum:
+        return f"{what}: no gain below {minimum:,} tokens"
     if trial.gained_blocks <= 0:
         unit = "blocks" if diff.block_size > 1 else "tokens"
-        return f"{what}: no gain" + (f" ({trial.gained_blocks:,} {unit})" if trial.gained_blocks else "")
-    if trial.reuse.tokens < minimum:
-        return f"{what}: {plural(trial.reuse.tokens, 'token')} shared, no gain below {minimum:,} tokens"
-    gained, read = trial.gained_blocks, trial.reuse.tokens
-    if minimum:  # a provider's: what is shorter is not read at all
-        was, read = (_read(tokens, minimum, step) for tokens in (diff.reuse.tokens, read))
-        gained = read - was
-        if not gained:
-            return f"{what}: no gain in steps of {step:,} tokens"
-    tokens, blocks = plural(read, "token"), _in_blocks(diff, plural(trial.reuse.blocks, "block"))
-    result = f"{what}: {tokens} reusable{blocks} (+{gained:,})"
+        steps = f" in steps of {step:,} tokens" if step > 1 else ""
+        return f"{what}: no gain" + (f" ({trial.gained_blocks:,} {unit})" if trial.gained_blocks else steps)
+    tokens, blocks = plural(trial.reuse.tokens, "token"), _in_blocks(diff, plural(trial.reuse.blocks, "block"))
+    result = f"{what}: {tokens} reusable{blocks} (+{trial.gained_blocks:,})"
     return result if cell_width(result) <= room else result.replace(" reusable,", ",")
-
-
-def _read(tokens: int, minimum: int, step: int) -> int:
-    """Return what a provider reads of a prefix that prompts share."""
-    return tokens - (tokens - minimum) % step if tokens >= minimum else 0
 
 
 def _end(trial: Trial) -> str:
