@@ -96,7 +96,7 @@ class PromptDiff:
         reuse, reads = read(self.reuse.tokens), [read(trial.reuse.tokens) for trial in self.changes]
         gains = [{"reuse": each, "gained_blocks": each.blocks - reuse.blocks} for each in reads]
         changes = (trial.model_copy(update=gain) for trial, gain in zip(self.changes, gains, strict=True))
-        return replace(self, reuse=reuse, changes=tuple(changes))
+        return replace(self, block_size=1, reuse=reuse, changes=tuple(changes))
 
     @property
     def blocks(self) -> int:

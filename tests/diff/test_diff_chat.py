@@ -151,11 +151,16 @@ def test_another_question_keeps_its_words_and_a_provider_reads_in_steps(compare,
     assert trial.line_a == 1
     for minimum, step in ((64, 1), (64, 128), (100, 96)):
         read = trial.reuse.tokens - (trial.reuse.tokens - minimum) % step
-        text = " ".join(shown(diff, minimum=minimum, step=step).split())
+        own = diff.in_steps(minimum, step)
+        [told] = own.document().changes
+        assert (told.reuse.tokens, told.gained_blocks, own.reuse.tokens) == (read, read, 0)
+        text = " ".join(shown(own, minimum=minimum, step=step).split())
         assert f": {read:,} tokens" in text
         assert f"(+{read:,})" in text
     most = trial.reuse.tokens + 1
-    assert "no gain" in shown(diff, minimum=most, step=128)
+    own = diff.in_steps(most, 128)
+    assert "no gain" in shown(own, minimum=most, step=128)
+    assert own.document().changes[0].gained_blocks == 0
 
 
 def test_a_turn_that_goes_on_loses_nothing(compare):

@@ -26,7 +26,7 @@ class _GroupSample:
         self._room_later = _MOST_CHARACTERS
         self._most = _MOST_TURNS
         self._seen = 0
-        self._chance = Random(group)  # the same turns in each run
+        self._chance = Random(group)  # noqa: S311 - the same turns in each run
 
     @property
     def turns(self) -> list[Turn]:

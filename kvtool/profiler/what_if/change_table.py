@@ -9,6 +9,7 @@ from math import gcd, inf
 import numpy as np
 
 from kvtool.accounting.misses.advised_change import costliest_change
+from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.plan import Plan
 from kvtool.config.command_line import flags
 from kvtool.engine.fleet.gpu_search import MOST_REPLICAS
@@ -16,13 +17,16 @@ from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.planned_run import PlannedRun
-from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.profiler import Profiler
+from kvtool.profiler.reported.server_reads import ServerReadBook
+from kvtool.profiler.reported.server_reported import compare_server_reports
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run_description import step_notes
 from kvtool.profiler.what_if.cache_changes import NO_CLOCK, NO_MODEL, CacheChanges
 from kvtool.profiler.what_if.fleet_rows import clock_fields
 from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
 from kvtool.profiler.what_if.planning_pass import block_trace, check_arrivals
-from kvtool.profiler.what_if.prompt_changes import PromptFixes, prompt_changes, prompt_fixes
+from kvtool.profiler.what_if.prompt_changes import PromptFixes, explained_run, prompt_changes, prompt_fixes
 from kvtool.profiler.what_if.sweeps import plan_document
 from kvtool.profiler.what_if.table_answer import answer, gpus_of
 from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
@@ -71,6 +75,7 @@ class WhatIfTable:
     progress: Progress
     missing: list[MissingRow] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    _run: tuple[Profiler, RunResult] | None = None
 
     def document(self) -> WhatIfDocument:
         """Return all of it; KvtoolError for what cannot be planned."""
@@ -122,11 +127,18 @@ class WhatIfTable:
         """Return what servers reported beside the prediction; None without reports. KvtoolError where nothing is predicted."""
         if not isinstance(self.opened.source, LogSource) or not self.opened.planned.plan.by_engine:
             return None
-        profiler = self.opened.profiler(ReportOptions(advice=False, edits="none"), self.progress)
-        misses = self.opened.accounted(profiler).misses
-        if misses is not None and not misses.predictable:
+        result = self._explained()[1]
+        book, read = result.find(MissBook), result.find(ServerReadBook)
+        if book is not None and not book.predictable and book.total.requests:
             raise lacks_prompts(self.opened)
-        return misses
+        if read is not None and read.reads is not None:
+            compare_server_reports(result, read.reads, self.opened.planned.plan)
+        return None if book is None else book.misses()
+
+    def _explained(self) -> tuple[Profiler, RunResult]:
+        if self._run is None:
+            self._run = explained_run(self.opened, self.progress)
+        return self._run
 
     def _told(self, misses: CacheMisses, withheld: str) -> list[str]:
         """Return what was reported and, where predictions differ from it, what to change and the cache that explains the reads."""
@@ -194,7 +206,7 @@ class WhatIfTable:
         elif not (self.asked.advice or self.asked.fixed):
             why = " ".join(flags(advice=False))
         else:
-            found = prompt_fixes(self.opened, self.progress)
+            found = prompt_fixes(self.opened, *self._explained())
             if found.together:
                 return found
             why = "No edit of the prompts raises the hit rate"

@@ -14,7 +14,8 @@ from kvtool.profiler.advice.kept_fixes import KeptFix
 from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.optimize.edited_files import Optimized
-from kvtool.profiler.profiler import ReportOptions
+from kvtool.profiler.profiler import Profiler, ReportOptions
+from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run.workload_runs import workload_file
 from kvtool.results.next_step import EDIT_BY_HAND, PREVIEW_EDIT, SEE_EDITED_REQUEST
 from kvtool.text.comma_list import comma_list
@@ -128,14 +129,20 @@ class PromptFixes:
         )
 
 
-def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
-    """Return what the advisor proposes for the prompts and proves by running them again, as a profile does."""
+def explained_run(opened: Opened, progress: Progress) -> tuple[Profiler, RunResult]:
+    """Return a run of the prompts with the causes of their losses, and its profiler."""
     profiler = opened.profiler(ReportOptions(), progress)
-    is_log = workload_file(profiler.source) is None
-    if is_log:  # requests whole, as in rows without a clock
+    if workload_file(profiler.source) is None:  # requests whole, as in rows without a clock
         profiler.plan = replace(profiler.plan, use_arrivals=False, concurrency=None)
     try:
-        result = profiler.explained()
+        return profiler, profiler.explained()
+    except TrialInterruptedError:
+        raise KeyboardInterrupt from None
+
+
+def prompt_fixes(opened: Opened, profiler: Profiler, result: RunResult) -> PromptFixes:
+    """Return what the advisor proposes for the prompts of a run and proves by running them again, as a profile does."""
+    try:
         groups = {group.name: group.prompt_tokens for group in result.ledger.totals()}
         advice, followed = profiler.advised_with_edits(result)
     except TrialInterruptedError:
@@ -152,7 +159,11 @@ def prompt_fixes(opened: Opened, progress: Progress) -> PromptFixes:
         edits,
         groups,
         places,
-        SEE_EDITED_REQUEST if is_log else EDIT_BY_HAND if edits is None else PREVIEW_EDIT,
+        SEE_EDITED_REQUEST
+        if workload_file(profiler.source) is None
+        else EDIT_BY_HAND
+        if edits is None
+        else PREVIEW_EDIT,
     )
 
 
