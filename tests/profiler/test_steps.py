@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import kvtool
 from kvtool.cli.app import run
 from tests.files import write
 
@@ -183,3 +184,21 @@ def test_single_questions_are_no_steps(seed: int, tmp_path: Path) -> None:
 def test_a_recorded_conversation_says_nothing_of_what_was_sent(tmp_path: Path) -> None:
     said = [{"role": "user" if at % 2 == 0 else "assistant", "content": f"Turn {at}"} for at in range(8)]
     assert profile(tmp_path, [{"messages": said}])["steps"] is None
+
+
+def test_a_history_of_fixed_length_goes_on_and_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client that sends only the latest messages has as many in each request; its answer shows what it goes on with."""
+    monkeypatch.chdir(tmp_path)
+    said: list[dict[str, Any]] = []
+    lines = []
+    for step in range(9):
+        said.append({"role": "user", "content": f"Question {step}. {'Tell me more of it. ' * 12}"})
+        body = {"model": "gpt-4.1", "messages": [{"role": "system", "content": "Help."}, *said[-4:]]}
+        answer = {"role": "assistant", "content": f"Answer {step}. {'It is so. ' * 12}"}
+        response = {"choices": [{"message": answer}], "usage": {"prompt_tokens": 300, "completion_tokens": 30}}
+        lines.append(json.dumps({"session_id": "s", "request": body, "response": response}))
+        said.append(answer)
+    write("log.jsonl", "\n".join(lines))
+    steps = kvtool.profile("log.jsonl", advice=False).steps
+    assert steps is not None
+    assert (steps.steps, steps.broken) == (8, 7)

@@ -401,3 +401,72 @@ def test_an_open_finding_is_not_called_healthy(severity: str, healthy: bool) -> 
     agreed = found.model_copy(update={"calibration": found.calibration.model_copy(update={"advises": True})})
     report = made_results.report(findings=[made_results.finding(severity=severity, rerun=None)])
     assert (answer_of(report.model_copy(update={"misses": agreed})).todo == HEALTHY) is healthy
+
+
+def several(*causes: tuple[MissCause, str | None, int], **fields: Any) -> CacheMisses:
+    """Misses of these causes, each with its price and its tokens."""
+    events = [missed(cause).events[0].model_copy(update={"tokens": tokens}) for cause, _, tokens in causes]
+    sums = {cause: MissSum(events=1, tokens=tokens, written=0, cost=cost) for cause, cost, tokens in causes}
+    return CacheMisses.model_validate(
+        missed(causes[0][0]).model_copy(update={"by_cause": sums, "events": events, **fields}).model_dump(by_alias=True)
+    )
+
+
+@pytest.mark.parametrize("priced", [True, False])
+def test_next_mends_what_costs_most_of_what_can_be_mended_and_the_head_names_it(priced: bool) -> None:
+    """By price where there is one, else by tokens; a cause after the first three is named where Next mends it."""
+    costs = ["9", "8", "7", "2", "1"] if priced else [None] * 5
+    tokens = [10, 11, 12, 13, 900] if priced else [900, 800, 700, 300, 100]
+    causes: tuple[MissCause, ...] = ("provider", "unknown", "answer_not_kept", "model_changed", "tools_changed")
+    misses = several(*zip(causes, costs, tokens, strict=True))
+    answer = answer_of(made_results.report().model_copy(update={"misses": misses}))
+    assert answer.todo.startswith("Keep one model for a session")
+    assert "model changed" in answer.lost
+    assert "tools changed" not in answer.lost
+    assert answer.lost.endswith(", 2 more causes")
+
+
+@pytest.mark.parametrize(("lost", "first"), [("0.40", "Fix the code"), ("0.60", "Keep one model")])
+def test_a_proven_fix_comes_first_only_where_no_other_change_saves_more(lost: str, first: str) -> None:
+    place = LoggedPlace(record=4, part="messages[0] (system)", content=None, line=3)
+    finding = fixed(logged=place, in_source=False)
+    money = Money.model_construct(
+        paid="2.00",
+        predicted="1.50",
+        with_fixes="1.00",
+        currency="USD",
+        priced_requests=10,
+        without_cache=None,
+        by_group={},
+        fixed_hit_rate=None,
+        marks=[],
+    )
+    misses = several(("system_changed", "5", 400), ("model_changed", lost, 300))
+    report = made_results.report(findings=[finding]).model_copy(update={"misses": misses, "money": money})
+    assert answer_of(report).todo.startswith(first)
+
+
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ('"ttl": "1h" in cache_control', 'Set "ttl": "1h" in cache_control, or send'),
+        ('"prompt_cache_retention": "24h"', 'Set "prompt_cache_retention": "24h", or send'),
+        (None, "Send the next request sooner: no time to live covers the gap"),
+    ],
+)
+def test_what_expired_gets_a_setting_of_its_own_provider(setting: str | None, said: str) -> None:
+    misses = missed("expired")
+    event = misses.events[0].model_copy(update={"gap": 600.0, "longer_life": setting})
+    report = made_results.report().model_copy(update={"misses": misses.model_copy(update={"events": [event]})})
+    assert answer_of(report).todo.startswith(said)
+
+
+def test_a_cause_is_not_said_twice_in_a_row() -> None:
+    event = missed("tools_changed", place="a.jsonl:4, tools[0] write").events[0]
+    event = event.model_copy(update={"request": "a.jsonl:4:0", "detail": "the order of the tools changed"})
+    misses = missed("tools_changed").model_copy(update={"events": [event]})
+    section = view(made_results.report().model_copy(update={"misses": misses}))
+    assert section is not None
+    told = str(section.tables[-1].rows[0][-1])
+    assert "tools[0] write: the order of the tools changed" in told
+    assert "tools changed, " not in told

@@ -119,13 +119,13 @@ class WhatIfTable:
             rows,
             self.notes,
             bytes_per_block=plan.bytes_per_block,
-            answer=told if misses is None else [*self._told(misses, withheld), *([] if withheld else told)],
+            answer=self.answer_of(misses, told),
             missing=self.missing,
         )
 
     def reported(self) -> CacheMisses | None:
         """Return what servers reported beside the prediction; None without reports. KvtoolError where nothing is predicted."""
-        if not isinstance(self.opened.source, LogSource) or not self.opened.planned.plan.by_engine:
+        if not isinstance(self.opened.source, LogSource) or self.opened.planned.plan.traced:
             return None
         result = self._explained()[1]
         book, read = result.find(MissBook), result.find(ServerReadBook)
@@ -140,11 +140,14 @@ class WhatIfTable:
             self._run = explained_run(self.opened, self.progress)
         return self._run
 
-    def _told(self, misses: CacheMisses, withheld: str) -> list[str]:
+    def answer_of(self, misses: CacheMisses | None, by_prediction: list[str]) -> list[str]:
         """Return what was reported and, where predictions differ from it, what to change and the cache that explains the reads."""
+        if misses is None:
+            return by_prediction
+        withheld = misses.calibration.too_few
         told = [f"Reported: hit rate {percent(min(misses.read / max(misses.prompt_tokens, 1), 1.0))}."]
         if not withheld:
-            return told
+            return [*told, *by_prediction]
         change = costliest_change(misses, hosted=False)
         told.append(advice_withheld(withheld))
         if change is not None:

@@ -63,12 +63,14 @@ class RunTable:
     def document(self) -> WhatIfDocument:
         """Return the table; KvtoolError where no request can be served."""
         profiled = self._profiled()
-        found = self._of_prompts.fixes()
+        misses = self._of_prompts.reported()
+        withheld = "" if misses is None else misses.calibration.too_few
+        found = self._of_prompts.fixes(withheld)
         made = found.chosen(self._asked.fixed) if found is not None and self._asked.fixed else ()
         taken = made if found is None else found.run_as(made)
         today = _Change("today", "with these fixes" if made else "today", "", taken, {})
         served = self._run(today.fixes) if taken else profiled
-        changes = [*self._settings(profiled, taken), *self._capacities(taken)]
+        changes = [] if withheld else [*self._settings(profiled, taken), *self._capacities(taken)]
         if found is not None:
             changes += [
                 _Change("prompts", each.name, each.does, each.fixes, {"fixed": each.fixed})
@@ -89,7 +91,8 @@ class RunTable:
         ]
         self._of_prompts.lack(CLOCK_ROWS, "Needs one group of layers by vLLM's rules")
         prompts = "" if found is None else f"{found.edits_label}: {self._asked.edits_of(found.together)}"
-        return self._document(profiled, rows, answer=answer(rows, self._of_prompts.missing, prompts_command=prompts))
+        told = answer(rows, self._of_prompts.missing, prompts_command=prompts)
+        return self._document(profiled, rows, answer=self._of_prompts.answer_of(misses, told))
 
     def of_capacities(self, capacities: Sequence[int]) -> WhatIfDocument:
         """Return the rows of caches of these sizes, in blocks; without any, of sizes up to one that evicts nothing."""
