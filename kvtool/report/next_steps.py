@@ -19,7 +19,6 @@ from kvtool.accounting.misses.advised_change import (
     is_noticeable,
     pauses_cost_less,
 )
-from kvtool.accounting.misses.changed_part import part_of_place
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
@@ -243,9 +242,9 @@ def _cheaper_marks(report: Report, misses: CacheMisses) -> str:
 
 def causes_of(finding: Finding) -> Collection[MissCause]:
     """Return the causes of misses that a fix at the place of a finding mends."""
-    part = "" if finding.logged is None else part_of_place(finding.logged.part)
+    part = "" if finding.logged is None else finding.logged.part
     causes: list[MissCause] = ["prompt_changed", "system_changed" if "system" in part else "history_edited"]
-    return ["tools_changed"] if part == "tools" else causes
+    return ["tools_changed"] if part.startswith("tools") else causes
 
 
 def _with_cache(case: Case, cache: ServerCache) -> Sequence[str]:
