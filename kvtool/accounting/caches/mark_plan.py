@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import xxhash
 
@@ -45,6 +45,7 @@ class PlacedMark(NamedTuple):
 
 
 MarkSet = tuple[PlacedMark, ...]
+_Marks = TypeVar("_Marks", bound=MarkSet | None)
 OTHERS = -1
 
 
@@ -52,13 +53,13 @@ OTHERS = -1
 class MarkPlan:
     """The marks of requests by scope and by their longest leading prefix that has any; `OTHERS` is that of all others.
 
-    `every`: the marks of all requests of other scopes; None: they keep their own.
+    A set of None: these requests keep their own. `every`: the marks of all requests of other scopes; None: they keep their own.
     """
 
-    sets: Mapping[str, Mapping[int, MarkSet]]
+    sets: Mapping[str, Mapping[int, MarkSet | None]]
     every: MarkSet | None = None
 
-    def sets_of(self, scope: str) -> Mapping[int, MarkSet] | None:
+    def sets_of(self, scope: str) -> Mapping[int, MarkSet | None] | None:
         """Return the marks of a scope; None where its requests keep their own."""
         return self.sets.get(scope, None if self.every is None else {OTHERS: self.every})
 
@@ -71,11 +72,14 @@ class MarkPlan:
             return blocks.marked
         lead = lead_blocks(blocks)
         keys = prefix_keys(ids, [forks.there(end) for end in blocks.ends[:lead]])
-        marks = placed(set_of(sets, keys), lead, last_blocks(blocks), len(blocks.ends), most, unmarkable_blocks(blocks))
+        chosen = set_of(sets, keys)
+        if chosen is None:
+            return blocks.marked
+        marks = placed(chosen, lead, last_blocks(blocks), len(blocks.ends), most, unmarkable_blocks(blocks))
         return {blocks.ends[at]: ttl for at, ttl in marks.items()}
 
 
-def set_of(sets: Mapping[int, MarkSet], lead_keys: Sequence[int]) -> MarkSet:
+def set_of(sets: Mapping[int, _Marks], lead_keys: Sequence[int]) -> _Marks | tuple[()]:
     """Return the marks of a request by the keys of its leading prefixes."""
     return next((sets[key] for key in reversed(lead_keys) if key in sets), sets.get(OTHERS, ()))
 

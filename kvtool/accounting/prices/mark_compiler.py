@@ -59,6 +59,14 @@ def compile_marks(layouts: Iterable[PromptLayout], rates_of: RatesOf) -> list[Ma
     return found
 
 
+def own_sets(kinds: Iterable[MarkedKind], group: str) -> dict[str, dict[int, MarkSet | None]]:
+    """Return the sets of a `MarkPlan` that marks the requests of the kinds of one group alone."""
+    sets: defaultdict[str, dict[int, MarkSet | None]] = defaultdict(dict)
+    for kind in kinds:
+        sets[kind.scope][kind.key] = kind.marks if group in kind.groups else None
+    return dict(sets)
+
+
 def plan_sets(kinds: Iterable[MarkedKind]) -> dict[str, dict[int, MarkSet]]:
     """Return the sets of a `MarkPlan`."""
     sets: defaultdict[str, dict[int, MarkSet]] = defaultdict(dict)

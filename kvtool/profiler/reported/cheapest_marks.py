@@ -13,7 +13,7 @@ from kvtool.accounting.caches.request_layout import PromptLayout
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.plan import Plan
 from kvtool.accounting.prices.bill import shown_money
-from kvtool.accounting.prices.mark_compiler import MarkedKind, compile_marks, plan_sets
+from kvtool.accounting.prices.mark_compiler import MarkedKind, compile_marks, own_sets, plan_sets
 from kvtool.accounting.prices.money_book import MoneyBook
 from kvtool.accounting.prices.price_row import Rates
 from kvtool.diagnose.run_findings import KEEP_LONGER, MARK_THE_END
@@ -49,6 +49,7 @@ class CheaperMarks:
     """The run with the marks."""
     groups: Mapping[str, tuple[Decimal, Decimal]]
     """The cost of each group's requests before, and with the marks."""
+    kinds: Sequence[MarkedKind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +251,7 @@ class MarkTrial:
         if len(changed) < len(advice):
             changed = [each.model_copy(update={"others_keep": True}) for each in changed]
         told = advice if self.refused else changed or advice
-        return CheaperMarks(before.predicted.total, after.predicted.total, told, sent, fixes, with_marks, groups)
+        return CheaperMarks(before.predicted.total, after.predicted.total, told, sent, fixes, with_marks, groups, kinds)
 
     def _parted(self, heads: SharedHeads, samples: Sequence[Turn]) -> CheaperMarks | None:
         """Return the cheapest marks of the requests with their texts parted."""
@@ -274,7 +275,7 @@ class MarkTrial:
         if finding.fix not in (MARK_THE_END, KEEP_LONGER) or self.again is None or not self._layouts(self._result):
             return finding
         cheaper = self.cheaper
-        before, after = (Decimal(0), Decimal(0)) if cheaper is None else cheaper.groups[finding.group]
+        before, after = (Decimal(0), Decimal(0)) if cheaper is None else self._alone(cheaper, finding.group)
         if cheaper is None or not (self.refused or saves_enough(before, after)):
             kept = "keep the marks (tested: no other marks cost less)"
             return finding.model_copy(update={"fix": kept, "severity": "info", "no_gain": True})
@@ -283,13 +284,23 @@ class MarkTrial:
         told = f"{fix}: {shown_money(before)} -> {shown_money(after)}, {shown_money(before - after)} saved (verified)"
         return finding.model_copy(update={"fix": told, "tier": cheaper.fix.tier, "fix_key": cheaper.fix.name})
 
+    def _alone(self, cheaper: CheaperMarks, group: str) -> tuple[Decimal, Decimal]:
+        """Return the cost of a group's requests before, and with its own marks alone: by another run where others have some."""
+        found = cheaper.groups[group]
+        if self._again is None or all(group in kind.groups for kind in cheaper.kinds):
+            return found
+        run = self._again([*self._fixes, *cheaper.plan_fixes[:-1], marks_fix(own_sets(cheaper.kinds, group))])
+        self._result.partial = self._result.partial or run.partial
+        book = None if run.partial else money_of(run)
+        return found[0], found[0] if book is None else book.cost_of(group)
+
 
 def saves_enough(before: Decimal, after: Decimal) -> bool:
     """Return whether other marks are worth a change."""
     return after <= before * (1 - Decimal(str(THRESHOLDS.mark_saving)))
 
 
-def marks_fix(sets: Mapping[str, Mapping[int, MarkSet]]) -> Fix:
+def marks_fix(sets: Mapping[str, Mapping[int, MarkSet | None]]) -> Fix:
     """Return the fix that sends these marks in place of those of the log."""
     marks = MarkPlan(sets)
 
