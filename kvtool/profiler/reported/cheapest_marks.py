@@ -287,9 +287,9 @@ class MarkTrial:
     def _alone(self, cheaper: CheaperMarks, group: str) -> tuple[Decimal, Decimal]:
         """Return the cost of a group's requests before, and with its own marks alone: by another run where others have some."""
         found = cheaper.groups[group]
-        if self._again is None or all(group in kind.groups for kind in cheaper.kinds):
+        if self.again is None or all(group in kind.groups for kind in cheaper.kinds):
             return found
-        run = self._again([*self._fixes, *cheaper.plan_fixes[:-1], marks_fix(own_sets(cheaper.kinds, group))])
+        run = self.again([*self.fixes, *cheaper.plan_fixes[:-1], marks_fix(own_sets(cheaper.kinds, group))])
         self._result.partial = self._result.partial or run.partial
         book = None if run.partial else money_of(run)
         return found[0], found[0] if book is None else book.cost_of(group)
