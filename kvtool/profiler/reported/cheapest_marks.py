@@ -72,15 +72,15 @@ class MarkTrial:
         fixes: Sequence[Fix] = (),
         samples: SampleBook | None = None,
         *,
-        added: Sequence[Fix] = (),
         marks: bool = True,
     ) -> None:
-        """Create the trial. `again` runs with fixes (None: no trial); `fixes` are those of the run itself, `added` those of them
-        that `cheapest_with` chose, `samples` requests before all of them, and `marks` whether other marks are tried."""
-        self._result, self._book, self.again, self.fixes = result, book, again, list(fixes)
+        """Create the trial. `again` runs with fixes (None: no trial); `fixes` are those of the run itself, `samples` requests
+        before all of them, and `marks` whether other marks are tried."""
+        self.result, self._book, self.again, self.fixes = result, book, again, list(fixes)
         self._samples = samples
         self._marks = marks
-        self.added = added
+        self.added: Sequence[Fix] = ()
+        """Those of the fixes that `cheapest_with` chose."""
 
     @classmethod
     def of(
@@ -104,11 +104,6 @@ class MarkTrial:
         return [fix for fix in self.added if fix.cause is None]
 
     @property
-    def result(self) -> RunResult:
-        """The run that marks are tried on."""
-        return self._result
-
-    @property
     def needs_marks(self) -> bool:
         """Return whether fixes were added that win nothing without the cheapest marks."""
         return self.cheaper is not None and len(self.settings) < len(self.added)
@@ -116,7 +111,7 @@ class MarkTrial:
     @property
     def proof(self) -> RunResult:
         """The run with the fixes, and with the marks that these need."""
-        return self.cheaper.result if self.needs_marks and self.cheaper is not None else self._result
+        return self.cheaper.result if self.needs_marks and self.cheaper is not None else self.result
 
     @property
     def priced_requests(self) -> int:
@@ -126,7 +121,7 @@ class MarkTrial:
     @property
     def refused(self) -> bool:
         """Return whether the provider refuses requests for the number of their marks."""
-        hosted = self._result.counts.hosted
+        hosted = self.result.counts.hosted
         return hosted is not None and bool(hosted.too_many_marks)
 
     @cached_property
@@ -135,9 +130,9 @@ class MarkTrial:
 
         A text whose beginning other requests have, too, is parted there where marks then cost less than without.
         """
-        if self.again is None or not self._layouts(self._result):
+        if self.again is None or not self._layouts(self.result):
             return None
-        found = self._compiled(self._result, None)
+        found = self._compiled(self.result, None)
         change = combined(self.fixes)
         book = self._samples
         samples = [] if book is None else [change(turn) for group in book.groups for turn in book.of_group(group)]
@@ -148,7 +143,7 @@ class MarkTrial:
             fewer = heads.marked_in(map(combined([parted.fix]), samples))
             parted = None if fewer in (None, heads) else self._parted(fewer, samples)
             found = found if parted is None or saves_enough(parted.cost, found.cost) else parted
-        if self._result.partial or found is None:
+        if self.result.partial or found is None:
             return None
         return found if self.refused or saves_enough(found.before, found.cost) else None
 
@@ -159,7 +154,7 @@ class MarkTrial:
         every = [*self.fixes, *steady_first(fixes)]
         run = self.again(every)
         trial = MarkTrial.of(run, self.again, every, self._samples, marks=self._marks)
-        self._result.partial = self._result.partial or run.partial
+        self.result.partial = self.result.partial or run.partial
         return trial
 
     def cheapest_with(self, choices: Sequence[Sequence[Fix]]) -> MarkTrial:
@@ -187,11 +182,11 @@ class MarkTrial:
         """Return the trial on top of added fixes, with its marks."""
         if not fixes:
             return self
-        trial = None if self._result.partial else self.after(fixes)
+        trial = None if self.result.partial else self.after(fixes)
         if trial is None:
             return None
         trial.added, _ = fixes, trial.cheaper
-        self._result.partial = trial.result.partial
+        self.result.partial = trial.result.partial
         return None if trial.result.partial else trial
 
     @property
@@ -231,7 +226,7 @@ class MarkTrial:
         fixes = [fix] if split is None else [split.fix, fix]
         with_marks = self.again([*self.fixes, *fixes])
         if with_marks.partial:
-            self._result.partial = True
+            self.result.partial = True
             return None
         again = money_of(with_marks)
         if again is None:
@@ -267,12 +262,12 @@ class MarkTrial:
                     places[turn.group].append(split)
         fix = Fix(SPLIT_KEY, "", "P1", None, "end a block where the shared text ends", make=lambda: heads)
         run = self.again([*self.fixes, fix])
-        self._result.partial = self._result.partial or run.partial
-        return None if self._result.partial else self._compiled(run, _Split(heads, fix, places))
+        self.result.partial = self.result.partial or run.partial
+        return None if self.result.partial else self._compiled(run, _Split(heads, fix, places))
 
     def proven(self, finding: Finding) -> Finding:
         """Return a finding about prefixes that are not stored, or not for long enough, with the cheapest marks as its fix."""
-        if finding.fix not in (MARK_THE_END, KEEP_LONGER) or self.again is None or not self._layouts(self._result):
+        if finding.fix not in (MARK_THE_END, KEEP_LONGER) or self.again is None or not self._layouts(self.result):
             return finding
         cheaper = self.cheaper
         before, after = (Decimal(0), Decimal(0)) if cheaper is None else self._alone(cheaper, finding.group)
