@@ -154,6 +154,12 @@ def test_a_long_prompt_that_shares_nothing_has_no_donor() -> None:
     )  # short: they are compared all the same
 
 
+@given(st.lists(st.integers(1, 3), max_size=300), st.lists(st.integers(1, 3), max_size=300), st.integers(1, 40))
+def test_whether_two_share_so_much_is_known_early(one: list[int], other: list[int], least: int) -> None:
+    first, second = DonorContent.of(ids(one)), DonorContent.of(ids(other))
+    assert first.shares(second, least) == (first.shared(second) >= least)
+
+
 def test_empty_prompts() -> None:
     donors = Donors()
     assert ask(donors, []) is None

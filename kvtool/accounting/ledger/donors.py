@@ -65,6 +65,15 @@ class DonorContent:
             chunks[name] = chunks.get(name, 0) + tokens
         return DonorContent(chunks, self.length + other.length)
 
+    def shares(self, other: DonorContent, least: int) -> bool:
+        """Return whether both have at least so many tokens in common chunks: most have them in the first ones."""
+        found = 0
+        for name, tokens in other.chunks.items():
+            found += min(tokens, self.chunks.get(name, 0))
+            if found >= least:
+                return True
+        return False
+
     def shared(self, other: DonorContent) -> int:
         """Return tokens in chunks that both have."""
         mine, theirs = self.chunks, other.chunks
@@ -271,8 +280,9 @@ class Donors:
 
     @staticmethod
     def _best(near: Collection[_KeptRequest], turn: Turn, content: DonorContent) -> _KeptRequest | None:
-        if len(near) == 1 and content.length <= _SHORT:
-            return next(iter(near))
+        if len(near) == 1:
+            only = next(iter(near))
+            return only if content.length <= _SHORT or only.content.shares(content, MIN_RUN) else None
         ranked = [(kept.content.shared(content), kept.is_of(turn), kept.order, kept) for kept in near]
         shared, _, _, best = max(ranked, key=lambda item: item[:3], default=(0, False, 0, None))
         return None if shared < MIN_RUN and content.length > _SHORT else best

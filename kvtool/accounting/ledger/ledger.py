@@ -100,7 +100,8 @@ class Ledger:
         """The same of traces by the unit of their blocks, and numbers for those that come without."""
         self._numbers: dict[int, TraceNumbers] = {}
         self._tenants: dict[str, RadixTree] | None = None
-        """All submitted prompts of each salt; None until a request has one."""
+        """All submitted prompts of each salt; None while all requests have one salt, `_only`."""
+        self._only: str | None = None
         self._owner_group: list[GroupTotals] = []
         self._owner_tokens = array("q")
         self._unsettled = array("q")
@@ -146,10 +147,10 @@ class Ledger:
         if unit is not None:
             return self._submit_traced(turn, totals, owner, ids, unit, count, chain)
         sequence = with_answer(ids, output)
-        salt = scope or (turn.salt if self._salted else None)
-        if salt and self._tenants is None:  # all before were of one tenant
-            self._tenants = {"": self._tree().copy()}
-        tree = self._tree()
+        salt, tree = scope or (turn.salt if self._salted else None) or "", self._tree()
+        self._only = salt if self._only is None else self._only
+        if salt != self._only and self._tenants is None:
+            self._tenants = {self._only: tree.copy()}
         match = tree.match(ids)
         known = min(match.length, count)
         if self.watcher is not None and match.length == len(ids):
@@ -162,7 +163,7 @@ class Ledger:
         tree.insert(sequence, owner, match)
         own = known
         if self._tenants is not None:
-            tenant = self._tenants.setdefault(salt or "", RadixTree(self._store))
+            tenant = self._tenants.setdefault(salt, RadixTree(self._store))
             own = min(tenant.grow(ids, sequence), count)
         rungs = self._rungs(count, own, known)
         reachable = rungs[0][1] if reads else 0

@@ -76,7 +76,7 @@ class _Session:
     units: dict[str, dict[str | None, MissesAndHits]] = field(default_factory=dict)
 
     def add(self, now: dict[str, str], *, missed: bool) -> None:
-        """Count a request of the session."""
+        """Count a request of the session, by the values of these fields."""
         for path in {**self.runs, **now}:
             value = now.get(path, ABSENT)
             known = self.runs.get(path)
@@ -129,7 +129,7 @@ class FieldSearch:
         if session is None:
             self._alone.add(missed=missed)
         else:
-            known.add(now, missed=missed)
+            known.add({path: now[path] for path in now if self._has_values(path)}, missed=missed)
         for path, value in now.items():
             sums = self._sums(path)
             if sums is not None and sums.values is not None:
@@ -137,7 +137,7 @@ class FieldSearch:
                 if session is None:
                     sums.alone.setdefault(value, MissesAndHits()).add(missed=missed)
                 if len(sums.values) > _MOST_VALUES:
-                    sums.values = None
+                    self._forget_values(path, known)
         if before is None:
             return
         self._followed.add(missed=missed)
@@ -156,10 +156,7 @@ class FieldSearch:
         number = len(self._ended)
         self._ended.append(session.requests)
         for path, units in session.units.items():
-            if (sums := self._fields.get(path)) is None:
-                continue
-            if sums.values is None:
-                units = {None: units[None]} if None in units else {}
+            sums = self._fields[path]
             of_values = [each for value, each in units.items() if value is not None]
             whole = MissesAndHits(sum(each.misses for each in of_values), sum(each.hits for each in of_values))
             for value, each in units.items():
@@ -169,6 +166,21 @@ class FieldSearch:
                     (found.always if len(of_values) == 1 else found.sometimes).append(number)
                 if among.misses and among.hits and (each.misses, each.hits) != (among.misses, among.hits):
                     found.parts.append((each, among))
+
+    def _has_values(self, path: str) -> bool:
+        sums = self._sums(path)
+        return sums is not None and sums.values is not None
+
+    def _forget_values(self, path: str, known: _Session) -> None:
+        """Try a field with too many values by its changes alone; `known` is the session that has the last of these."""
+        sums = self._fields[path]
+        sums.values = None
+        sums.alone.clear()
+        sums.sessions = {None: sums.sessions[None]} if None in sums.sessions else {}
+        for session in (known, *self._open.values()):
+            session.runs.pop(path, None)
+            if (units := session.units.pop(path, None)) is not None and None in units:
+                session.units[path] = {None: units[None]}
 
     def _sums(self, path: str) -> _FieldSums | None:
         if path not in self._fields and len(self._fields) >= _MOST_FIELDS:

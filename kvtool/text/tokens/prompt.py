@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -41,8 +42,8 @@ class Prompt:
 
     ids: Ids
     text: Traced | None = None
-    char_starts: list[int] | None = None
-    token_starts: list[int] | None = None
+    char_starts: array[int] | None = None
+    token_starts: array[int] | None = None
     offsets: Offsets | None = None
     continued: Continued | None = field(default=None, compare=False, repr=False)
     """Its conversation so far, as long as it is the latest prompt of it."""

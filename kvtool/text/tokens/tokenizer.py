@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -21,9 +22,11 @@ from kvtool.text.traced import Traced
 
 _RECENT = 1_000_000
 """Characters seen once after which those seen before them are forgotten."""
-_KEPT = 100_000_000
-"""Characters seen more than once; beyond that, all are forgotten."""
+_KEPT = 16_000_000
+"""Characters seen more than once; beyond that, all are forgotten. Each takes some 7 bytes with its tokens."""
 _MARKS = 1 << 22
+_KINDS = 255
+"""Different marks: two pieces that have one place have one mark seldom."""
 
 
 class PieceMemo:
@@ -83,7 +86,8 @@ class PieceMemo:
         new = [piece for piece in pieces if piece not in here]
         for piece, ids in zip(new, self._encode(new), strict=True):
             here[piece] = ids
-            if self._marks[hash(piece) % _MARKS]:
+            place, mark = _mark_of(piece)
+            if self._marks[place] == mark:
                 self._keep(piece, ids)
             else:
                 self._young[piece] = ids
@@ -101,9 +105,16 @@ class PieceMemo:
         if self._marked + len(self._old) > _MARKS // 4:
             self._marks, self._marked = bytearray(_MARKS), 0
         for piece in self._old:
-            self._marks[hash(piece) % _MARKS] = 1
+            place, mark = _mark_of(piece)
+            self._marks[place] = mark
         self._marked += len(self._old)
         self._old, self._young, self._young_characters = self._young, {}, 0
+
+
+def _mark_of(piece: str) -> tuple[int, int]:
+    """Return the place of a piece's mark, and the mark."""
+    value = hash(piece)
+    return value % _MARKS, value // _MARKS % _KINDS + 1
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -162,11 +173,11 @@ class Tokenizer:
         starts = self._cuts.starts(plain)
         arrays = self._pieces(plain, starts)
         prefix, suffix = (self._prefix, self._suffix) if add_special_tokens else ([], [])
-        token_starts = list(accumulate(map(len, arrays), initial=len(prefix)))
+        token_starts = array("i", accumulate(map(len, arrays), initial=len(prefix)))
         token_starts.pop()
         ids = _joined([np.array(prefix, np.int32), *arrays, np.array(suffix, np.int32)])
         if isinstance(text, Traced):
-            return Prompt(ids, text, starts, token_starts, self.offsets)
+            return Prompt(ids, text, array("i", starts), token_starts, self.offsets)
         return Prompt(ids)
 
     def encode_continued(self, text: Traced, before: Prompt, shared: int) -> tuple[Prompt, int, int]:
@@ -182,10 +193,13 @@ class Tokenizer:
         plain = str.__getitem__(text, slice(chars, None))
         new = self._cuts.starts(plain)
         arrays = self._pieces(plain, new)
-        own = list(accumulate(map(len, arrays), initial=tokens))
-        own.pop()
+        starts = starts[:kept]
+        starts.extend(chars + at for at in new)
+        token_starts = token_starts[:kept]
+        token_starts.extend(accumulate(map(len, arrays), initial=tokens))
+        token_starts.pop()
         ids = np.concatenate([before.ids[:tokens], *arrays])
-        prompt = Prompt(ids, text, starts[:kept] + [chars + at for at in new], token_starts[:kept] + own, self.offsets)
+        prompt = Prompt(ids, text, starts, token_starts, self.offsets)
         return prompt, chars, tokens
 
     def encode_ids(self, text: str) -> Ids:

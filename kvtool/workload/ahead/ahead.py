@@ -122,19 +122,19 @@ class TurnReader:
         prompt = Prompt(ids)
         if has_text:
             plain = (self._bytes() or b"").decode(errors="surrogatepass")
-            lengths, offsets = self._numbers() or [], self._numbers() or []
+            lengths, offsets = self._numbers() or (), self._numbers() or ()
             text = Traced(plain, map(Mark, lengths, origins, offsets))
             prompt = Prompt(ids, text, self._numbers(), self._numbers(), self._offsets)
         turn.prepared = Prepared(prompt, answer, output)
         return turn
 
-    def _numbers(self) -> list[int] | None:
+    def _numbers(self) -> array[int] | None:
         data = self._bytes()
         if data is None:
             return None
         numbers = array("q")
         numbers.frombytes(data)
-        return numbers.tolist()
+        return numbers
 
     def _bytes(self) -> bytes | None:
         size = int.from_bytes(self._exactly(8), "little", signed=True)

@@ -108,6 +108,11 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(100):
         fields = tuple((f"f{source.randrange(50)}", f"{source.random()}") for _ in range(5))
         search.add(f"s{number}", fields, missed=source.random() < 0.5)
+    for number in range(100):
+        search.add("long", (("f0", f"{number}"), ("id", f"{number}")), missed=False)
+    assert all(len(units) <= 4 for session in search._open.values() for units in session.units.values())
+    assert all(path in search._fields for path in search._open["long"].units)
+    assert "f0" not in search._open["long"].runs
     assert len(search._fields) == 5
     assert len(search._open) == 4
     assert all(sums.values is None or len(sums.values) <= 3 for sums in search._fields.values())
