@@ -285,7 +285,7 @@ class MarkTrial:
         if self.again is None or all(group in kind.groups for kind in cheaper.kinds):
             return found
         run = self.again([*self.fixes, *cheaper.plan_fixes[:-1], marks_fix(own_sets(cheaper.kinds, group))])
-        self._result.partial = self._result.partial or run.partial
+        self.result.partial = self.result.partial or run.partial
         book = None if run.partial else money_of(run)
         return found[0], found[0] if book is None else book.cost_of(group)
 
