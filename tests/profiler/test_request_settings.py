@@ -38,7 +38,7 @@ def test_one_retention_is_predicted_explained_and_advised(in_folder: Command) ->
         assert report["difference"] == {"expired": 2048}
         (event,) = report["misses"]["events"]
         assert event["detail"].endswith("kept for at most 24 h, usually 1 h")
-        assert event["retention"] == (None if asked else "24h")
+        assert event["longer_life"] == (None if asked else '"prompt_cache_retention": "24h"')
         table = json.loads(in_folder("what-if", written(sent), "--json")[1])
         assert [row["kind"] for row in table["rows"]] == ["today"]
         assert any('Set "prompt_cache_retention": "24h"' in line for line in table["answer"]) is (not asked)
