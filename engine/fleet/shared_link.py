@@ -17,7 +17,7 @@ class SharedLink:
     The owner calls `advance(now)` with moments that never fall, at the latest at each `next_event()`.
     """
 
-    __slots__ = ("_coming", "_moved", "_now", "_sharing", "bandwidth", "latency", "num_bytes", "num_transfers")
+    __slots__ = ("_coming", "_moved", "_now", "_sharing", "bandwidth", "latency", "num_bytes")
 
     def __init__(self, bandwidth: float, latency: float = 0.0) -> None:
         """Create the link: bytes per second, which may be `inf`, and seconds; EngineError for a link that moves nothing."""
@@ -27,7 +27,6 @@ class SharedLink:
             raise EngineError(f"the latency of a link cannot be {latency:g} seconds")
         self.bandwidth = bandwidth
         self.latency = latency
-        self.num_transfers = 0
         self.num_bytes = 0.0
         """Bytes of all started transfers."""
         self._now = 0.0
@@ -46,7 +45,6 @@ class SharedLink:
         """Begin a transfer, named by a number of the owner's that no other one in flight has."""
         assert now >= self._now, "the clock of a link never falls"
         assert num_bytes >= 0
-        self.num_transfers += 1
         self.num_bytes += num_bytes
         heappush(self._coming, (now + self.latency, number, num_bytes))
 

@@ -72,14 +72,13 @@ class TierStack:
     the GPU's evictions, and removes loaded blocks: GPU and stack are then one LRU cache of both sizes. Writing takes no time.
     """
 
-    __slots__ = ("_disk", "_host", "num_dropped", "num_written", "writes")
+    __slots__ = ("_disk", "_host", "num_dropped", "writes")
 
     def __init__(self, host: int, disk: int = 0, *, writes: TierWrites = "store") -> None:
         """Create the stack with so many blocks on each level; 0: no such level."""
         self._host = Tier(host)
         self._disk = Tier(disk)
         self.writes = writes
-        self.num_written = 0
         self.num_dropped = 0
         """Blocks that fell out of the last level."""
 
@@ -122,7 +121,6 @@ class TierStack:
                 _ = self._host.take(block) or self._disk.take(block)
 
     def _put(self, block: int) -> None:
-        self.num_written += block not in self._host
         self._disk.take(block)
         dropped = self._host.put(block)
         if dropped is not None:

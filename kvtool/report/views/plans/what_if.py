@@ -25,7 +25,7 @@ _ON_A_CLOCK = (
 )
 _RADIX = "Each row is one run through SGLang's own radix tree, one request at a time."
 _LEGENDS: dict[Axis, str | dict[str, str]] = {
-    "capacity": "One pass over the requests with LRU eviction.",
+    "capacity": "One request at a time, with LRU eviction.",
     "policy": "One request at a time. OPT knows future requests, so it is an upper bound.",
     "ttl": "Unlimited cache. A block unused for longer than the TTL is evicted.",
     "tier": {
