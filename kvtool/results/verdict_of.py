@@ -76,7 +76,7 @@ def _covered(checks: Sequence[Check]) -> str:
 
 def _off(count: int) -> str:
     """Return how many gates cannot fail, for the end of a sentence."""
-    return f", {plural(count, 'gate')} off (limit 0 %)" if count else ""
+    return f", {plural(count, 'gate')} off (limit 0%)" if count else ""
 
 
 def _is_off(check: Check) -> bool:

@@ -171,9 +171,9 @@ def test_a_limit_that_cannot_fail_is_named_once(limit: str, zero: bool, check: C
 @pytest.mark.parametrize(
     ("gate", "sentence"),
     [
-        ("hit_rate = '>=0%'", "PASS, 1 gate off (limit 0 %)"),
+        ("hit_rate = '>=0%'", "PASS, 1 gate off (limit 0%)"),
         ("hit_rate = '>=1%'", "PASS 1 gate"),
-        ("hit_rate = '>=0%'\nfindings = {KV301 = 'error'}", "PASS 1 gate, 1 gate off (limit 0 %)"),
+        ("hit_rate = '>=0%'\nfindings = {KV301 = 'error'}", "PASS 1 gate, 1 gate off (limit 0%)"),
     ],
 )
 def test_the_verdict_counts_no_gate_that_cannot_fail(gate: str, sentence: str, check: Command) -> None:
