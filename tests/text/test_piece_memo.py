@@ -44,6 +44,21 @@ def test_what_comes_once_is_forgotten() -> None:
     assert "shared" in memo._kept
 
 
+def test_text_that_comes_twice_at_once_is_kept_when_it_comes_again() -> None:
+    """An answer comes as such and in the next prompt, and never again."""
+    encoder = Encoder()
+    memo = PieceMemo(encoder, recent=100)
+    lines = [f"line {number:05}" for number in range(200)]
+    for line in lines:
+        assert texts(memo, line) == texts(memo, line) == line
+        assert held(memo) <= 2 * 100 + 30
+    assert not memo._kept
+    assert len(encoder.asked) == len(lines)
+    for line in lines:
+        assert texts(memo, line) == line
+    assert set(memo._kept) == set(lines)
+
+
 def test_in_the_second_reading_of_a_workload_it_is_kept() -> None:
     encoder = Encoder()
     memo = PieceMemo(encoder, recent=100)

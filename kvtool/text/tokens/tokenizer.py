@@ -21,7 +21,7 @@ from kvtool.text.tokens.tokenizer_files import TokenizerFiles, find_tokenizer
 from kvtool.text.traced import Traced
 
 _RECENT = 1_000_000
-"""Characters seen once after which those seen before them are forgotten."""
+"""Characters seen lately after which those seen before them are forgotten."""
 _KEPT = 16_000_000
 """Characters seen more than once; beyond that, all are forgotten. Each takes some 7 bytes with its tokens."""
 _MARKS = 1 << 22
@@ -32,8 +32,9 @@ _KINDS = 255
 class PieceMemo:
     """Remembers the ids of pieces that come back, and those of the latest pieces. Memory is bounded by characters.
 
-    Of a piece that was forgotten a mark stays: when it comes again (a workload is read several times), it is kept. A mark may
-    be that of another piece; then one is kept that need not be.
+    A piece that comes again soon is not kept yet: most text of a conversation comes twice, as an answer and in the next prompt.
+    It gets a mark, as does one that is forgotten: when a piece with a mark comes again (a workload is read several times), it is
+    kept. A mark may be that of another piece; then one is kept that need not be.
     """
 
     def __init__(
@@ -71,34 +72,33 @@ class PieceMemo:
         return None
 
     def _learn(self, pieces: dict[str, None]) -> dict[str, Ids]:
-        """The ids of pieces that are not kept; those that came before are, from now on."""
-        here: dict[str, Ids] = {}
-        for piece in pieces:
-            ids = self._young.get(piece)
-            if ids is None:
-                ids = self._old.pop(piece, None)
-            else:
-                del self._young[piece]
-                self._young_characters -= len(piece)
-            if ids is not None:
-                here[piece] = ids
-                self._keep(piece, ids)
+        """The ids of pieces that are not kept; those with a mark are, from now on."""
+        here = {piece: ids for piece in pieces if (ids := self._recent(piece)) is not None}
+        again = set(here)
         new = [piece for piece in pieces if piece not in here]
-        for piece, ids in zip(new, self._encode(new), strict=True):
-            here[piece] = ids
+        here.update(zip(new, self._encode(new), strict=True))
+        for piece, ids in here.items():
             place, mark = _mark_of(piece)
             if self._marks[place] == mark:
-                self._keep(piece, ids)
-            else:
-                self._young[piece] = ids
-                self._young_characters += len(piece)
+                self._kept[piece] = ids
+                self._kept_characters += len(piece)
+                continue
+            self._young[piece] = ids
+            self._young_characters += len(piece)
+            if piece in again:
+                self._marks[place] = mark
+                self._marked += 1
         if self._young_characters > self._most_recent:
             self._forget()
         return here
 
-    def _keep(self, piece: str, ids: Ids) -> None:
-        self._kept[piece] = ids
-        self._kept_characters += len(piece)
+    def _recent(self, piece: str) -> Ids | None:
+        """Take a piece from those that came lately; None where it did not."""
+        ids = self._young.pop(piece, None)
+        if ids is None:
+            return self._old.pop(piece, None)
+        self._young_characters -= len(piece)
+        return ids
 
     def _forget(self) -> None:
         """Leave a mark of each piece that grew old, and let the young ones grow old."""
