@@ -45,7 +45,7 @@ def test_what_comes_once_is_forgotten() -> None:
 
 
 def test_text_that_comes_twice_at_once_is_kept_when_it_comes_again() -> None:
-    """An answer comes as such and in the next prompt, and never again."""
+    """The end of a prompt and its answer come again in the next prompt, and then never."""
     encoder = Encoder()
     memo = PieceMemo(encoder, recent=100)
     lines = [f"line {number:05}" for number in range(200)]

@@ -32,9 +32,9 @@ _KINDS = 255
 class PieceMemo:
     """Remembers the ids of pieces that come back, and those of the latest pieces. Memory is bounded by characters.
 
-    A piece that comes again soon is not kept yet: most text of a conversation comes twice, as an answer and in the next prompt.
-    It gets a mark, as does one that is forgotten: when a piece with a mark comes again (a workload is read several times), it is
-    kept. A mark may be that of another piece; then one is kept that need not be.
+    A piece that comes again soon is not kept yet: the end of a prompt and its answer come again in the next prompt, and then
+    never. It gets a mark, as does one that is forgotten: when a piece with a mark comes again (a workload is read several times),
+    it is kept. A mark may be that of another piece; then one is kept that need not be.
     """
 
     def __init__(
