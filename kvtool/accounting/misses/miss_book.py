@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvtool.accounting.book import Book
+from kvtool.accounting.hosted_models import is_hosted
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.changed_part import part_of_place, place_in_record
@@ -154,7 +155,7 @@ class MissBook(Book):
             earlier,
             request_forms(job, () if like is None else like.forms),
             tool_forms(turn.tools, () if like is None else like.tools),
-            self.hosted,
+            self.hosted and (served is not None or turn.call.model is None or is_hosted(turn.call)),
             cached=served is not None or self._is_cached(request),
         )
         cuts, begins = prefix_cuts(compared.before, compared.forms, job)
@@ -229,9 +230,11 @@ class MissBook(Book):
         self._compact(compared, rates)
         if rates is not None and request.call.summed is None:
             expired = sum(each.tokens for each in missed if each.cause == "expired")
+            before = compared.before
+            if before is not None and before.key != request.key:  # what is read was stored by one of the same cache
+                before = earlier.same_cache
+            gap = None if before is None else request.gap_after(before)
             for totals in (self.total, *([] if row is None else [row])):
-                before = compared.before
-                gap = None if before is None else request.gap_after(before)
                 totals.replay.add(usage, request.answer, rates, before, gap, expired, model=request.call.model)
 
     def _reruns(self, request: ReportedRequest) -> bool:

@@ -67,14 +67,17 @@ class ComparedRequest:
 
     @property
     def _conversation(self) -> PromptState | None:
-        """The request that this one goes on from, where the log names no session and images or files are all that is not counted:
-        what stands for them in the text tells one from another, so equal texts are equal prompts."""
+        """The request that this one goes on from in the session that it resumes. Else, where the log names no session and images or
+        files are all that is not counted: what stands for them in the text tells one from another, so equal texts are equal
+        prompts."""
         request, same = self.request, self.earlier.same_cache
+        if same is not None and self.earlier.shared_same_cache < same.own_tokens - LEAST_TOKENS:
+            same = None
+        if request.call.began == "resumed":
+            return same
         if request.whole or request.lack is not None or request.job.turn.session is not None:
             return None
-        if same is not None and self.earlier.shared_same_cache >= same.own_tokens - LEAST_TOKENS:
-            return same
-        return self.earlier.like if self._keeps(self.earlier.like) else None
+        return same or (self.earlier.like if self._keeps(self.earlier.like) else None)
 
     def _goes_on_from(self, before: PromptState) -> bool:
         return before is self.earlier.session or before is self._conversation

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from array import array
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -127,18 +128,25 @@ class Repeated:
 
     def __init__(self, doubles: frozenset[int]) -> None:
         self._doubles = doubles
-        self._seen: dict[int, list[tuple[int, float | None, str]]] = {}
+        self._seen: dict[int, list[tuple[int, float | None, str, str | None]]] = {}
+        self._copied: set[str | None] = set()
+        """Sessions that have calls in common with another one: the next call of its own goes on from them."""
 
     def has(self, entry: LogEntry) -> bool:
-        """Return whether this call was read before; from now on it was."""
+        """Return whether this call was read before; from now on it was. The first one after copies is that of a resumed session."""
+        first = entry.first
         if entry.identity is None or (key := hash(entry.identity)) not in self._doubles:
+            if first.session in self._copied:
+                self._copied.remove(first.session)
+                first.call = replace(first.call, began=first.call.began or "resumed")
             return False
         seen = self._seen.setdefault(key, [])
-        prompt, time = _prompt_hash(entry.first), entry.first.arrival
-        for before, when, path in seen:
+        prompt, time, session = _prompt_hash(first), first.arrival, first.session
+        for before, when, path, other in seen:
             if before == prompt and (not entry.weak or (path != entry.path and when == time)):
+                self._copied.update({session, other} if None not in (session, other) and session != other else ())
                 return True
-        seen.append((prompt, time, entry.path))
+        seen.append((prompt, time, entry.path, session))
         return False
 
 

@@ -18,7 +18,7 @@ from kvtool.accounting.prices.price_table import price_table
 from kvtool.accounting.servers.server import ServedRequest
 from kvtool.engine.request import Request
 from kvtool.results.misses import MissCause, MissEvent
-from kvtool.workload.call import CacheScope, Call, CallSettings, ReportedMiss, Usage
+from kvtool.workload.call import Began, CacheScope, Call, CallSettings, ReportedMiss, Usage
 from kvtool.workload.jobs import Job
 from kvtool.workload.turn import Turn
 
@@ -316,3 +316,28 @@ def test_a_changed_text_whose_prefix_has_expired_is_expired_once(gap: float, exp
     assert misses is not None
     assert ("prompt_changed" in misses.by_cause) is not expired
     assert not expired or {cause: each.events for cause, each in misses.by_cause.items()} == {"expired": 1}
+
+
+@pytest.mark.parametrize("model", ["Qwen/Qwen3-32B", "claude-sonnet-4-5"])
+def test_no_provider_is_blamed_for_the_misses_of_open_weights(model: str) -> None:
+    """In a log of hosted models, too, the server of open weights may have evicted what it does not read."""
+    book, ids = MissBook(None, CLOCK, True), np.arange(2_000, dtype=np.int32)
+    for number, read in enumerate([0, 2_000, 0]):
+        turn = Turn("g", arrival=10.0 * number, call=Call(model=model, usage=Usage(2_000, read)))
+        book.leave_out(Job(turn, None, Request(f"r{number}", 2_000, prompt_ids=ids, output_ids=[0]), ids, 1, ""))
+    misses = book.misses()
+    assert misses is not None
+    assert [event.cause for event in misses.events] == ["provider" if model.startswith("claude") else "unknown"]
+
+
+@pytest.mark.parametrize(("began", "cause"), [("resumed", ["resumed"]), (None, [])])
+def test_a_resumed_session_is_compared_with_the_one_that_it_goes_on_from(began: Began | None, cause: list[str]) -> None:
+    book, ids = MissBook(None, CLOCK, True), np.arange(2_000, dtype=np.int32)
+    for name, start, read in (("a", None, 0), ("b", began, 0)):
+        usage = Usage(len(ids), read, len(ids) - read)
+        call = Call(model="claude-opus-4-8", usage=usage, incomplete="system prompt is not in the file", began=start)
+        enter(book, Turn("g", session=name, arrival=float(len(ids)), call=call), ids, name)
+        ids = np.concatenate([ids, np.arange(50_000, 50_200, dtype=np.int32)])
+    misses = book.misses()
+    assert misses is not None
+    assert [event.cause for event in misses.events] == cause

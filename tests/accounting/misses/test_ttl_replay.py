@@ -187,3 +187,20 @@ def test_a_system_prompt_whose_text_changed_is_no_message_that_was_added_later()
     assert said.startswith("Send the same text each time")
     assert said.endswith("line 3")
     assert advised("consistent", "a.jsonl:4, messages[5]").startswith("Send system messages that come after the first")
+
+
+def test_a_model_is_replayed_by_the_gap_since_its_own_last_use() -> None:
+    """Opus, four minutes later Sonnet, two minutes later Opus again: after 5 minutes Opus keeps nothing, after an hour it does."""
+    book, ids = MissBook(MoneyBook(PRICES), CLOCK, True), np.arange(8_000, dtype=np.int32)
+    for number, (model, now, read) in enumerate(
+        [(MODEL, 0.0, 0), ("claude-sonnet-4-5", 240.0, 0), (MODEL, 360.0, 8_000)]
+    ):
+        usage = Usage(8_000, read, 8_000 - read, 0, 8_000 - read, 10)
+        call = Call(model=model, provider="anthropic", usage=usage, incomplete="no system prompt")
+        enter(book, Turn("g", session="s", arrival=now, call=call), ids, f"r{number}")
+    misses = book.misses()
+    assert misses is not None
+    assert misses.ttl is not None
+    million, answers = Decimal(1_000_000), 10 * (2 * Decimal(25) + 15)
+    assert Decimal(misses.ttl.five_minutes) == (8_000 * (2 * Decimal("6.25") + Decimal("3.75")) + answers) / million
+    assert misses.ttl.one_hour == misses.ttl.paid

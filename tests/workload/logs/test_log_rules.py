@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvtool.errors import KvtoolError
+from kvtool.workload.logs.logs import LogOptions, LogSource
 from tests.conftest import some
 from tests.workload.logs.log_lines import START, SYSTEM, chat, document, read, write
 
@@ -326,3 +327,26 @@ def test_no_text_of_a_prompt_stands_in_a_refusal(tmp_path: Path) -> None:
         place = raised.value.place
         assert place is not None
         assert "SECRET" not in f"{raised.value.message} {raised.value.hint} {place.excerpt}"
+
+
+@pytest.mark.parametrize("copies_first", [False, True])
+def test_the_first_call_after_copies_of_another_session_is_that_of_a_resume(
+    tmp_path: Path, *, copies_first: bool
+) -> None:
+    """A resumed session begins with copies of the calls of the one before; which of the files is read first says nothing."""
+    own = write(tmp_path / ("b.jsonl" if copies_first else "a.jsonl"), [chat(number) for number in range(4)])
+    copies = [chat(number, session="loan-2") for number in range(4)]
+    resumed = write(
+        tmp_path / ("a.jsonl" if copies_first else "b.jsonl"), [*copies, *(chat(n, session="loan-2") for n in (6, 7))]
+    )
+    source = LogSource(sorted([own, resumed]), LogOptions())
+    turns = []
+    for conversation in source.conversations():
+        while (turn := conversation.next_turn(None)) is not None:
+            turns.append(turn)
+    assert [turn.call.began for turn in sorted(turns, key=lambda turn: turn.arrival or 0.0)] == [None] * 4 + [
+        "resumed",
+        None,
+    ]
+    same, _ = read(own, write(tmp_path / "c.jsonl", [*(chat(number) for number in range(4)), chat(9)]))
+    assert len(same) == 5
