@@ -74,7 +74,10 @@ def test_whole_files_are_current(quick: None) -> None:
 def test_every_format_of_logs_has_an_example() -> None:
     names = {each.name for each in (*record_formats(), *file_kinds())}
     # Parquet and SQLite are no text, and what is refused by name is in a table of its own.
-    assert names - set(log_examples.examples()) == {"columns", "block-trace", "session-store", "unread"}
+    assert names - set(log_examples.examples()) == {
+        *("columns", "block-trace", "session-store", "unread"),
+        *("opencode-stored", "opencode-inner"),  # a folder of files
+    }
 
 
 def test_every_command_has_a_page() -> None:

@@ -178,12 +178,15 @@ def test_a_month_is_told_of_a_log_of_a_day_and_writes_are_paid(in_folder: Comman
 
 
 def test_two_models_and_groups_are_priced_each_by_its_own(in_folder: Command) -> None:
-    sent = [Sent("gpt-4o", 0.0), Sent("gpt-4.1", 1.0), Sent("gpt-9", 2.0)]
+    costs = [{"cost": cost} for cost in (0.25, 0.5, 1.25)]
+    sent = [Sent(name, at, body=costs[at]) for at, name in enumerate(("gpt-4o", "gpt-4.1", "gpt-9"))]
     found = profiled(in_folder, sent, "--group-by", "request.model")
     money = found["money"]
     assert money["requests"] == 3
     assert money["priced_requests"] == 2
     assert money["unpriced"] == {"gpt-9": 1}
+    assert Decimal(money["logged"]) == 2, "the log's own cost needs no price"
+    assert any("Cost in the log: $2.00 for 3 requests." in notice for notice in money["notices"])
     assert any("Priced 2 of 3 requests" in notice for notice in money["notices"])
     assert any("gpt-9" in note for note in found["notes"])
     total = sum(Decimal(group["paid"]) for group in money["by_group"].values())

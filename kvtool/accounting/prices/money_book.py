@@ -85,8 +85,9 @@ class MoneyBook:
         self.undated = 0
         self.logged = Decimal(0)
         self.logged_requests = 0
+        self.logged_compared = Decimal(0)
         self.logged_priced = Decimal(0)
-        """The cost of the same requests by our prices."""
+        """The cost of those with a known price: by the log, and by our prices."""
         self.mistakes = CostMistakes()
         self.currencies: Counter[str] = Counter()
         self.first: float | None = None
@@ -130,6 +131,9 @@ class MoneyBook:
                 if told:
                     side.reported.add(usage.prompt or 0, usage.cached or 0)
                 side.difference.update(dict(parts))
+        if call.cost is not None:
+            self.logged += call.cost
+            self.logged_requests += 1
         if rates is None or prompt is None:
             return
         longer = prediction is not None and prediction.written_1h and rates.cache_write_1h is None and rates.writes_cost
@@ -137,8 +141,7 @@ class MoneyBook:
             self.longer_writes[call.model or ""] += 1
         paid = self._charge(sides, usage, prediction, parts, rates, prompt, output)
         if call.cost is not None:
-            self.logged += call.cost
-            self.logged_requests += 1
+            self.logged_compared += call.cost
             self.logged_priced += paid
             if (short := self.rates_of(call, 0, moment)) is not None:
                 answer = usage.output if usage.output is not None else output

@@ -216,9 +216,12 @@ def _notices(book: MoneyBook) -> list[str]:
     if book.undated:
         told.append(f"{plural(book.undated, 'request')} without a date: priced with the latest prices.")
     if book.logged_requests:
-        ours = book.logged_priced
-        off = "" if not ours else f", {(book.logged - ours) / ours * 100:+.1f}% compared with {shown_money(ours)} here"
-        told.append(f"Cost in the log: {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}{off}.")
+        told.append(f"Cost in the log: {shown_money(book.logged)} for {plural(book.logged_requests, 'request')}.")
+        if ours := book.logged_priced:
+            off = (book.logged_compared - ours) / ours * 100
+            told.append(
+                f"The cost in the log of priced requests is {off:+.1f}% compared with {shown_money(ours)} here."
+            )
         if (mistake := book.mistakes.found()) is not None:
             told.append(f"The cost in the log {mistake}.")
     return told

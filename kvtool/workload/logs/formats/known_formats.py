@@ -37,7 +37,7 @@ _KNOWN = (
         "files without sent prompts",
         "unread",
         "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName,properties,messages_path,openapi,cells,traceEvents,traceID,localEndpoint,"
-        "ncols,root_span_dumps,request_metadata,signed_body_url,function_kwargs,tokens_in,event_id",
+        "ncols,root_span_dumps,request_metadata,signed_body_url,function_kwargs,tokens_in,event_id,hrTime,attrs",
     ),
     _Known("vllm-log", "vLLM server log", "servers.vllm_log", "vllm_request"),
     _Known("sglang-log", "SGLang server log", "servers.sglang_log", "obj"),
@@ -74,6 +74,8 @@ _KNOWN = (
     _Known("qwen-code", "Qwen Code sessions", "agents.qwen_code", "sessionId"),
     _Known("pi", "Pi sessions", "agents.pi", "cwd,parentId"),
     _Known("opencode", "opencode sessions", "agents.opencode", "info"),
+    _Known("opencode-stored", "opencode's storage folder", "agents.opencode", "projectID"),
+    _Known("opencode-inner", "messages and parts of opencode's storage folder", "agents.opencode", "sessionID"),
     _Known("goose", "Goose sessions", "agents.goose", "working_dir,created"),
     _Known("copilot-cli", "GitHub Copilot CLI sessions", "agents.copilot_cli", "data,parentId"),
     _Known("copilot-chat", "Copilot Chat debug logs", "agents.copilot_chat", "prompts,logs,requestMessages"),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from kvtool.text.bounded_number import whole_number
 from kvtool.text.message import Message, document_texts
 from kvtool.workload.call import Call, Usage
-from kvtool.workload.logs.records.call_fields import call_of, choices_of, sampled_in, sampled_of
+from kvtool.workload.logs.records.call_fields import call_of, choices_of, decimal_of, sampled_in, sampled_of
 from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, parts_not_counted, texts_of, why_incomplete
 from kvtool.workload.logs.records.record import (
     RESPONSES,
@@ -111,27 +112,28 @@ class _AnswerCalls:
     def __call__(self, at: int) -> tuple[Call, float | None]:
         message = self._messages[at]
         extra = message.get("extra")
-        usage, model = self._told.get(at, (None, None))
-        call = replace(self._common, usage=usage, model=self._common.model or model)
+        usage, model, cost = self._told.get(at, (None, None, None))
+        call = replace(self._common, usage=usage, model=self._common.model or model, cost=cost)
         answered = time_of(message) or (time_of(extra) if isinstance(extra, dict) else None)
         asked = time_of(self._messages[at - 1])
         return call, asked if asked is not None and (answered is None or asked <= answered) else answered
 
 
-def _reported_in(record: Record, message: Message) -> tuple[Usage | None, str | None] | None:
-    """Return usage and model that a message of a conversation says, itself or in what its program keeps in `extra`."""
+def _reported_in(record: Record, message: Message) -> tuple[Usage | None, str | None, Decimal | None] | None:
+    """Return usage, model and cost that a message of a conversation says, itself or in what its program keeps in `extra`."""
     extra = message.get("extra")
     response = extra.get("response") if isinstance(extra, dict) else None
-    usage, model = None, None
+    usage, model, cost = None, None, None
     for fields, path in ((message, ()), (extra, ("extra",)), (response, ("extra", "response"))):
         if isinstance(fields, dict) and isinstance(fields.get("usage"), dict):
             try:
                 usage = usage_of(fields["usage"], (*path, "usage")) or usage
+                cost = decimal_of(fields["usage"].get("cost")) or cost
             except RecordError as error:
                 raise record.error(error.message, *_way_to(record, fields), *error.pointer, hint=error.hint) from None
         if isinstance(fields, dict) and isinstance(fields.get("model"), str):
             model = fields["model"]
-    return None if usage is model is None else (usage, model)
+    return None if usage is model is None else (usage, model, cost)
 
 
 def _way_to(record: Record, fields: dict[str, Any]) -> tuple[str | int, ...]:

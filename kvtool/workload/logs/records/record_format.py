@@ -107,7 +107,7 @@ class RecordFormat:
     is small; None: only reading it finds its requests. `keys` gives the ids by which other records may ask for it. With `state`,
     `reader` makes a FileState for a file from the Where of its first record. `example` is for the docs: JSON values, in a file
     whose name ends in `ending`. With `grows`, each release of the program writes new kinds of records: in a file of this format
-    they are left out and counted.
+    they are left out and counted. With `linked`, records name the one before them: the state is given those of unknown kinds, too.
     """
 
     name: str
@@ -118,6 +118,7 @@ class RecordFormat:
     keys: Callable[[Record], Sequence[Key]] | None = None
     state: bool = False
     grows: bool = False
+    linked: bool = False
     example: str = ""
     ending: str = ".jsonl"
 

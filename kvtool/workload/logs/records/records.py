@@ -64,7 +64,8 @@ def read_record(
     name, items = "", Several()
     new, held = _objects_in(whole, format_, states or {})
     if new is not None:
-        return new, Several([NEW_KIND])
+        grown = format_named(new)
+        return new, collected(grown.read(whole, states or {})) if grown.linked else Several([NEW_KIND])
     for record, found in held:
         name = found.name
         _add(items, record, found, states)

@@ -329,8 +329,8 @@ def test_pi_compacts_forks_and_writes_new_kinds(tmp_path: Path) -> None:
         pi_entry(5, "compaction", time(2), summary="short", firstKeptEntryId="e2", tokensBefore=20),
         pi_entry(6, "message", time(3), **said("user", "third")),
         pi_entry(7, "message", time(3, 1), **said("assistant", "three", **answer)),
-        pi_entry(8, "telepathy", time(4)),
-        {**pi_entry(9, "message", time(5), **said("user", "instead")), "parentId": "e1"},
+        {**pi_entry(8, "telepathy", time(4)), "parentId": "e1"},
+        pi_entry(9, "message", time(5), **said("user", "instead")),
         pi_entry(10, "message", time(5, 1), **said("assistant", "four", **answer)),
         {**pi_entry(11, "message", time(6), **said("assistant", "far", **answer)), "parentId": "e99"},
     ]

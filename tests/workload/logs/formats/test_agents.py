@@ -157,22 +157,23 @@ def cline_task(folder: Path, shown: list[Any] | None) -> Path:
     return folder / "api_conversation_history.json"
 
 
-def request(ts: int, **counts: int) -> dict[str, Any]:
+def request(ts: int, **counts: float) -> dict[str, Any]:
     return {"ts": ts, "type": "say", "say": "api_req_started", "text": json.dumps({"request": "x", **counts})}
 
 
 def test_what_cline_shows_tells_the_tokens_of_its_requests(tmp_path: Path) -> None:
     shown = [
         {"ts": 900, "type": "say", "say": "task", "text": "fix it"},
-        request(1100, tokensIn=10, tokensOut=3, cacheWrites=90, cacheReads=0, cost=0),
+        request(1100, tokensIn=10, tokensOut=3, cacheWrites=90, cacheReads=0, cost=0.25),
         request(2500, cancelReason=0),
-        request(3100, tokensIn=12, tokensOut=4, cacheWrites=8, cacheReads=90, cost=0),
+        request(3100, tokensIn=12, tokensOut=4, cacheWrites=8, cacheReads=90, cost=0.5),
     ]
     path = cline_task(tmp_path / "t", shown)
     for paths in ([path], [path, path.with_name("ui_messages.json")]):
         found, _ = rows(*paths)
         told = [(r["prompt_tokens"], r["cached_tokens"], r["cache_write_tokens"], r["output_tokens"]) for r in found]
         assert told == [(100, 0, 90, 3), (110, 90, 8, 4)]
+        assert [float(row["cost"]) for row in found] == [0.25, 0.5]
         assert {(row["model"], row["incomplete"]) for row in found} == {("m", NO_SYSTEM)}
 
 

@@ -72,6 +72,24 @@ def test_parts_of_one_message_are_one_call_and_its_tokens_count_once(tmp_path: P
     assert not source.left_out.counts
 
 
+@pytest.mark.parametrize("new", ["telepathy", "telepathy-2"])
+def test_a_line_of_a_new_kind_is_counted_and_the_conversation_goes_on_through_it(tmp_path: Path, new: str) -> None:
+    between = {"type": new, "uuid": "n1", "parentUuid": "a1", "sessionId": _SESSION}
+    path = lines(
+        tmp_path / "s.jsonl",
+        [
+            user("u1", None, "one"),
+            part("a1", "u1", "msg_1", text("1")),
+            between,
+            user("u2", "n1", "two"),
+            part("a2", "u2", "msg_2", text("2")),
+        ],
+    )
+    found, source = rows(path)
+    assert [said(row) for row in found] == [["one"], ["one", "1", "two"]]
+    assert source.left_out.counts == {"record of an unknown kind": 1}
+
+
 def test_what_was_undone_is_not_in_the_next_prompt(tmp_path: Path) -> None:
     path = lines(
         tmp_path / "s.jsonl",

@@ -38,6 +38,7 @@ def test_a_request_of_adk_has_its_system_prompt_its_tools_and_what_the_cache_gav
     config = {"system_instruction": "You are Mina.", "tools": declared}
     asked = {"model": "gemini-2.5-flash", "config": config, "contents": contents}
     usage = {"prompt_token_count": 24, "cached_content_token_count": 16}
+    usage |= {"candidates_token_count": 2, "thoughts_token_count": 5}
     answer = {"content": {"parts": [{"text": "Yes."}], "role": "model"}, "usage_metadata": usage}
     path = spans(
         tmp_path / "a.json",
@@ -54,8 +55,30 @@ def test_a_request_of_adk_has_its_system_prompt_its_tools_and_what_the_cache_gav
     assert [role for role, _ in row["messages"]] == ["system", "user", "assistant", "tool"]
     assert [row["messages"][at][1] for at in (0, 1, 3)] == ["You are Mina.", "Is it open?", '{"open": true}']
     assert (row["tools"], row["said"], row["model"]) == (["hours"], "Yes.", "gemini-2.5-flash")
-    assert (row["prompt_tokens"], row["cached_tokens"], row["output_tokens"]) == (24, 16, 2)
+    assert (row["prompt_tokens"], row["cached_tokens"]) == (24, 16)
+    assert (row["output_tokens"], row["reasoning_tokens"]) == (7, 5), "the span's own count is without thoughts"
     assert read.left_out == {"tool span": 1}
+
+
+@pytest.mark.parametrize(("parts", "prompt"), [([], 0), ([], 9), ([{"type": "text", "content": "No"}], 0)])
+def test_a_failed_span_is_a_call_where_it_has_an_answer_or_tokens(
+    tmp_path: Path, parts: list[dict[str, str]], prompt: int
+) -> None:
+    told = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps([{"role": "user", "parts": [{"type": "text", "content": "Is it open?"}]}]),
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": parts}]),
+    }
+    attributes = [{"key": name, "value": {"stringValue": value}} for name, value in told.items()]
+    attributes += [
+        {"key": f"gen_ai.usage.{name}_tokens", "value": {"intValue": prompt}} for name in ("input", "output")
+    ]
+    span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "chat", "attributes": attributes, "status": {"code": 2}}
+    path = lines(tmp_path / "t.jsonl", {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
+    if parts or prompt:
+        assert len(Read(path).rows) == 1
+    else:
+        assert "1 failed" in refusal(path).message
 
 
 def test_a_request_of_livekit_has_its_conversation(tmp_path: Path) -> None:

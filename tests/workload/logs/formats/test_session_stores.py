@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -135,6 +136,75 @@ def test_each_session_of_a_database_is_read(tmp_path: Path, agent: str, seed: in
                 (step.prompt, step.cached) for step in steps
             ]
     assert len(read.rows) == sum(map(len, sessions.values()))
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_the_ledger_of_goose_reports_each_call_where_it_has_as_many(tmp_path: Path, rows: int) -> None:
+    path = tmp_path / "sessions.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(TABLES["goose"])
+        database.execute(
+            """CREATE TABLE usage_ledger (id INTEGER PRIMARY KEY, session_id TEXT, model TEXT, input_tokens INTEGER,
+            output_tokens INTEGER, cache_read_tokens INTEGER, cache_write_tokens INTEGER, cost REAL, cost_source TEXT,
+            is_compaction INTEGER)"""
+        )
+        insert(database, "sessions", "s", "/srv/shop", "user", "2026-01-01", json.dumps({"model_name": MODEL}))
+        for at, (role, text) in enumerate([("user", "a"), ("assistant", "b"), ("assistant", "c"), ("user", "d")]):
+            insert(database, "messages", "s", role, json.dumps([{"type": "text", "text": text}]), START + at, "{}")
+        insert(database, "messages", "s", "assistant", json.dumps([{"type": "text", "text": "e"}]), START + 9, "{}")
+        insert(database, "usage_ledger", "s", None, 900, 90, 0, 0, 9.0, "carried_forward", 0)
+        insert(database, "usage_ledger", "s", "m", 800, 80, 0, 0, 8.0, "estimated", 1)
+        for at in range(rows):
+            insert(database, "usage_ledger", "s", "other", 100 + at, 7, 60, 30, 0.5, "estimated", 0)
+        database.commit()
+    read = Read(path)
+    told = (
+        [(100, 60, 30, 7, "other"), (101, 60, 30, 7, "other")] if rows == 2 else [(None, None, None, None, MODEL)] * 2
+    )
+    names = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "model")
+    assert [tuple(row.get(name) for name in names) for row in read.rows] == told
+    assert [row["call"].cost for row in read.rows] == ([Decimal("0.5")] * 2 if rows == 2 else [None, None])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_storage_folder_of_opencode_is_as_its_database(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "store.db"
+    sessions = {f"ses_{at}": made(100 * seed + at, writes=True) for at in range(2)}
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(TABLES["opencode"])
+        for name, steps in sessions.items():
+            opencode(database, name, steps)
+        database.commit()
+        storage = tmp_path / "storage"
+
+        def write(at: Path, value: dict[str, Any]) -> None:
+            at.parent.mkdir(parents=True, exist_ok=True)
+            at.write_text(json.dumps(value))
+
+        for name in sessions:
+            facts = {"id": name, "projectID": "p", "directory": "/srv/shop", "version": "1", "time": {"created": START}}
+            write(storage / "session" / "p" / f"{name}.json", facts)
+        for id_, session, data in database.execute("SELECT id, session_id, data FROM message"):
+            number = "-".join(f"{int(part):03}" if part.isdigit() else part for part in id_.split("-"))
+            info = {**json.loads(data), "id": id_, "sessionID": session}
+            write(storage / "message" / session / f"{number}.json", info)
+            for part, text in database.execute("SELECT id, data FROM part WHERE message_id = ?", (id_,)).fetchall():
+                of = {**json.loads(text), "id": part, "sessionID": session, "messageID": id_}
+                write(storage / "part" / number / f"{part}.json", of)
+    stored, kept = Read(*sorted(storage.rglob("*.json"))), Read(path)
+    assert kept.rows
+    for name in ("session", "messages", "model", "prompt_tokens", "cached_tokens", "output_tokens", "time"):
+        assert sorted(map(str, stored.of(name))) == sorted(map(str, kept.of(name)))
+    assert not stored.left_out
+
+
+def test_a_storage_folder_of_opencode_that_is_damaged_is_refused(tmp_path: Path) -> None:
+    facts = {"id": "ses_1", "projectID": "p", "directory": "/srv/shop", "version": "1", "time": {"created": START}}
+    for name, text in {"session/p/ses_1": json.dumps(facts), "message/ses_1/msg_1": "{"}.items():
+        at = tmp_path / f"{name}.json"
+        at.parent.mkdir(parents=True)
+        at.write_text(text)
+    assert "message `msg_1` cannot be read" in refusal(tmp_path / "session" / "p" / "ses_1.json").message
 
 
 def test_files_commands_and_pictures_of_crush_are_sent_as_it_writes_them(tmp_path: Path) -> None:

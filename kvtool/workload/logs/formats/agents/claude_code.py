@@ -21,6 +21,7 @@ from kvtool.workload.logs.records.failed_calls import FAILED, PROMPTLESS
 from kvtool.workload.logs.records.incomplete_prompts import LOST, NO_SYSTEM, parts_not_counted
 from kvtool.workload.logs.records.record import Record, Where, kind, object_of, seconds, text_of
 from kvtool.workload.logs.records.record_format import (
+    NEW_KIND,
     Fields,
     FoundCall,
     LeftOut,
@@ -148,6 +149,8 @@ class ClaudeCodeSession:
                 found = LeftOut("synthetic answer")
             else:
                 node, found = self._answered(record, message, node, thread, held)
+        elif fields.get("type") not in _NOTES and ("parentUuid" in fields or not fits(fields)):
+            found = NEW_KIND
         if isinstance(uuid, str):
             self._nodes[uuid] = node
         return Several([*ended, *collected(found)]) if ended else found
@@ -339,5 +342,12 @@ _EXAMPLE = """
  "usage": {"input_tokens": 8, "cache_read_input_tokens": 16, "output_tokens": 2}}}
 """
 FORMAT = RecordFormat(
-    "claude-code", "sessionId + uuid + type", fits, ClaudeCodeSession, state=True, grows=True, example=_EXAMPLE
+    "claude-code",
+    "sessionId + uuid + type",
+    fits,
+    ClaudeCodeSession,
+    state=True,
+    grows=True,
+    linked=True,
+    example=_EXAMPLE,
 )

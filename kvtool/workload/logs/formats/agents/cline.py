@@ -207,6 +207,7 @@ def _usage(told: Told) -> Told | None:
         "cache_read_input_tokens": cached,
         "cache_creation_input_tokens": written,
         "completion_tokens": output,
+        "cost": told.get("cost"),
     }
 
 

@@ -1,6 +1,7 @@
 """Sessions of Goose: lines of messages after one of facts, or the object that `goose session export --format json` writes.
 
-Tokens are reported for the whole session only. After a summary, what was before is marked as no longer seen by the agent.
+Tokens are reported for the whole session; in newer databases for each call (`usage_ledger`). After a summary, what was before is
+marked as no longer seen by the agent.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import Any
 from kvtool.text.message import Message
 from kvtool.workload.logs.formats.agents.projects import project_of
 from kvtool.workload.logs.formats.agents.session_calls import SessionAnswer, SessionCalls
-from kvtool.workload.logs.records.call_fields import names_of
+from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.incomplete_prompts import kind_of_part
 from kvtool.workload.logs.records.record import Record, Where, kind, object_of, seconds
 from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat, Several
+from kvtool.workload.logs.records.usage import usage_of
 
 _FACTS = ("message_count", "total_tokens", "conversation")
 _OF_MESSAGES = frozenset(("id", "role", "created", "content", "metadata"))
@@ -23,6 +25,15 @@ _NOT_SENT = (
     *("thinking", "redactedThinking", "reasoning", "toolConfirmationRequest", "actionRequired"),
     *("conversationCompacted", "systemNotification"),
 )
+_COUNTS = {
+    "input_tokens": "prompt_tokens",
+    "cache_read_tokens": "cached_tokens",
+    "cache_write_tokens": "cache_write_tokens",
+    "output_tokens": "completion_tokens",
+}
+"""Counts of the ledger: the prompt is all that was sent."""
+_CARRIED = "carried_forward"
+"""A row that sums what was before the ledger."""
 
 
 class GooseSession:
@@ -39,7 +50,7 @@ class GooseSession:
         """Return the calls that a record ends."""
         fields, ended = record.fields, Several()
         if "role" in fields:
-            self._add(record)
+            self._add(record, {})
             return ended
         if isinstance(fields.get("conversation"), list):  # a session of its own: a database has many
             ended = self.end()
@@ -50,18 +61,19 @@ class GooseSession:
         calls.subagent = fields.get("session_type") == "sub_agent"
         self._model = names_of([object_of(fields.get("model_config")).get("model_name")])
         self._provider = names_of([fields.get("provider_name")])
-        messages = fields.get("conversation")
-        for at, each in enumerate(messages if isinstance(messages, list) else []):
+        messages = conversation if isinstance(conversation := fields.get("conversation"), list) else []
+        told = _told_of_answers(messages, fields.get("usage_ledger"))
+        for at, each in enumerate(messages):
             if (inner := record.inner("conversation", at)) is None:
                 raise record.error(f"conversation[{at}] must be a message object, not {kind(each)}", "conversation", at)
-            self._add(inner)
+            self._add(inner, told.get(at, {}))
         return ended
 
     def end(self) -> Several:
         """Return all calls."""
         return self._calls.close()
 
-    def _add(self, record: Record) -> None:
+    def _add(self, record: Record, reported: Fields) -> None:
         role, told = record.fields.get("role"), object_of(record.fields.get("metadata"))
         if role not in ("user", "assistant"):
             self._calls.leave_out(NEW_KIND)
@@ -74,11 +86,19 @@ class GooseSession:
             self._calls.compacted = True
             self._unseen = set()
         time = seconds(record.fields.get("created"), "s")
-        if role == "user" or told.get("userVisible") is False:  # Goose itself writes what only the model sees
+        if not _is_answer(record.fields):  # Goose itself writes what only the model sees
             self._calls.say(messages, time)
         elif messages:
             self._calls.answer(
-                SessionAnswer(record=record, messages=messages, model=self._model, provider=self._provider, end=time)
+                SessionAnswer(
+                    record=record,
+                    messages=messages,
+                    usage=usage_of({ours: reported.get(name) for name, ours in _COUNTS.items()}, record.pointer),
+                    model=names_of([reported.get("model"), self._model]),
+                    provider=self._provider,
+                    cost=decimal_of(reported.get("cost")),
+                    end=time,
+                )
             )
 
     def _messages(self, record: Record, role: str) -> list[Message]:
@@ -109,6 +129,20 @@ class GooseSession:
                     named = kind_of_part(str(other))
                     said["content"].append({"type": record.text(named, "content", at, "type", part=label)})
         return [*results, *([said] if said["content"] or "tool_calls" in said else [])]
+
+
+def _told_of_answers(messages: list[Any], ledger: Any) -> dict[int, Fields]:
+    """Return what the ledger reports of each answer, by the place of its last message; nothing where these are not as many."""
+    said = [object_of(each) for each in messages]
+    of_model = [_is_answer(each) for each in said] + [False]
+    ends = [at for at in range(len(said)) if of_model[at] and not of_model[at + 1]]
+    rows = [object_of(each) for each in (ledger if isinstance(ledger, list) else [])]
+    calls = [row for row in rows if not row.get("is_compaction") and row.get("cost_source") != _CARRIED]
+    return dict(zip(ends, calls, strict=True)) if len(ends) == len(calls) else {}
+
+
+def _is_answer(message: Fields) -> bool:
+    return message.get("role") == "assistant" and object_of(message.get("metadata")).get("userVisible") is not False
 
 
 def _call(part: Fields) -> dict[str, Any]:

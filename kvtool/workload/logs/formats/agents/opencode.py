@@ -1,4 +1,5 @@
-"""Sessions that `opencode export` writes: messages with their parts. `tokens.input` is what the cache neither gave nor took.
+"""Sessions that `opencode export` writes, or older versions in a storage folder: messages with their parts. `tokens.input` is what
+the cache neither gave nor took.
 
 A message of the assistant is one call; in older versions it is one for each of its parts `step-finish`.
 """
@@ -6,9 +7,13 @@ A message of the assistant is one call; in older versions it is one for each of 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import orjson
+
 from kvtool.text.bounded_number import whole_number
+from kvtool.text.files.json_stream import MAX_RECORD
 from kvtool.text.message import Message
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.formats.agents.projects import project_of
@@ -17,7 +22,7 @@ from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.failed_calls import FAILED
 from kvtool.workload.logs.records.incomplete_prompts import NO_TOOLS, kind_of_part
 from kvtool.workload.logs.records.record import Record, kind, object_of, seconds
-from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat
+from kvtool.workload.logs.records.record_format import NEW_KIND, Fields, Reading, RecordFormat, Several
 from kvtool.workload.logs.records.usage import checked, count_of
 
 _NOT_SENT = ("reasoning", "step-start", "step-finish", "snapshot", "patch", "agent", "retry", "compaction", "subtask")
@@ -46,6 +51,30 @@ def read(record: Record) -> Reading:
         else:
             calls.leave_out(NEW_KIND)
     return calls.close()
+
+
+def read_stored(record: Record) -> Reading:
+    """Return the calls of a session of the storage folder: the files of its messages and parts are in folders of their names."""
+    path = Path(record.where.path)
+    storage, left = path.parent.parent.parent, MAX_RECORD
+    messages = []
+    for message in sorted((storage / "message" / path.stem).glob("*.json")):
+        told = [message, *sorted((storage / "part" / message.stem).glob("*.json"))]
+        left -= sum(each.stat().st_size for each in told)
+        if left < 0:
+            raise record.error(f"a session of more than {MAX_RECORD >> 20} MiB", "id")
+        try:
+            info, *parts = (orjson.loads(each.read_bytes()) for each in told)
+        except (OSError, ValueError) as error:
+            raise record.error(f"the files of message `{message.stem}` cannot be read", "id") from error
+        messages.append({"info": info, "parts": parts})
+    return read(Record({"info": record.fields, "messages": messages}, record.where))
+
+
+def read_inner(record: Record) -> Reading:
+    """Return nothing: a message or a part belongs to the file of its session."""
+    del record
+    return Several()
 
 
 def _read_answers(calls: SessionCalls, message: Record, info: Fields) -> None:
@@ -178,6 +207,20 @@ def fits(fields: Fields) -> bool:
     )
 
 
+def _is_stored(fields: Fields) -> bool:
+    return fields.keys() >= {"id", "projectID", "directory", "version", "time"}
+
+
+def _is_inner(fields: Fields) -> bool:
+    """Return whether a record is a message of a session, or a part of one, in a file of its own."""
+    of_message = isinstance(fields.get("messageID"), str) and isinstance(fields.get("type"), str)
+    return (
+        isinstance(fields.get("sessionID"), str)
+        and "id" in fields
+        and (of_message or {"role", "time"} <= fields.keys())
+    )
+
+
 _EXAMPLE = """
 {"info": {"id": "ses_1", "directory": "/srv/shop"}, "messages": [{"info": {"id": "msg_1", "role": "user",
  "time": {"created": 1770022800000}}, "parts": [{"type": "text", "text": "Is it open?"}]}, {"info": {"id": "msg_2",
@@ -185,4 +228,8 @@ _EXAMPLE = """
  "tokens": {"input": 8, "output": 2, "reasoning": 0, "cache": {"read": 16, "write": 0}},
  "time": {"created": 1770022800000, "completed": 1770022801000}}, "parts": [{"type": "text", "text": "Yes."}]}]}
 """
-FORMAT = RecordFormat("opencode", "info + messages with info and parts", fits, read, example=_EXAMPLE, ending=".json")
+FORMATS = (
+    RecordFormat("opencode", "info + messages with info and parts", fits, read, example=_EXAMPLE, ending=".json"),
+    RecordFormat("opencode-stored", "projectID + directory + version", _is_stored, read_stored, ending=".json"),
+    RecordFormat("opencode-inner", "sessionID + id", _is_inner, read_inner, ending=".json"),
+)

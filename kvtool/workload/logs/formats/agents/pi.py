@@ -224,5 +224,12 @@ _EXAMPLE = """
  "usage": {"input": 4, "output": 2, "cacheRead": 16, "cacheWrite": 4, "totalTokens": 26}}}
 """
 FORMAT = RecordFormat(
-    "pi", "type: session + cwd, and entries of id + parentId", fits, PiSession, state=True, grows=True, example=_EXAMPLE
+    "pi",
+    "type: session + cwd, and entries of id + parentId",
+    fits,
+    PiSession,
+    state=True,
+    grows=True,
+    linked=True,
+    example=_EXAMPLE,
 )

@@ -8,6 +8,7 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import chain
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -37,6 +38,8 @@ class _Store(NamedTuple):
     make: Callable[[Row, list[list[Row]]], Row]
     key: str = "id"
     """The column that identifies a session."""
+    more: tuple[tuple[str, str, str, str], ...] = ()
+    """Inner tables that only newer versions have."""
 
 
 def _opencode(session: Row, tables: list[list[Row]]) -> Row:
@@ -62,7 +65,8 @@ def _goose(session: Row, tables: list[list[Row]]) -> Row:
         }
         for each in tables[0]
     ]
-    return {**session, "model_config": _json(session.get("model_config_json"), {}), "conversation": conversation}
+    config = _json(session.get("model_config_json"), {})
+    return {**session, "model_config": config, "conversation": conversation, "usage_ledger": [*chain(*tables[1:])]}
 
 
 def _crush(session: Row, tables: list[list[Row]]) -> Row:
@@ -81,7 +85,13 @@ _STORES = (
         (("message", "session_id", "data", "time_created, id"), ("part", "session_id", "message_id", "id")),
         _opencode,
     ),
-    _Store("Goose", "sessions", (("messages", "session_id", "content_json", "id"),), _goose),
+    _Store(
+        "Goose",
+        "sessions",
+        (("messages", "session_id", "content_json", "id"),),
+        _goose,
+        more=(("usage_ledger", "session_id", "cost", "id"),),
+    ),
     _Store("Crush", "sessions", (("messages", "session_id", "parts", "created_at, rowid"),), _crush),
     _Store(
         "the OpenAI Agents SDK",
@@ -131,7 +141,7 @@ def _sessions(database: sqlite3.Connection, path: str) -> Iterator[RawRecord]:
     query = f"SELECT * FROM {store.sessions} ORDER BY {order}, {store.key}"  # noqa: S608 # names of the table above
     for number, session in enumerate(database.execute(query), 1):
         tables, size = list[list[Row]](), 0
-        for name, key, _, by in store.inner:
+        for name, key, _, by in (*store.inner, *(each for each in store.more if each[0] in columns)):
             rows = database.execute(f"SELECT * FROM {name} WHERE {key} = ? ORDER BY {by}", (session[store.key],))  # noqa: S608
             kept: list[Row] = []
             for row in rows:

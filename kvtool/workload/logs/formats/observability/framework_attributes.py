@@ -16,15 +16,23 @@ _SNAKE_PARTS = {"function_call": "functionCall", "function_response": "functionR
 def with_standard_names(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return attributes with those of the conventions added that Google's ADK or LiveKit write under other names."""
     if _ADK in given:
-        return {**_of_adk(given), **given, **_operation(given)}
+        return {**_of_adk(given), **given, **_told_by_adk(given)}
     names = next((names for names in _LIVEKIT if names[0] in given), None)
     return given if names is None else {**_of_livekit(given, *names), **given}
 
 
-def _operation(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the operation of a request of a model; spans of tools have an empty one."""
-    asked = _parsed(given.get(_ADK)).get("contents")
-    return {"gen_ai.operation.name": "chat"} if asked else {}
+def _told_by_adk(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is right whatever the span says: the operation of a request of a model (spans of tools have an empty one), and
+    its output with the thoughts, which the span's own count lacks."""
+    if not _parsed(given.get(_ADK)).get("contents"):
+        return {}
+    usage = object_of(_parsed(given.get(_ADK_ANSWER)).get("usage_metadata"))
+    output, thoughts = usage.get("candidates_token_count") or 0, usage.get("thoughts_token_count")
+    told: dict[str, Any] = {"gen_ai.operation.name": "chat"}
+    if type(output) is int and type(thoughts) is int:
+        told["gen_ai.usage.output_tokens"] = output + thoughts
+        told["gen_ai.usage.reasoning.output_tokens"] = thoughts
+    return told
 
 
 def _of_adk(given: Mapping[str, Any]) -> dict[str, Any]:

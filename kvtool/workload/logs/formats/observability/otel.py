@@ -109,7 +109,8 @@ def call_of_span(record: Record, span: Span) -> FoundCall | None:
     around = _around(span)
     if messages is None:
         return None if text is None else prompt(record, text, around)
-    if span.failed and answer is None and around.usage is None:
+    said = any(each.get("content") or each.get("tool_calls") for each in answer or ())
+    if span.failed and not said and (around.usage is None or not around.usage.prompt):
         return None
     fields: dict[str, Any] = {"messages": messages}
     if (tools := _tools(attributes)) is not None:
