@@ -357,6 +357,25 @@ def test_misses_of_one_cause_at_one_place_are_one_row_with_their_sums() -> None:
     assert table.more == 0
 
 
+def test_requests_with_ids_and_another_token_at_one_place_are_one_row() -> None:
+    """The place of a miss has its record, which the name of a request with an id does not have."""
+    found = missed("system_changed", 3)
+    events = [
+        found.events[0].model_copy(
+            update={
+                "request": f"chatcmpl-{at}",
+                "place": f"log.jsonl:{at}, system, line {line}",
+                "detail": f"the system prompt changed: text differs after token {at}",
+            }
+        )
+        for at, line in ((4, 1), (17, 1), (20, 3))
+    ]
+    section = view(made_results.report().model_copy(update={"misses": found.model_copy(update={"events": events})}))
+    assert section is not None
+    table = next(table for table in section.tables if table.caption == "Largest misses")
+    assert [str(row[1]) for row in table.rows] == ["2", "1"]
+
+
 def test_steps_whose_keys_change_their_order_are_not_stable() -> None:
     found = made_results.finding(code="KV112")
     report = made_results.report(findings=[found]).model_copy(update={"steps": STEPS})

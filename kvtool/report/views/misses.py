@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -30,6 +31,8 @@ from kvtool.text.terminal.numbers import duration, percent, plural
 from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, SUMMED
 
 _MOST_CASES = 10
+_AT_RECORD = re.compile(r"^.+?:\d+, ")
+"""The record before a place in it."""
 UNKNOWN = "unknown"
 MOST_ROWS = 20
 """They fit on a screen."""
@@ -167,7 +170,7 @@ def _events(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Ta
         for event in misses.events
     ]
     columns = (
-        TableColumn("Request"),
+        TableColumn("Request", cut=True),
         TableColumn("time", "word", keep=3),
         TableColumn("after", "number", keep=2),
         TableColumn("tokens", "number"),
@@ -191,7 +194,7 @@ def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> T
     that of the first request."""
     alike: dict[tuple[str, str], list[MissEvent]] = {}
     for event in misses.events:
-        alike.setdefault((event.cause, _place(event, log) or event.detail), []).append(event)
+        alike.setdefault((event.cause, _AT_RECORD.sub("", event.place or "") or event.detail), []).append(event)
     shown = sorted(alike.values(), key=lambda each: -_tokens(each))[:_MOST_CASES]
     several = any(len(events) > 1 for events in shown)
     rows: list[tuple[Cell, ...]] = []
