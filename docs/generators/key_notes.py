@@ -124,7 +124,7 @@ WORKLOAD: Mapping[str, Mapping[str, Note]] = {
         "count": Note("[1, 5]", "`[1, 3]`"),
         "orders": Note("4", "as written", "A high number is a new order in each request."),
         "start": Note("2026-01-05T09:00:00Z", "`2026-01-05T09:00:00Z`"),
-        "format": Note("date", "`iso`", "Also `iso`, `date`, `time`, `unix`, `object`."),
+        "format": Note("date", "`iso`", "Also `iso`, `date`, `time`, `unix`, `object`, `date-object`."),
         "step": Note("10", "`1`"),
         "weights": Note("[9, 1]", more="Needs a random pick."),
         "key": Note("question"),

@@ -87,10 +87,6 @@ class TemplateCalls:
     files: set[str] = field(default_factory=set)
     """The files of the code that renders it."""
 
-    def with_kinds(self, kinds: dict[str, ValueKind]) -> TemplateCalls:
-        """Return the same with the kinds of more values."""
-        return replace(self, kinds={**self.kinds, **kinds})
-
     def add(self, call: RenderedFile) -> None:
         """Add what one call says."""
         self.roles |= set(call.roles)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import keyword
 import os
 import re
@@ -61,7 +62,8 @@ __all__ = [
 _MOST = 16
 """Prompts of one file."""
 _WORDS_OF_NAME = 4
-_MARKUP = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\n", re.DOTALL)
+_MARKUP = re.compile(r"\{\{.*?\}\}|\{%(?! include ).*?%\}|\n|(?=\{% include )|(?<=%\})", re.DOTALL)
+"""What is no text, and both ends of an include tag: the name of that file stands for its text."""
 _SYNTAX = ("{{", "{%", "{#")
 _RESERVED = frozenset(("loop", "self", "super", "caller", "range", "dict", "namespace", "true", "false", "none"))
 
@@ -125,11 +127,11 @@ def copy_prompts(
             notes.append(f"{name} was left out: {message}")
     if copied is not None:
         copied.update(copy.path for copy in copies)
-    sent = ["".join(_written(_in_one_order(copy))) for copy in copies if copy.messages]
+    sent = ["".join((*_written(_in_one_order(copy)), *_includes(copy.files))) for copy in copies if copy.messages]
     found: list[CopiedPrompt] = []
     taken: Counter[str] = Counter()
     for copy in copies:
-        if copy.messages or not _is_sent(_written(copy.text), sent):
+        if copy.messages or not _is_sent(_includes(copy.files) or _written(copy.text), sent):
             taken[copy.path] += 1
             found += [copy] if taken[copy.path] <= _MOST else []
     notes += dict.fromkeys(note for copy in found for note in copy.unknown)
@@ -188,8 +190,8 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
             *(Chat(called, [("", nodes)]) for nodes, called in zip(code.prompts, code.names, strict=True)),
         ]
         for chat in each:
-            copy = _from_chat(folder, name, chat.messages, chat.sender, chat.places)
-            copy = replace(copy, tools=chat.tools, line=chat.line, automatic=chat.automatic)
+            copy = _from_chat(folder, name, chat.messages, chat.sender, chat.places, chat.line)
+            copy = replace(copy, tools=chat.tools, automatic=chat.automatic)
             key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
             if any(_written(copy.text)) and key not in seen:
                 seen.add(key)
@@ -229,6 +231,15 @@ def _written(text: str) -> tuple[str, ...]:
     return tuple(part for one in _MARKUP.split(text) if (part := "".join(one.split())))
 
 
+def _includes(files: Iterable[str]) -> tuple[str, ...]:
+    """Return what `_written` leaves of the tags that include files."""
+    return tuple(part for file in files if file for part in _written(_include(file)))
+
+
+def _include(file: str) -> str:
+    return f"{{% include {json.dumps(file, ensure_ascii=False)} %}}"
+
+
 def _in_one_order(copy: CopiedPrompt) -> str:
     """Return the text of a copy with only the first of the orders of each list."""
     text = copy.text
@@ -264,8 +275,12 @@ def _from_chat(
     chat: Sequence[ChatMessage],
     called: str = "",
     written: Sequence[TemplatePlace | None] = (),
+    line: int = 0,
 ) -> CopiedPrompt:
-    """Return the copy of a chat, or of a text without a role; `written`: where the first text of each message is."""
+    """Return the copy of a chat, or of a text without a role; `written`: where the first text of each message is.
+
+    `line` is that of the call that sends it.
+    """
     each_part = list(parted(chat, written))
     kept = [
         one for one in each_part if any(isinstance(leaf, Hole) or leaf.strip() for leaf in leaves(one[1]))
@@ -274,16 +289,15 @@ def _from_chat(
     chat = [(role, each[:1] if _is_rendered(each) else each) for role, each in chat]
     nodes = [node for _, each in chat for node in each]
     writer = _Writer(lambda file: _named_file(folder, name, file))
-    texts = ["".join(writer.written(each)) for _, each in chat]
-    roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
-    messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
-    spots = [
-        next((leaf.spot for leaf in leaves(each) if isinstance(leaf, Hole) and leaf.spot.line), place)
-        for _, each, _, place in kept
-    ]
-    where = tuple(name if spot is None else f"{_file_of(folder, name, spot)}:{spot.line}" for spot in spots)
     alone = (each[0].file if len(each) == 1 and isinstance(each[0], Hole) else "" for _, each in chat)
     found = [writer.named_file(one) if one else None for one in alone]
+    texts = [
+        "".join(writer.written(each)) if one is None else _as_template(one[1])
+        for (_, each), one in zip(chat, found, strict=True)
+    ]
+    roles = [role if role in _KNOWN_ROLES else _ROLES.get(role, "user") for role, _ in chat]
+    messages = tuple(zip(roles, texts, strict=True)) if chat[0][0] or len(chat) > 1 else ()
+    where = tuple(_place_of(folder, name, each, place, line) for _, each, _, place in kept)
     files = tuple(one[0] if one is not None and _as_template(one[1]) == one[1] else "" for one in found)
     places: dict[str, str] = {}
     kinds: dict[str, ValueKind] = {}
@@ -305,8 +319,18 @@ def _from_chat(
             if leaf.constant:
                 unknown.append(f"{place}: {leaf.unseen} was not found. The workload contains a made-up text for it.")
     return CopiedPrompt(
-        name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called, marks=marks
+        name, "\n\n".join(texts), places, messages, where, tuple(unknown), kinds, files, called, line=line, marks=marks
     )
+
+
+def _place_of(folder: Path, name: str, nodes: Sequence[Node], written: TemplatePlace | None, line: int) -> str:
+    """Return file and line of a message: its own text, else the call that sends it, else what reads its file."""
+    spots = [(leaf.spot, bool(leaf.file)) for leaf in leaves(nodes) if isinstance(leaf, Hole) and leaf.spot.line]
+    own = next((spot for spot, is_file in spots if not is_file), written)
+    if own is None and line:
+        return f"{name}:{line}"
+    spot = own or next((spot for spot, _ in spots), None)
+    return name if spot is None else f"{_file_of(folder, name, spot)}:{spot.line}"
 
 
 def _is_rendered(nodes: Sequence[Node]) -> bool:
@@ -335,7 +359,8 @@ class _Writer:
             if isinstance(node, str):
                 yield _literal(node)
             elif isinstance(node, Hole) and node.file and (found := self.named_file(node.file)) is not None:
-                yield _as_template(found[1])
+                path, text = found
+                yield _include(path) if style_of(text) == "jinja" else _literal(text)
             elif isinstance(node, Hole):
                 yield "" if node.unseen == MARKED_BLOCK else f"{{{{ {_variable(node)} }}}}"
             elif isinstance(node, Choice):

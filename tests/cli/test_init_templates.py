@@ -460,3 +460,47 @@ def test_an_item_is_named_as_one_of_its_list(many: str, one: str, init: Command)
     )
     assert init()[0] == 0
     assert f"made up: {one}.title" in Path("kvtool-workload.yaml").read_text(encoding="utf-8")
+
+
+_JOINED = """from datetime import date
+from jinja2 import Environment, FileSystemLoader
+from openai import OpenAI
+
+env = Environment(loader=FileSystemLoader("prompts"))
+
+
+def render(name, **values):
+    return env.get_template(name).render(**values)
+
+
+def solve(task):
+    return OpenAI().chat.completions.create(
+        model="gpt-4.1",
+        messages=[
+            {"role": "system", "content": render("rules.j2", today=date.today())},
+            {"role": "user", "content": render("head.j2", tone="kind") + "\\n" + render("tail.j2", task=task)},
+        ],
+    )
+"""
+
+
+def test_joined_templates_are_included_so_findings_and_the_gate_name_their_files(
+    init: Command, in_folder: Command
+) -> None:
+    write("prompts/rules.j2", "Today is {{ today.isoformat() }}. " + RULES * 80)
+    write("prompts/head.j2", "Be {{ tone }}.\n" + RULES * 80)
+    write("prompts/tail.j2", "Solve {{ task }}.\n\n" + RULES * 20 + "\n")
+    write("app.py", _JOINED)
+    assert init()[0] == 0
+    path = Path("kvtool-workload.yaml")
+    workload = path.read_text(encoding="utf-8")
+    user = r'{role: user, text: "{% include \"prompts/head.j2\" %}\n{% include \"prompts/tail.j2\" %}"}'
+    assert workload.count("- name:") == 1
+    assert user in workload
+    assert '  tone: {text: "kind"}\n' in workload
+    assert "  today: {datetime: 1m, format: date-object}  # made up: a date\n" in workload
+    code, out, _ = in_folder("profile", str(path))
+    assert code == 0
+    assert "prompts/tail.j2:1:7: KV201" in out
+    assert "is a copy of" not in out
+    assert in_folder("check", "--no-advice")[0] == 0

@@ -205,7 +205,7 @@ def clock_edits(fix: Fix, source: YamlSource) -> Iterator[list[SourceEdit]]:
     at, variable = _find(name, fix.group, source)
     if variable.datetime is None:
         raise NotEditableError(f"`{name}` is not a clock: the workload lists its values")
-    if variable.format == "object":
+    if variable.format in ("object", "date-object"):
         raise NotEditableError("the template writes this time: shorten the format in its `strftime` by hand")
     for form in _coarser(variable.format or "iso"):
         yield _with_format(source, at, form)

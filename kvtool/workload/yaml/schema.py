@@ -253,7 +253,7 @@ class Variable(SpecModel):
     start: Str | None = None
     """First time of `datetime`."""
     format: Str | None = None
-    """Notation of `datetime`, as in strftime, or text around `counter`. With `object` it is a date that templates format."""
+    """Notation of `datetime`, as in strftime, or text around `counter`. Templates format `object` and `date-object`."""
     step: Integer | None = None
     """Step of `counter`."""
     weights: list[Weight] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
 from kvtool.errors import KvtoolError, Place
@@ -18,6 +18,7 @@ from kvtool.workload.yaml.schema import Scope, Variable
 
 CLOCK_START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 _FORMATS = ("iso", "date", "time", "unix")
+_OBJECTS = ("object", "date-object")
 
 _USUAL_ITEMS = (1, 3)
 """The least and the most items of a list that does not say it."""
@@ -214,10 +215,10 @@ def _clock(variable: Variable, step: float, loading: Loading, at: Path) -> Draw:
             raise loading.error(f"`{variable.start}` is not a date and time", (*at, "start"), hint) from None
         start = start if start.tzinfo else start.replace(tzinfo=UTC)
     form = variable.format or "iso"
-    if form == "object":
-        return _moments(start, step, loading, at)
+    if form in _OBJECTS:
+        return _moments(start, step, loading, at, only_date=form == "date-object")
     if form not in _FORMATS and "%" not in form:
-        hint = f"one of {', '.join(_FORMATS)}, object, or a strftime format such as `%d %B %Y`"
+        hint = f"one of {', '.join((*_FORMATS, *_OBJECTS))}, or a strftime format such as `%d %B %Y`"
         raise loading.error(f"`{form}` is not a date format", (*at, "format"), hint)
     fine = step % 1 > 0 or start.microsecond > 0
 
@@ -236,10 +237,11 @@ def _clock(variable: Variable, step: float, loading: Loading, at: Path) -> Draw:
     return show
 
 
-def _moments(start: datetime, step: float, loading: Loading, at: Path) -> Draw:
-    def moment(number: int) -> datetime:
+def _moments(start: datetime, step: float, loading: Loading, at: Path, *, only_date: bool) -> Draw:
+    def moment(number: int) -> date:
         try:
-            return start + timedelta(seconds=step * number)
+            time = start + timedelta(seconds=step * number)
+            return time.date() if only_date else time
         except OverflowError:
             message = f"the clock leaves the calendar at request {number:,}"
             raise loading.error(message, at, "take a smaller step") from None

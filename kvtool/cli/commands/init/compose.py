@@ -71,7 +71,7 @@ class FoundTemplates:
     @property
     def passed(self) -> TemplateCalls:
         """Return what code passes to the variables that the prompts share."""
-        return _passed(prompt for prompt in self.prompts if not prompt.own)
+        return _together(prompt.calls for prompt in self.prompts if not prompt.own)
 
 
 def read_prompts(
@@ -123,10 +123,15 @@ def read_prompts(
     parts = {os.path.realpath(path) for prompt in kept if prompt.copied for path in prompt.uses.included}
     kept = [prompt for prompt in kept if prompt.copied or real[prompt.path] not in parts]
     for name, said in (calls or {}).items():
-        named = {at: file for at, one in enumerate(kept) for file in files_of(one) if f"/{file}".endswith(f"/{name}")}
+        named = {
+            at: os.path.realpath(folder / file)
+            for at, one in enumerate(kept)
+            for file in (*files_of(one), *(one.uses.included if one.copied else ()))
+            if f"/{file}".endswith(f"/{name}")
+        }
         if len(set(named.values())) == 1:
             for at in named:
-                kept[at] = replace(kept[at], calls=said.with_kinds(kept[at].calls.kinds))
+                kept[at] = replace(kept[at], calls=_together((said, kept[at].calls)))
     templates = [prompt for prompt in kept if not prompt.raw]
     if len(templates) == 1:
         return FoundTemplates(kept, templates[0].uses)
@@ -163,12 +168,15 @@ def _differing(prompts: Iterable[FoundPrompt]) -> set[str]:
     return {path for path, values in seen.items() if len(values) > 1}
 
 
-def _passed(prompts: Iterable[FoundPrompt]) -> TemplateCalls:
+def _together(calls: Iterable[TemplateCalls]) -> TemplateCalls:
+    """Return what all these calls say; of one value the last."""
     together = TemplateCalls()
-    for prompt in prompts:
-        together.constants |= prompt.calls.constants
-        together.kinds |= prompt.calls.kinds
-        together.lists |= prompt.calls.lists
+    for each in calls:
+        together.constants |= each.constants
+        together.roles |= each.roles
+        together.kinds |= each.kinds
+        together.lists |= each.lists
+        together.files |= each.files
     return together
 
 
@@ -307,7 +315,7 @@ def compose_workload(found: FoundTemplates, provider: str = "", *, marked: bool 
         if own:
             lines.append("    vars:")
             own_shapes = {name: shape for uses in own for name, shape in uses.variables.items()}
-            passed = _passed(prompt for prompt in (system, user) if prompt is not None and prompt.own)
+            passed = _together(prompt.calls for prompt in (system, user) if prompt is not None and prompt.own)
             for variable in sorted(own_shapes):
                 lines += [f"    {line}" for line in variable_lines(variable, own_shapes[variable], passed)]
         sent = system.copied.tools if system is not None and system.copied is not None else None

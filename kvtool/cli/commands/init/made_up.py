@@ -205,7 +205,8 @@ def _count(root: ValueShape, path: str) -> str:
 def _scalar(root: ValueShape, kind: str, path: str, known: ValueKind | None) -> tuple[str, str]:
     """Return the generator of a value as YAML, and what it is; `known` is the kind that code says."""
     if kind == "date":
-        return "{datetime: 1m, format: object}", "a clock, one minute a request"
+        form, why = ("date-object", "a date") if known == "date" else ("object", _CLOCK[1])
+        return f"{{datetime: 1m, format: {form}}}", why
     if kind == "bool":
         return "{bool: 0.5}", "true or false"
     if kind == "number" and known == "counter":
