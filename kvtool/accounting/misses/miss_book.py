@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kvtool.accounting.book import Book
-from kvtool.accounting.hosted_models import is_hosted
 from kvtool.accounting.ledger.ledger import LedgerEntry
 from kvtool.accounting.log_clock import moment_of
 from kvtool.accounting.misses.changed_part import part_of_place, place_in_record
@@ -40,6 +39,7 @@ from kvtool.results.misses import (
     ReportAgreement,
 )
 from kvtool.text.terminal.numbers import plural
+from kvtool.workload.call import Call
 from kvtool.workload.jobs import Job
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class MissBook(Book):
             earlier,
             request_forms(job, () if like is None else like.forms),
             tool_forms(turn.tools, () if like is None else like.tools),
-            self.hosted and (served is not None or turn.call.model is None or is_hosted(turn.call)),
+            self.hosted and (served is not None or _may_be_hosted(turn.call)),
             cached=served is not None or self._is_cached(request),
         )
         cuts, begins = prefix_cuts(compared.before, compared.forms, job)
@@ -428,6 +428,12 @@ class MissBook(Book):
             compactions=self._compactions.results(),
             timelines=self._timelines.results(explained),
         )
+
+
+def _may_be_hosted(call: Call) -> bool:
+    from kvtool.accounting.hosted_models import is_hosted  # a workload without logs loads no rules
+
+    return call.model is None or is_hosted(call)
 
 
 def _contradiction(contradicted: int, compared: int) -> str:
