@@ -83,6 +83,14 @@ def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> st
     place = (places or {}).get(variable or "", noted_place(finding.warnings) or place)
     what = f" (`{variable}`)" if variable else ""
     lost = f"{plural(loss.tokens, 'token')}, {percent(loss.tokens / total)} of all prompt tokens"
-    proof = finding.rerun or finding.tried
-    reached = "" if proof is None else f" With its fix, the hit rate is {percent(proof.total_after)}."
-    return f"{finding.code} {place}{what} loses most: {lost}.{reached}"
+    return f"{finding.code} {place}{what} loses most: {lost}."
+
+
+def reached_sentence(report: Report) -> str:
+    """Say which rate the fixes reach together, after a space; nothing where the line that loses most has none."""
+    loss = worst_loss(report)
+    proof = None if loss is None else loss.finding.rerun or loss.finding.tried
+    if proof is None:
+        return ""
+    fixes = "its fix" if report.kept_fixes <= 1 else f"all {report.kept_fixes:,} fixes"
+    return f" With {fixes}, the hit rate is {percent(proof.total_after)}."

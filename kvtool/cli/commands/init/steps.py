@@ -23,7 +23,7 @@ from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.report.views.facts import too_short
 from kvtool.results.gate_words import gate_percent
-from kvtool.results.worst_loss import loss_sentence
+from kvtool.results.worst_loss import loss_sentence, reached_sentence
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import Overlay, read_text
@@ -191,7 +191,7 @@ def measured_inputs(
             if profile.below_minimum:
                 measured.too_short[name] = too_short(profile)
             elif (loss := loss_sentence(profile, places if name in files else {})) is not None:
-                measured.losses[name] = loss
+                measured.losses[name] = loss + reached_sentence(profile)
             for group in profile.groups:
                 measured.groups[group.name] = min(group.hit_rate, measured.groups.get(group.name, 1.0))
     return measured
