@@ -69,7 +69,7 @@ def worth_of_fix(report: Report, finding: Finding) -> Decimal:
 
 
 def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> str | None:
-    """Say which line keeps most tokens from being reused, and the rate to reach; None where no finding costs any.
+    """Say which line keeps most tokens from being reused; None where no finding costs any.
 
     `places` are those of the variables of copied prompts, in the files that these are from.
     """

@@ -19,6 +19,8 @@ _FP8 = "fp8_e4m3"
 _BLOCK_SIZES = (16, 32, 64, 128, 256, 512)
 _MOST_BLOCKS = 10_000_000
 NO_MODEL = "The log names no single known model. Set --model NAME or config.json"
+UNLIMITED = "unlimited cache", "use an unlimited cache"
+"""The name of the row without a limit, and what to do."""
 NO_CAPACITY = "The cache size is unknown. Set --gpu-memory 80GiB or --capacity"
 POLICY_NAMES = {
     "lru": "LRU",
@@ -83,23 +85,21 @@ class CacheChanges:
                 "a larger cache",
                 f"Today's {blocks:,} blocks are enough for all prompts and answers ({everything:,} blocks)",
             )
-        block = today.plan.bytes_per_block
-        for times in () if enough else (2, 4):
+        for larger, name, does in () if enough else larger_caches(today.plan, blocks):
             yield replace(
                 today,
                 kind="capacity",
-                name=f"cache x {times}",
-                does=f"raise the cache from {blocks:,} to {times * blocks:,} blocks"
-                + ("" if block is None else f", {size((times - 1) * blocks * block)} more"),
-                plan=with_blocks(today.plan, times * blocks),
-                flags=capacity_flags(times * blocks),
+                name=name,
+                does=does,
+                plan=with_blocks(today.plan, larger),
+                flags=capacity_flags(larger),
                 more_hardware=True,
             )
         yield replace(
             today,
             kind="capacity",
-            name="unlimited cache",
-            does="use an unlimited cache",
+            name=UNLIMITED[0],
+            does=UNLIMITED[1],
             plan=with_blocks(today.plan, None),
             flags=capacity_flags(everything) if everything <= _MOST_BLOCKS else None,
             sure="bound",
@@ -224,6 +224,14 @@ class CacheChanges:
 def _all_fit(change: PlannedChange) -> bool:
     """Return whether the longest request still has room where blocks are of another size."""
     return bool(fitting(change.trace, change.plan).all())
+
+
+def larger_caches(plan: Plan, blocks: int) -> Iterator[tuple[int, str, str]]:
+    """Yield larger sizes in blocks, each with its name and with what to do."""
+    block = plan.bytes_per_block
+    for times in (2, 4):
+        more = "" if block is None else f", {size((times - 1) * blocks * block)} more"
+        yield times * blocks, f"cache x {times}", f"raise the cache from {blocks:,} to {times * blocks:,} blocks{more}"
 
 
 def capacity_flags(blocks: int | None) -> Flags:

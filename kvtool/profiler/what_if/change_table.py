@@ -24,9 +24,9 @@ from kvtool.profiler.run.run_result import RunResult
 from kvtool.profiler.run_description import step_notes
 from kvtool.profiler.what_if.cache_changes import NO_CLOCK, NO_MODEL, CacheChanges
 from kvtool.profiler.what_if.fleet_rows import clock_fields
-from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting
+from kvtool.profiler.what_if.planned_change import Flags, PlannedChange, fitting, nothing_fits
 from kvtool.profiler.what_if.planning_pass import block_trace, check_arrivals
-from kvtool.profiler.what_if.prompt_changes import PromptFixes, explained_run, prompt_changes, prompt_fixes
+from kvtool.profiler.what_if.prompt_changes import PromptFixes, explained_requests, prompt_changes, prompt_fixes
 from kvtool.profiler.what_if.sweeps import plan_document
 from kvtool.profiler.what_if.table_answer import answer, gpus_of
 from kvtool.profiler.what_if.table_clock import Clocked, TableClock, TableFleet
@@ -127,7 +127,7 @@ class WhatIfTable:
         """Return what servers reported beside the prediction; None without reports. KvtoolError where nothing is predicted."""
         if not isinstance(self.opened.source, LogSource) or self.opened.planned.plan.traced:
             return None
-        result = self._explained()[1]
+        result = self.explained()[1]
         book, read = result.find(MissBook), result.find(ServerReadBook)
         if book is not None and not book.predictable and book.total.requests:
             raise lacks_prompts(self.opened)
@@ -135,9 +135,10 @@ class WhatIfTable:
             compare_server_reports(result, read.reads, self.opened.planned.plan)
         return None if book is None else book.misses()
 
-    def _explained(self) -> tuple[Profiler, RunResult]:
+    def explained(self) -> tuple[Profiler, RunResult]:
+        """Return the run of the requests as they are, with the causes of their losses, and its profiler; there is one."""
         if self._run is None:
-            self._run = explained_run(self.opened, self.progress)
+            self._run = explained_requests(self.opened, self.progress)
         return self._run
 
     def answer_of(self, misses: CacheMisses | None, by_prediction: list[str]) -> list[str]:
@@ -170,9 +171,7 @@ class WhatIfTable:
             return fine
         left = len(fine) - int(fits.sum())
         if left == len(fine):
-            raise KvtoolError(
-                "every request is longer than the cache or the context of the model", hint="a larger --capacity"
-            )
+            raise nothing_fits()
         self.notes.append(
             f"all rows leave out {plural(left, 'request')} longer than today's cache or the context of the model; "
             "rows with a larger cache serve them"
@@ -209,7 +208,7 @@ class WhatIfTable:
         elif not (self.asked.advice or self.asked.fixed):
             why = " ".join(flags(advice=False))
         else:
-            found = prompt_fixes(self.opened, *self._explained())
+            found = prompt_fixes(self.opened, *self.explained())
             if found.together:
                 return found
             why = "No edit of the prompts raises the hit rate"

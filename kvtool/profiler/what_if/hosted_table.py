@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
@@ -31,6 +31,7 @@ from kvtool.profiler.reported.request_settings import fix_of_calls, longer_reten
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
 from kvtool.profiler.what_if.change_table import EditsOf, advice_withheld, lacks_prompts
+from kvtool.profiler.what_if.planned_change import RunChange
 from kvtool.results.choices import ChangeKind, Sure
 from kvtool.results.documents.parts import ReportedUse
 from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow, WhatIfDocument
@@ -52,14 +53,6 @@ _KINDS: dict[MissCause, ChangeKind] = {"key_changed": "cache-key", "not_marked":
 """The rows that try what to change about a cause."""
 _MOST_MODELS = 4
 """Models with rows of their own."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Change:
-    kind: ChangeKind
-    name: str
-    does: str
-    fixes: Sequence[Fix]
 
 
 def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, advice: bool = True) -> WhatIfDocument:
@@ -153,7 +146,7 @@ class _HostedTable:
     def _costs_requests(self) -> int:
         return self._book.total[self._book.told].costs.requests
 
-    def _changes(self) -> Iterator[_Change]:
+    def _changes(self) -> Iterator[RunChange]:
         hosted = self._today.counts.hosted
         assert hosted is not None, "the run of a provider's rules"
         layouts = hosted.layouts or []
@@ -164,32 +157,34 @@ class _HostedTable:
             trial = MarkTrial(self._today, self._book, again, samples=self._today.find(SampleBook))
             if (cheaper := trial.cheaper) is not None and any(advice.marks for advice in cheaper.marks):
                 does = marks_in_words(cheaper.marks)
-                yield _Change("marks", "cheapest marks", does, cheaper.plan_fixes)
+                yield RunChange("marks", "cheapest marks", does, cheaper.plan_fixes)
             else:
                 self._lack("other marks", "No other placement of cache marks costs less")
             settled = cheapest_trial(trial)
             if settled.settings and (both := settled.cheaper) is not None:
                 does = ", and ".join([*(fix.what for fix in settled.settings), marks_in_words(both.marks)])
-                yield _Change("marks", "settings and marks", does, settled.every_fix)
+                yield RunChange("marks", "settings and marks", does, settled.every_fix)
             edited = trial.after(self.edits) if self.edits else trial
             best = None if edited is None else cheapest_trial(edited, self._idle)
             if best is not None and best.cheaper is not None and len(best.fixes) > len(best.settings):
-                yield _Change("marks", "prompt fixes and marks", _BOTH, best.every_fix)
+                yield RunChange("marks", "prompt fixes and marks", _BOTH, best.every_fix)
             if all(each.rules.needs_mark for each in layouts):
                 sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
-                yield _Change("marks", "no marks", "send no cache_control", [marks_fix(sets)])
+                yield RunChange("marks", "no marks", "send no cache_control", [marks_fix(sets)])
             if all(LONG in each.rules.tiers for each in layouts):
                 for seconds, ttl in ((300.0, "5m"), (LONG, "1h")):
-                    yield _Change("ttl", f"all marks {ttl}", f'set "ttl": "{ttl}" in every mark', [_with_ttl(seconds)])
+                    yield RunChange(
+                        "ttl", f"all marks {ttl}", f'set "ttl": "{ttl}" in every mark', [_with_ttl(seconds)]
+                    )
         for name in sorted({name for call in calls for name in longer_retentions(call)}):
             fix = retention_fix(name)
-            yield _Change("ttl", f"retention {name}", fix.what, [fix])
+            yield RunChange("ttl", f"retention {name}", fix.what, [fix])
         fewer = shared_keys(self._today, partial(self._runs.priced, "trying fewer cache keys"))
         if fewer is not None:
-            yield _Change("cache-key", "fewer cache keys", fewer[0].what, [fewer[0]])
+            yield RunChange("cache-key", "fewer cache keys", fewer[0].what, [fewer[0]])
         yield from self._models(calls)
 
-    def _prompts(self) -> Iterator[_Change]:
+    def _prompts(self) -> Iterator[RunChange]:
         """Yield a row for the edits of prompts that `optimize` makes first, all together."""
         misses = self._today.find(MissBook)
         if not self._advice:
@@ -206,12 +201,12 @@ class _HostedTable:
         self._idle = followed.idle
         if followed.fixes:
             self.edits = steady_first(followed.fixes)
-            yield _Change("prompts", "prompt fixes", _PROMPTS, self.edits)
+            yield RunChange("prompts", "prompt fixes", _PROMPTS, self.edits)
         else:
             of = " of groups that follow the published rules" if silent else ""
             self._lack("prompts", f"No edit of the prompts{of} lowers the cost")
 
-    def _models(self, calls: list[Call]) -> Iterator[_Change]:
+    def _models(self, calls: list[Call]) -> Iterator[RunChange]:
         """Yield a row for each model of the log, with all requests of its provider sent to it."""
         models = list(dict.fromkeys((call.model, call.provider) for call in calls if call.model is not None))
         if len(models) < 2:
@@ -225,7 +220,7 @@ class _HostedTable:
                 return replace(call, model=model) if same else call
 
             what = f"send all requests to {model}"
-            yield _Change("model", f"all to {model}", what, [fix_of_calls(f"model-{model}", "", what, sent)])
+            yield RunChange("model", f"all to {model}", what, [fix_of_calls(f"model-{model}", "", what, sent)])
 
     def _calls(self) -> list[Call]:
         """Return the calls of the log, one of each model and cache key."""

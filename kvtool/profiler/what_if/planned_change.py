@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -14,6 +14,8 @@ from kvtool.accounting.plan import Plan
 from kvtool.accounting.policies.known_policies import POLICIES
 from kvtool.engine.fleet.tier_plan import TierPlan
 from kvtool.engine.impossible_requests import all_fitting
+from kvtool.errors import KvtoolError
+from kvtool.fixes.fix import Fix
 from kvtool.results.choices import ChangeKind, Policy, Sure
 from kvtool.workload.block_trace import BlockTrace
 
@@ -68,6 +70,24 @@ class PlannedChange:
         if studied:
             return policy_hits(trace, POLICIES[self.policy](most))
         return engine_hits(trace, self.plan.engine)
+
+
+@dataclass(frozen=True, slots=True)
+class RunChange:
+    """The same of requests that are run again: `fixes` are those of the run."""
+
+    kind: ChangeKind
+    name: str
+    does: str
+    fixes: Sequence[Fix]
+    flags: Flags | tuple[str, ...] | None = None
+    sure: Sure = "exact"
+    more_hardware: bool = False
+
+
+def nothing_fits() -> KvtoolError:
+    """Return the error of a workload of which today's cache serves no request."""
+    return KvtoolError("every request is longer than the cache or the context of the model", hint="a larger --capacity")
 
 
 def with_blocks(plan: Plan, blocks: int | None, block_size: int | None = None) -> Plan:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypedDict
 
 from kvtool.accounting.ledger.totals import TokenTotals
@@ -13,19 +12,18 @@ from kvtool.engine.engine_error import EngineError
 from kvtool.errors import KvtoolError
 from kvtool.fixes.fix import Fix
 from kvtool.fixes.run_fixes import DOUBLE_CAPACITY, run_fixes
-from kvtool.profiler.advice.trials import TrialInterruptedError
 from kvtool.profiler.opening import Opened
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.profiler.run.run_result import RunResult
-from kvtool.profiler.what_if.cache_changes import NO_CAPACITY, capacity_flags
+from kvtool.profiler.run.workload_runs import WorkloadRuns
+from kvtool.profiler.what_if.cache_changes import NO_CAPACITY, UNLIMITED, capacity_flags, larger_caches
 from kvtool.profiler.what_if.change_table import CLOCK_ROWS, TableOptions, WhatIfTable
-from kvtool.profiler.what_if.planned_change import Flags, with_blocks
+from kvtool.profiler.what_if.planned_change import RunChange, nothing_fits, with_blocks
 from kvtool.profiler.what_if.prompt_changes import prompt_changes
 from kvtool.profiler.what_if.sweeps import spread
 from kvtool.profiler.what_if.table_answer import answer
-from kvtool.results.choices import ChangeKind, Sure
 from kvtool.results.documents.what_if import SCHEMA, SweepRow, WhatIfDocument
-from kvtool.text.terminal.numbers import capitalized, size
+from kvtool.text.terminal.numbers import capitalized
 from kvtool.text.terminal.progress import Progress
 
 
@@ -38,48 +36,35 @@ class RowHits(TypedDict):
     computed_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """A row: `fixes` are those of its run, `flags` give it again (None: no flags of this command do)."""
-
-    kind: ChangeKind
-    name: str
-    does: str
-    fixes: Sequence[Fix]
-    flags: Flags | tuple[str, ...] | None
-    sure: Sure = "exact"
-    more_hardware: bool = False
-
-
 class RunTable:
     """Makes the rows of one workload."""
 
     def __init__(self, opened: Opened, asked: TableOptions, progress: Progress) -> None:
         self._opened, self._asked, self._plan = opened, asked, opened.planned.plan
-        self._profiler = opened.profiler(ReportOptions(), progress)
         self._of_prompts = WhatIfTable(opened, asked, progress)
-        """Finds the fixes of the prompts, and keeps what is missing."""
+        """Runs the requests as they are, finds the fixes of the prompts, and keeps what is missing."""
 
     def document(self) -> WhatIfDocument:
         """Return the table; KvtoolError where no request can be served."""
-        profiled = self._profiled()
+        profiler, profiled = self._of_prompts.explained()
+        runs = profiler.runs
         misses = self._of_prompts.reported()
         withheld = "" if misses is None else misses.calibration.too_few
         found = self._of_prompts.fixes(withheld)
         made = found.chosen(self._asked.fixed) if found is not None and self._asked.fixed else ()
         taken = made if found is None else found.run_as(made)
-        today = _Change("today", "with these fixes" if made else "today", "", taken, {})
-        served = self._run(today.fixes) if taken else profiled
+        today = RunChange("today", "with these fixes" if made else "today", "", taken, {})
+        served = self._run(runs, today.fixes) if taken else profiled
         changes = [] if withheld else [*self._settings(profiled, taken), *self._capacities(taken)]
         if found is not None:
             changes += [
-                _Change("prompts", each.name, each.does, each.fixes, {"fixed": each.fixed})
+                RunChange("prompts", each.name, each.does, each.fixes, {"fixed": each.fixed})
                 for each in prompt_changes(found, made)
             ]
         first, others = self._row(today, served), list[SweepRow]()
         for change in changes:
             try:
-                row = self._row(change, self._run(change.fixes, served))
+                row = self._row(change, self._run(runs, change.fixes, served))
             except (KvtoolError, EngineError) as error:
                 self._of_prompts.lack(change.name, capitalized(error.message))
             else:
@@ -96,12 +81,13 @@ class RunTable:
 
     def of_capacities(self, capacities: Sequence[int]) -> WhatIfDocument:
         """Return the rows of caches of these sizes, in blocks; without any, of sizes up to one that evicts nothing."""
-        unlimited = self._run([_with_blocks(None)])
+        runs = self._opened.profiler(ReportOptions(advice=False), self._of_prompts.progress).runs
+        unlimited = self._run(runs, [_with_blocks(None)])
         rows: list[SweepRow] = []
         small: list[tuple[int, KvtoolError | EngineError]] = []
         for blocks in capacities or spread(self._distinct(unlimited)):
             try:
-                result = self._run([_with_blocks(blocks)], unlimited)
+                result = self._run(runs, [_with_blocks(blocks)], unlimited)
             except (KvtoolError, EngineError) as error:
                 small.append((blocks, error))
             else:
@@ -120,7 +106,7 @@ class RunTable:
             update={"reachable_blocks": int(best["hit_blocks"]), "reachable_hit_rate": best["hit_rate"]}
         )
 
-    def _settings(self, today: RunResult, taken: Sequence[Fix]) -> Iterator[_Change]:
+    def _settings(self, today: RunResult, taken: Sequence[Fix]) -> Iterator[RunChange]:
         """Yield the settings of the engine that may win back what a run lost."""
         keyed = today.counts.keyless < today.counts.routed
         fixes = {fix.what: fix for fix in run_fixes(today.ledger.totals(), self._plan, keyed=keyed)}
@@ -128,46 +114,29 @@ class RunTable:
         for what, fix in fixes.items():
             name = what.partition(": --")[0]
             if fix.key != DOUBLE_CAPACITY:
-                yield _Change("setting", what if names[name] > 1 else name, what, [*taken, fix], fix.flags or None)
+                yield RunChange("setting", what if names[name] > 1 else name, what, [*taken, fix], fix.flags or None)
 
-    def _capacities(self, taken: Sequence[Fix]) -> Iterator[_Change]:
-        blocks, block = self._plan.engine.num_blocks, self._plan.bytes_per_block
+    def _capacities(self, taken: Sequence[Fix]) -> Iterator[RunChange]:
+        blocks = self._plan.engine.num_blocks
         if blocks is None:
             if self._plan.cache is None or self._plan.cache.engine is None:
                 self._of_prompts.lack("cache x 2", NO_CAPACITY)
             return
-        usable = blocks - 1
-        for times in (2, 4):
-            more = "" if block is None else f", {size((times - 1) * usable * block)} more"
-            yield _Change(
-                "capacity",
-                f"cache x {times}",
-                f"raise the cache from {usable:,} to {times * usable:,} blocks{more}",
-                [*taken, _with_blocks(times * usable)],
-                capacity_flags(times * usable),
-                more_hardware=True,
-            )
-        unlimited = [*taken, _with_blocks(None)]
-        yield _Change(
-            "capacity", "unlimited cache", "use an unlimited cache", unlimited, None, "bound", more_hardware=True
-        )
+        for larger, name, does in larger_caches(self._plan, blocks - 1):
+            fixes = [*taken, _with_blocks(larger)]
+            yield RunChange("capacity", name, does, fixes, capacity_flags(larger), more_hardware=True)
+        yield RunChange("capacity", *UNLIMITED, [*taken, _with_blocks(None)], sure="bound", more_hardware=True)
 
-    def _profiled(self) -> RunResult:
-        try:
-            return self._profiler.explained()
-        except TrialInterruptedError:
-            raise KeyboardInterrupt from None
-
-    def _run(self, fixes: Sequence[Fix], like: RunResult | None = None) -> RunResult:
+    def _run(self, runs: WorkloadRuns, fixes: Sequence[Fix], like: RunResult | None = None) -> RunResult:
         """Run all requests; KvtoolError where some can never be served, of those that another run served, too."""
-        result = self._profiler.runs.run("trying changes", self._plan, fixes=fixes)
+        result = runs.run("trying changes", self._plan, fixes=fixes)
         if result.partial:
             raise KeyboardInterrupt
         if like is not None and _requests(result) != _requests(like):
             raise KvtoolError("some requests do not fit into its cache")
         return result
 
-    def _row(self, change: _Change, result: RunResult) -> SweepRow:
+    def _row(self, change: RunChange, result: RunResult) -> SweepRow:
         command = self._asked.command_of
         plan = self._plan
         for fix in change.fixes:
@@ -227,9 +196,7 @@ def _requests(result: RunResult) -> int:
 def _rates(result: RunResult, block_size: int) -> RowHits:
     total = TokenTotals.of(result.ledger.totals())
     if not total.requests:
-        raise KvtoolError(
-            "every request is longer than the cache or the context of the model", hint="a larger --capacity"
-        )
+        raise nothing_fits()
     return {
         "hit_blocks": round(total.hit_tokens / block_size, 1),
         "references": total.prompt_tokens // block_size,
