@@ -135,6 +135,7 @@ HOSTILE: dict[str, str] = {
     "list": LARGE + "{{ a|list|length }}",
     "striptags": "{{ ('<a>'*1000000)|striptags|length }}",
     "urlize": "{{ ('a@a.'*100000)|urlize|length }}",
+    "urlize list": loops("{% set y = [('a b '*500)]|urlize %}"),
     "wordwrap": "{{ ('a'*1000000)|wordwrap(1)|length }}",
     "pprint": "{% set ns=namespace(s=range(99999)|list) %}{% for i in range(200) %}{% set ns.s=[ns.s] %}{% endfor %}{{ ns.s|pprint|length }}",
     "floats": "{% set a=[1e-300]*2000000 %}{{ a|string|length }}",

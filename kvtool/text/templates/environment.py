@@ -19,8 +19,8 @@ from jinja2.utils import Joiner, Namespace
 from markupsafe import Markup
 
 from kvtool.text.templates.application import Application, Fields, FixedFunction, is_filled, keep_value
+from kvtool.text.templates.call_prices import price_filters, price_json, price_keys, price_method, price_tests
 from kvtool.text.templates.code_generator import TracedCode
-from kvtool.text.templates.filter_prices import price_filters, price_json, price_tests
 from kvtool.text.templates.format_prices import (
     ESCAPES,
     BoundedEscapeFormatter,
@@ -29,7 +29,7 @@ from kvtool.text.templates.format_prices import (
     price_strftime,
 )
 from kvtool.text.templates.included_templates import IncludingEnvironment
-from kvtool.text.templates.method_prices import price_keys, price_method, price_replace, price_table
+from kvtool.text.templates.text_prices import price_replace, price_table
 from kvtool.text.templates.traced_json import traced_json
 from kvtool.text.templates.work import MARK, MAX_OUTPUT, SHORT, size_of, width_of
 from kvtool.text.traced import Mark, Traced
