@@ -96,6 +96,9 @@ class CopiedPrompt:
     automatic: bool = False
     """Whether the call asks for a breakpoint at the last block."""
 
+    api_call: tuple[str, int] = ("", 0)
+    """The file and the line where the API is called; empty where that is not known."""
+
     @property
     def is_marked(self) -> bool:
         """Return whether a message or a tool has a cache breakpoint."""
@@ -191,7 +194,8 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[C
         ]
         for chat in each:
             copy = _from_chat(folder, name, chat.messages, chat.sender, chat.places, chat.line)
-            copy = replace(copy, tools=chat.tools, automatic=chat.automatic)
+            call = (_file_of(folder, name, chat.api_call), chat.api_call.line) if chat.api_call is not None else ("", 0)
+            copy = replace(copy, tools=chat.tools, automatic=chat.automatic, api_call=call)
             key = copy.messages or _written(copy.text)  # a template and where it is filled are one prompt
             if any(_written(copy.text)) and key not in seen:
                 seen.add(key)

@@ -504,3 +504,17 @@ def test_joined_templates_are_included_so_findings_and_the_gate_name_their_files
     assert "prompts/tail.j2:1:7: KV201" in out
     assert "is a copy of" not in out
     assert in_folder("check", "--no-advice")[0] == 0
+
+
+def test_a_file_that_a_helper_sends_and_nobody_is_seen_to_send_is_one_prompt(in_folder: Command) -> None:
+    write("texts/head.j2", "{% include 'rules.j2' %} {{ port }}")
+    write("texts/rules.j2", RULES)
+    write(
+        "app.py",
+        "def ask():\n    prompt = env.get_template('head.j2').render(port='Bergen')\n    return send_prompt(prompt)\n",
+    )
+    assert in_folder("init")[0] == 0
+    workload = Path("kvtool-workload.yaml").read_text(encoding="utf-8")
+    assert workload.count("- name:") == 1
+    assert '{role: system, file: "texts/head.j2"}' in workload
+    assert '  port: {text: "Bergen"}' in workload

@@ -201,6 +201,43 @@ def test_a_template_that_code_elsewhere_renders_is_its_message_with_what_it_gets
     assert "KV114" in {one.code for one in made_findings(program, "ask.py")}
 
 
+_RENDER = (
+    "from datetime import datetime\ndef render(name, context=None, **values):\n    desk = {'name': 'North'}\n"
+    "    return env.get_template(name).render(context, now=datetime.now(), desk=desk, **values)\n"
+)
+_SEND = (
+    "from anthropic import Anthropic\nclient = Anthropic()\ndef send(system, text):\n"
+    "    return client.messages.create(system=system, messages=[{'role': 'user', 'content': text}])\n"
+)
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_helpers_that_render_and_send_are_followed_to_their_callers(imported: bool, tmp_path: Path) -> None:
+    ask = "def ask(ship):\n    return send(render('head.j2', {'ship': ship, 'port': 'Bergen'}), f'{ship} arrives.')\n"
+    _copies(
+        tmp_path,
+        {
+            "prompts/head.j2": RULES + "{{ now }} {{ ship }} {{ port }} {{ desk.name }}",
+            "render.py": _RENDER,
+            "send.py": _SEND,
+        },
+    )
+    helpers = "from render import render\nfrom send import send\n" if imported else _RENDER + _SEND
+    (tmp_path / "app.py").write_text(helpers + ask)
+    rendered: list[RenderedFile] = []
+    (copy,) = copy_prompts(tmp_path, ["app.py"], [], rendered)
+    assert [*zip(("system", "user"), copy.files, strict=True)] == [("system", "prompts/head.j2"), ("user", "")]
+    assert copy.messages[1] == ("user", "{{ ship }} arrives.")
+    assert (copy.name, copy.line) == ("ask", (helpers + ask).count("\n"))
+    assert copy.api_call == (("send.py", 4) if imported else ("app.py", 8))
+    said = calls_of(rendered)["head.j2"]
+    assert said.kinds == {"now": "clock"}
+    assert {path: known for path, known in said.constants.items() if known} == {
+        "port": ["Bergen"],
+        "desk.name": ["North"],
+    }
+
+
 def test_prompts_of_one_file_have_the_names_of_the_code(tmp_path: Path) -> None:
     names = ["salesAgent", "Desk-run", "triage"]
     program = (

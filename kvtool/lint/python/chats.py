@@ -9,7 +9,18 @@ from typing import NamedTuple
 from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.passed_values import SentTools
 from kvtool.lint.python.filled_templates import nodes_of
-from kvtool.lint.python.text_values import Either, Items, Literal, Many, Message, Param, Piece, Value, pieces_of
+from kvtool.lint.python.text_values import (
+    Either,
+    Items,
+    Literal,
+    Many,
+    Message,
+    Param,
+    Piece,
+    SentChat,
+    Value,
+    pieces_of,
+)
 from kvtool.lint.skeleton import CONVERSATION, MARKED_BLOCK, Hole, Node, TemplatePlace, leaves
 
 ChatMessage = tuple[str, list[Node]]
@@ -29,6 +40,8 @@ class Chat(NamedTuple):
     automatic: bool = False
     places: tuple[TemplatePlace | None, ...] = ()
     """Where the first constant text of each message is written."""
+    api_call: TemplatePlace | None = None
+    """Where the API is called: in the function that `line` calls, where it is not there."""
 
 
 LEAST_TEXT = 40
@@ -53,8 +66,7 @@ class Chats:
         sender: str,
         *,
         line: int = 0,
-        tools: SentTools | None = None,
-        automatic: bool = False,
+        sent: SentChat | None = None,
     ) -> None:
         """Add the messages of a call; those with hardly any constant text are no prompt."""
         messages = list(messages)[:_MOST_MESSAGES]
@@ -63,12 +75,13 @@ class Chats:
         in_file = any(isinstance(leaf, Hole) and leaf.file for _, nodes in chat for leaf in leaves(nodes))
         written = sum(len(_text(nodes)) for _, nodes in chat)
         if len(self._found) < _MOST_CHATS and (in_file or written >= LEAST_TEXT):
-            self._found.append(Chat(sender, chat, line, tools, automatic, places))
+            said = (sent.tools, sent.automatic, places, sent.api_call) if sent is not None else (None, False, places)
+            self._found.append(Chat(sender, chat, line, *said))
 
     def all(self) -> list[Chat]:
         """Return the chats in the order in which they were found."""
         kept: list[Chat] = []
-        for chat in sorted(self._found, key=lambda one: (len(one.messages), one.line > 0), reverse=True):
+        for chat in sorted(self._found, key=_knowledge, reverse=True):
             if not any(_is_within(chat.messages, other.messages) for other in kept):
                 kept.append(chat)
         return sorted(kept, key=self._found.index)
@@ -135,6 +148,12 @@ def _written_at(content: Value) -> TemplatePlace | None:
 
 def _text(nodes: Iterable[Node]) -> str:
     return "".join(leaf for leaf in leaves(nodes) if isinstance(leaf, str)).strip()
+
+
+def _knowledge(chat: Chat) -> tuple[int, int, bool]:
+    """Return how much is known of a chat, to be compared."""
+    written = sum(len(part) for _, nodes in chat.messages for part in _known(nodes))
+    return len(chat.messages), written, chat.line > 0
 
 
 def _is_within(chat: list[ChatMessage], other: list[ChatMessage]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -35,6 +35,8 @@ from kvtool.lint.python.text_values import (
     Literal,
     Many,
     Param,
+    RenderCall,
+    SentChat,
     Value,
     either,
     has_fields,
@@ -58,8 +60,8 @@ class Summary:
     value: Value = ()
     sinks: tuple[tuple[Value, Evidence], ...] = ()
     attributes: dict[str, Value] | None = None
-    renders: tuple[Value, ...] = ()
-    """Names of template files that it fills with all keywords that it is given."""
+    renders: tuple[RenderCall, ...] = ()
+    chats: tuple[SentChat, ...] = ()
     constant: Constant | None = None
     """The first constant that it returns, where it is seen to return constants only."""
 
@@ -121,7 +123,8 @@ class Names(ABC):
         self.unknown: set[str] = set()
         """Names that were assigned something of which nothing is known: what they are called may say it."""
         self.imports: dict[str, Imported] = {}
-        self.renders: list[Value] = []
+        self.renders: list[RenderCall] = []
+        self.chats: list[SentChat] = []
         self.globals: set[str] = set()
         self.keywords_name = ""
         self.sinks: list[tuple[Value, Evidence]] = []
@@ -296,8 +299,12 @@ class Names(ABC):
         """Return the known text of an expression."""
 
     @abstractmethod
-    def render_with(self, made: Value, node: ast.Call) -> None:
-        """A call hands its keywords on to the template whose name is `made`."""
+    def render_with(self, rendering: RenderCall, node: ast.Call, parameters: Collection[str]) -> None:
+        """A call gives a template of another function its name or values; those for `parameters` are in it already."""
+
+    @abstractmethod
+    def send(self, chat: SentChat, node: ast.Call) -> None:
+        """A call sends a chat, by itself or through another function."""
 
     @abstractmethod
     def assign(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:

@@ -22,6 +22,7 @@ from kvtool.lint.python.text_values import (
     Literal,
     Param,
     Piece,
+    RenderCall,
     Value,
     either,
     has_param,
@@ -312,10 +313,18 @@ class Program:
         given = self._bound(target.function, target.bound, node, scope)
         summary = self.summary(target.function, scope.depth + 1)
         self._hand_on(summary, given, scope)
-        for made in summary.renders:
-            scope.render_with(substituted(made, filler(given, {}), [_MOST_NODES]), node)
         unknown = self._unknown(given, target.function, node, scope)
-        return substituted(summary.value, filler(given, unknown), [_MOST_NODES], scope.source.spot_of(node))
+        fill, named = filler(given, unknown), target.function.parameters()
+
+        def bare(param: Param) -> Value:
+            return given.get(param.name, (param,) if param.name.startswith("self.") else ())
+
+        for one in summary.renders:
+            scope.render_with(_given_to(one, lambda value: substituted(value, bare, [_MOST_NODES])), node, named)
+        for chat in summary.chats:
+            texts = ((role, substituted(text, fill, [_MOST_NODES])) for role, text in chat.messages)
+            scope.send(replace(chat, messages=tuple(texts)), node)
+        return substituted(summary.value, fill, [_MOST_NODES], scope.source.spot_of(node))
 
     @staticmethod
     def _unknown(given: Mapping[str, Value], function: FunctionCode, node: ast.Call, scope: Names) -> dict[str, Hole]:
@@ -372,6 +381,12 @@ class Program:
                 continue
             own = substituted(value, filler(given, {}), [_MOST_NODES])
             scope.told(own, evidence)
+
+
+def _given_to(rendering: RenderCall, fill: Callable[[Value], Value]) -> RenderCall:
+    """Return a rendering with what a caller gives."""
+    values = tuple((key, fill(value)) for key, value in rendering.values)
+    return replace(rendering, name=fill(rendering.name), values=values, mappings=tuple(map(fill, rendering.mappings)))
 
 
 def _of_object(value: Value, writer: FunctionCode) -> Value:

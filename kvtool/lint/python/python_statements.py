@@ -80,7 +80,7 @@ class PythonStatements(Flow):
             value = (Items(tuple(self._yields[:_MOST_YIELDS])),)  # one behind the other
         attributes = {name: one for name, one in self.values.items() if name.startswith("self.")}
         sinks = tuple((without_holes(one), evidence) for one, evidence in self.sinks)
-        return Summary(value, sinks, attributes, tuple(self.renders), self._returned_constant())
+        return Summary(value, sinks, attributes, tuple(self.renders), tuple(self.chats), self._returned_constant())
 
     def _returned_constant(self) -> Constant | None:
         """Return the first of the constants that the function returns; None where it returns anything else, too."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -25,6 +25,7 @@ from kvtool.lint.python.text_values import (
     Mapped,
     Param,
     Piece,
+    RenderCall,
     Value,
     cut,
     has_param,
@@ -64,6 +65,10 @@ def _named_text(file: FilePath, spot: TemplatePlace) -> Hole | Param | None:
     return Param(asked_for.name, filled=filled)
 
 
+def _lists(passed: Iterable[tuple[str, ast.expr | None, Value]]) -> list[tuple[str, PassedList]]:
+    return [found for key, _, value in passed for found in lists_in(key, value)]
+
+
 class TemplateFills(KnownCalls):
     """Tells what templates give that are filled."""
 
@@ -96,27 +101,15 @@ class TemplateFills(KnownCalls):
         """Return the text that a call makes of a template; `template` is what the code calls it."""
         last = dotted(node.func).rpartition(".")[2] or getattr(node.func, "attr", "")
         style = "format" if last.startswith("format") else "jinja" if last.startswith("render") else "dollar"
-        given: dict[str, Value] = {}
         named: set[str] = set()  # of a mapping for several templates one that is not seen may show nothing
-        constants: dict[str, Constant | None] = {}
-        lists: list[tuple[str, PassedList]] = []
         positional = [self._filled_in(one) for one in given_args]
-        for one in [*given_args, *(word.value for word in node.keywords if word.arg is None)]:
-            parts = keyed(one) if isinstance(one, ast.Dict) else {}
-            for piece in self.value_of(one):
-                for key, inside in piece.pairs if isinstance(piece, Mapped) else ():
-                    given[key] = inside
-                    constants |= self._constants(key, parts.get(key), inside)
-                    lists += lists_in(key, inside)
-        for word in node.keywords:
-            if word.arg is None:
-                continue
-            value = self.value_of(word.value)
-            constants |= self._constants(word.arg, word.value, value)
-            lists += lists_in(word.arg, value)
-            if (put := self._put_under(word.arg, word.value)) is not None:
-                given[word.arg] = put
-                named.add(word.arg)
+        unpacked = [*given_args, *(word.value for word in node.keywords if word.arg is None)]
+        mapped, words = list(self._unpacked(unpacked)), self._keywords(node)
+        given = {key: inside for key, _, inside in mapped}
+        for key, one, _ in words:
+            if (put := self._put_under(key, one)) is not None:
+                given[key] = put
+                named.add(key)
         given = {key: self.as_text(value, node) for key, value in given.items()}
         if any(isinstance(piece, Literal) and piece.imported for piece in base):
             base = ()  # its own file reports it
@@ -129,9 +122,23 @@ class TemplateFills(KnownCalls):
                 self.told(text, Evidence.NAME)
             return text
         files = [piece for piece in base if isinstance(piece, FilePath) and not piece.given]
-        if any(word.arg is None and dotted(word.value) == self.keywords_name != "" for word in node.keywords):
-            self.renders += [piece.made or (piece.name,) for piece in files]
-        self.program.rendered += rendered_files(base, given, self._settled(node), constants.items(), lists)
+        passed, settled = [*mapped, *words], self._settled(node)
+        constants = dict(found for each in passed for found in self._constants(*each))
+        mappings = tuple(value for one in unpacked if has_param(value := self.value_of(one)))
+        keywords = self._passes_keywords(node)
+        for piece in files:
+            if piece.made or mappings or keywords:
+                self.renders.append(
+                    RenderCall(
+                        piece.made or (piece.name,),
+                        tuple((key, value) for key, _, value in passed),
+                        mappings,
+                        tuple((path, known) for path, known in constants.items() if known is not None),
+                        tuple(settled),
+                        keywords,
+                    )
+                )
+        self.program.rendered += rendered_files(base, given, settled, constants.items(), _lists(passed))
         self._order_passed(files, given)
         written = dotted(template)
         imported = self.canonical(written) != written  # its own file reports a placeholder that is named for a clock
@@ -177,18 +184,43 @@ class TemplateFills(KnownCalls):
             called = self.callee(node.func, dotted(node.func)) if isinstance(node, ast.Call) else None
             yield path, self.program.constant_of(called) if isinstance(called, Callee) else None
 
-    def render_with(self, made: Value, node: ast.Call) -> None:
-        """A call hands its keywords on to the template whose name is `made`."""
-        if all(isinstance(piece, str | Literal) for piece in made):
-            name = "".join(text_of(piece) for piece in made if isinstance(piece, str | Literal))
-            words = [
-                (word.arg, word.value, self.value_of(word.value)) for word in node.keywords if word.arg is not None
-            ]
-            given = {key: self._filled_in(one) for key, one, _ in words}
-            constants = [found for key, one, value in words for found in self._constants(key, one, value)]
-            lists = [found for key, _, value in words for found in lists_in(key, value)]
-            files = [FilePath(name=name)]
-            self.program.rendered += rendered_files(files, given, self._settled(node), constants, lists)
+    def _unpacked(self, mappings: Iterable[ast.expr]) -> Iterator[tuple[str, ast.expr | None, Value]]:
+        """Yield the known keys of mappings that a call unpacks, each with what is written for it, and its value."""
+        for one in mappings:
+            parts = keyed(one) if isinstance(one, ast.Dict) else {}
+            pairs = (pair for piece in self.value_of(one) if isinstance(piece, Mapped) for pair in piece.pairs)
+            yield from ((key, parts.get(key), inside) for key, inside in pairs)
+
+    def _keywords(self, node: ast.Call) -> list[tuple[str, ast.expr, Value]]:
+        """Return the keywords of a call, each with what is written for it, and its value."""
+        return [(word.arg, word.value, self.value_of(word.value)) for word in node.keywords if word.arg is not None]
+
+    def _passes_keywords(self, node: ast.Call) -> bool:
+        """Return whether a call gets all further keywords of the function that is read."""
+        return any(word.arg is None and dotted(word.value) == self.keywords_name != "" for word in node.keywords)
+
+    def render_with(self, rendering: RenderCall, node: ast.Call, parameters: Collection[str]) -> None:
+        """A call gives a template of another function its name or values; those for `parameters` are in it already."""
+        words = [each for each in self._keywords(node) if rendering.keywords and each[0] not in parameters]
+        settled = {*rendering.settled, *(set(self._settled(node)) & {key for key, _, _ in words})}
+        mapped = (piece for value in rendering.mappings for piece in value if isinstance(piece, Mapped))
+        values = [*rendering.values, *(pair for piece in mapped for pair in piece.pairs)]
+        passed = [*((key, None, value) for key, value in values), *words]
+        given = {key: self._filled_in(one) for key, one, _ in words}
+        constants = dict(found for each in passed for found in self._constants(*each)) | dict(rendering.constants)
+        keywords = rendering.keywords and self._passes_keywords(node)
+        if keywords or has_param(rendering.name) or any(map(has_param, rendering.mappings)):
+            every = tuple((key, value) for key, _, value in passed)
+            known = tuple((path, one) for path, one in constants.items() if one is not None)
+            self.renders.append(
+                replace(rendering, values=every, constants=known, settled=tuple(settled), keywords=keywords)
+            )
+        texts = [text_of(piece) for piece in rendering.name if isinstance(piece, str | Literal)]
+        if texts and len(texts) == len(rendering.name):
+            files = [FilePath(name="".join(texts))]
+            self.program.rendered += rendered_files(
+                files, dict(values) | given, settled, constants.items(), _lists(passed)
+            )
             self._order_passed(files, given)
 
     def _settled(self, node: ast.Call) -> list[str]:

@@ -17,6 +17,7 @@ from kvtool.text.cache_marks import CACHE_MARKS
 if TYPE_CHECKING:
     import ast
 
+    from kvtool.lint.passed_values import Constant, SentTools
     from kvtool.lint.python.module import ClassCode, FunctionCode
     from kvtool.lint.python.python_source import PythonSource
 
@@ -116,6 +117,31 @@ class FilePath:
     given: bool = False
     name: str = ""
     made: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RenderCall:
+    """A template file that a function fills, where callers give its name or values.
+
+    `values`: what the function passes itself, by name; `mappings`: what it unpacks. `keywords`: it passes on all further keywords.
+    """
+
+    name: Value
+    values: tuple[tuple[str, Value], ...]
+    mappings: tuple[Value, ...]
+    constants: tuple[tuple[str, Constant], ...]
+    settled: tuple[str, ...]
+    keywords: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SentChat:
+    """A chat that a function sends, where callers give texts of it; `api_call` is where the API is called."""
+
+    messages: tuple[tuple[str, Value], ...]
+    tools: SentTools | None = None
+    automatic: bool = False
+    api_call: TemplatePlace | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,7 +12,18 @@ from kvtool.lint.python.filled_templates import filled_text
 from kvtool.lint.python.sent_tools import sent_tools
 from kvtool.lint.python.syntax import dotted, keyed
 from kvtool.lint.python.template_fills import TemplateFills
-from kvtool.lint.python.text_values import MARKS, MESSAGE_KEYS, Items, Mapped, Piece, Value
+from kvtool.lint.python.text_values import (
+    MARKS,
+    MESSAGE_KEYS,
+    MOST_INSIDE,
+    Items,
+    Mapped,
+    Piece,
+    SentChat,
+    Value,
+    has_param,
+    pieces_of,
+)
 from kvtool.lint.python.value_origins import TURNS, holds_turns
 from kvtool.lint.skeleton import TemplatePlace
 
@@ -123,14 +134,14 @@ class UnknownCalls(TemplateFills):
         words = zip(node.keywords, values[len(node.args) :], strict=True)
         found = (sent_tools(value, self.source.spot_of(word.value)) for word, value in words if word.arg in _TOOLS)
         tools = next((each for each in found if each is not None), None)
-        line = self.source.spot_of(node).line
         if last == "from_template" and values:
             self.program.chats.add([("user", self._later(values[0], {}))], self.label)
         if sends is not Evidence.ASKED:
             for word, value in zip(node.keywords, values[len(node.args) :], strict=True):
                 says = is_prompt_keyword(last, word.arg) if word.arg is not None else Evidence.NOTHING
                 if says is Evidence.SENT and is_system_name(word.arg or ""):  # an agent, which sends it later
-                    self.program.chats.add([("system", self._parts(self.given_by(value)))], self.label, tools=tools)
+                    text = self._parts(self.given_by(value))
+                    self.program.chats.add([("system", text)], self.label, sent=SentChat((), tools))
             return
         system: list[tuple[str, Value]] = []
         others: list[tuple[str, Value]] = []
@@ -146,7 +157,14 @@ class UnknownCalls(TemplateFills):
             elif name in _ASKED_WITH or (not name and filled_text(value)):
                 others.append(("user", value))
         automatic = any(word.arg in MARKS for word in node.keywords)
-        self.program.chats.add([*system, *others], self.label, line=line, tools=tools, automatic=automatic)
+        self.send(SentChat((*system, *others), tools, automatic, self.source.spot_of(node)), node)
+
+    def send(self, chat: SentChat, node: ast.Call) -> None:
+        """A call sends a chat, by itself or through another function."""
+        self.program.chats.add(chat.messages, self.label, line=self.source.spot_of(node).line, sent=chat)
+        inside = sum(1 for _, text in chat.messages for _ in pieces_of(text, MOST_INSIDE))
+        if self.in_function and inside < MOST_INSIDE and any(has_param(text) for _, text in chat.messages):
+            self.chats.append(chat)
 
     @staticmethod
     def _passed_on(node: ast.Call, values: Sequence[Value]) -> Value:

@@ -67,6 +67,8 @@ class FoundTemplates:
 
     prompts: list[FoundPrompt]
     shared: VariableUses
+    calls: Mapping[str, TemplateCalls] = field(default_factory=dict)
+    """What code says that renders templates, by the name that it gives them."""
 
     @property
     def passed(self) -> TemplateCalls:
@@ -88,7 +90,10 @@ def read_prompts(
     What each variable must be is inferred from its uses. All prompts share one variable of a name, where one value suits all.
     A template that another one includes is no prompt by itself.
     """
-    texts = {name: read_text(folder / name, shown=name) for name in names}
+    calls = calls or {}
+    files = [file for copy in copies if not copy.messages for file in copy.files if file]
+    copies = [copy for copy in copies if copy.messages or not any(copy.files)]
+    texts = {name: read_text(folder / name, shown=name) for name in (*names, *files)}
     texts = {name: text for name, text in texts.items() if not is_copied(text, copies)}
     uses_of = {name: variable_uses(folder, [(name, text)]) for name, text in texts.items()}
     real = {name: os.path.realpath(folder / name) for name in texts}
@@ -122,7 +127,7 @@ def read_prompts(
             notes.append(left_out(copy.path, error))
     parts = {os.path.realpath(path) for prompt in kept if prompt.copied for path in prompt.uses.included}
     kept = [prompt for prompt in kept if prompt.copied or real[prompt.path] not in parts]
-    for name, said in (calls or {}).items():
+    for name, said in calls.items():
         named = {
             at: os.path.realpath(folder / file)
             for at, one in enumerate(kept)
@@ -134,7 +139,7 @@ def read_prompts(
                 kept[at] = replace(kept[at], calls=_together((said, kept[at].calls)))
     templates = [prompt for prompt in kept if not prompt.raw]
     if len(templates) == 1:
-        return FoundTemplates(kept, templates[0].uses)
+        return FoundTemplates(kept, templates[0].uses, calls)
 
     def read(prompts: Sequence[FoundPrompt]) -> VariableUses:
         each = (_texts_of(folder, one.copied) if one.copied else [(one.path, texts[one.path])] for one in prompts)
@@ -155,7 +160,7 @@ def read_prompts(
     ]
     if any(prompt.own for prompt in kept):
         shared = read([prompt for prompt in kept if not prompt.raw and not prompt.own])
-    return FoundTemplates(kept, shared)
+    return FoundTemplates(kept, shared, calls)
 
 
 def _differing(prompts: Iterable[FoundPrompt]) -> set[str]:
@@ -256,7 +261,7 @@ def compose_workloads(
             [prompt.path for prompt in prompts if prompt.copied is None],
             [],
             [prompt.copied for prompt in prompts if prompt.copied is not None],
-            {prompt.path: prompt.calls for prompt in prompts},
+            found.calls,
         )
         texts[provider] = compose_workload(part, provider, marked=marked[provider])
     return texts
@@ -276,8 +281,8 @@ def workload_name(provider: str) -> str:
 def _provider_of(prompt: FoundPrompt, rules: CalledRules) -> str:
     """Return the provider of the call that sends a prompt; of several possible calls that of all of them."""
     copied = prompt.copied
-    if copied is not None and (copied.path, copied.line) in rules.providers:
-        return rules.providers[copied.path, copied.line]
+    if copied is not None and copied.api_call in rules.providers:
+        return rules.providers[copied.api_call]
     found = rules.of_files(prompt.calls.files if copied is None else [copied.path])
     return rules.provider if found is None else found
 
