@@ -84,6 +84,22 @@ def lines_of(text: str) -> tuple[str, ...]:
     return tuple(line.rstrip() for line in text.split("\n"))
 
 
+@lru_cache(maxsize=32)  # of the few units of one text, each for each value in it
+def _worded_lines_in(text: str, start: int, stop: int) -> tuple[str, ...]:
+    return tuple(line for line in lines_of(text[start:stop]) if words_in(line))
+
+
+@lru_cache(maxsize=32)
+def _sentences_in(text: str, start: int, stop: int) -> tuple[tuple[int, int, str], ...]:
+    """Return where the lines of a part of a text are that say something by themselves, and the lines."""
+    found: list[tuple[int, int, str]] = []
+    for line in text[start:stop].split("\n"):
+        if is_sentence(_NUMBER.sub("", line)):
+            found.append((start, start + len(line), line.rstrip()))
+        start += len(line) + 1
+    return tuple(found)
+
+
 def _by_themselves(lines: Sequence[str]) -> list[str]:
     """Return the lines without those that say one of a few values after a label that others bear: `Verdict: pass` of each
     example.
@@ -162,12 +178,13 @@ class _Climb:
             held = self._path[index]
             if held.kind not in ("element", "section", "introduced") or self._is_whole(held):
                 continue
-            lines = [line.rstrip() for line in self._text[held.body : held.stop].split("\n") if line.strip()]
             if held.kind != "element":
-                said = [line for line in lines if words_in(line)]
+                said = _worded_lines_in(self._text, held.body, held.stop)
                 if len(said) > 1 and self._is_own(said):
                     return index
-            elif len(lines) > THRESHOLDS.data_lines and THRESHOLDS.lines_of_a_rule * self._rules_in(held) <= len(lines):
+                continue
+            lines = sum(1 for line in self._text[held.body : held.stop].split("\n") if line.strip())
+            if lines > THRESHOLDS.data_lines and THRESHOLDS.lines_of_a_rule * self._rules_in(held) <= lines:
                 return index
         return next((index for index in range(1, at) if self._are_fields(self._path[index])), at)
 
@@ -259,13 +276,10 @@ class _Climb:
     def _rules_in(self, unit: TextUnit) -> int:
         """Count sentences in a unit in which no value stands, and that other requests have, too."""
         count = 0
-        at = unit.body
-        for line in self._text[unit.body : unit.stop].split("\n"):
-            rule = is_sentence(_NUMBER.sub("", line)) and not any(
-                at <= start < at + len(line) for start, _ in self._values
-            )
-            count += rule and (self._common is None or line.rstrip() in self._common)
-            at += len(line) + 1
+        for start, stop, line in _sentences_in(self._text, unit.body, unit.stop):
+            at = bisect_left(self._values, (start,))
+            free = at == len(self._values) or self._values[at][0] >= stop
+            count += free and (self._common is None or line in self._common)
         return count
 
     def _without_values(self, start: int, stop: int) -> str:

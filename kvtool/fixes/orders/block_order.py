@@ -324,15 +324,20 @@ def _split(parts: _Ints, row: _Ints) -> tuple[_Ints, _Ints]:
 
 
 def _exact(names: _Ints, tokens: _Ints, before: Sequence[int]) -> tuple[list[int], int]:
-    count = len(names)
+    count, requests = names.shape
     best: list[int | None] = [0] + [None] * ((1 << count) - 1)
     last = [0] * (1 << count)
-    parts: list[_Ints] = [np.zeros(names.shape[1], dtype=np.int64)]
+    varies = names.any(axis=1).tolist()
+    parts: list[tuple[_Ints, int, list[int]]] = [
+        (np.zeros(requests, dtype=np.int64), 1, tokens[:, :1].sum(axis=1).tolist())
+    ]
     for chosen in range(1, 1 << count):
         top = chosen.bit_length() - 1
-        classes, firsts = _split(parts[chosen & ~(1 << top)], names[top])
-        parts.append(classes.astype(np.int64))
-        added = tokens[:, firsts].sum(axis=1).tolist()
+        classes, number, added = parts[chosen & ~(1 << top)]
+        if varies[top] and number < requests:  # else nothing is told apart by it
+            classes, firsts = _split(classes, names[top])
+            number, added = len(firsts), tokens[:, firsts].sum(axis=1).tolist()
+        parts.append((classes, number, added))
         for segment in range(count):
             rest = chosen & ~(1 << segment)
             so_far = best[rest]

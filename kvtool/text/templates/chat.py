@@ -132,13 +132,12 @@ class ChatTemplate:
     def own(cls, tokenizer: Tokenizer) -> ChatTemplate:
         """kvtool's template for this vocabulary: tools are right after the system prompt."""
         kind = "tekken" if all(map(tokenizer.is_token, _TEKKEN_TOKENS)) else "chatml"
-        source = (files("kvtool") / "text" / "templates" / f"{kind}.jinja").read_text(encoding="utf-8")
-        return cls(f"{BUILT_IN_TEMPLATES}{kind}.jinja", source, tokenizer.special_tokens)
+        return _own_template(f"{BUILT_IN_TEMPLATES}{kind}.jinja", kind, tuple(tokenizer.special_tokens.items()))
 
     @classmethod
     def hosted(cls, tokenizer: Tokenizer) -> ChatTemplate:
         """The order in which hosted models read a request: tools, then messages. What is written around them is not known."""
-        return _hosted_template(tuple(tokenizer.special_tokens.items()))
+        return _own_template(HOSTED_TEMPLATE, "hosted", tuple(tokenizer.special_tokens.items()))
 
     def render(
         self,
@@ -237,7 +236,7 @@ def _without_marks(tool: Any) -> Any:
 
 
 @lru_cache(maxsize=8)
-def _hosted_template(tokens: tuple[tuple[str, str], ...]) -> ChatTemplate:
-    """Compile the template of hosted models once: it asks for no time, so nothing of a rendering stays in it."""
-    source = (files("kvtool") / "text" / "templates" / "hosted.jinja").read_text(encoding="utf-8")
-    return ChatTemplate(HOSTED_TEMPLATE, source, dict(tokens))
+def _own_template(name: str, kind: str, tokens: tuple[tuple[str, str], ...]) -> ChatTemplate:
+    """Compile a template of kvtool once: it asks for no time, so nothing of a rendering stays in it."""
+    source = (files("kvtool") / "text" / "templates" / f"{kind}.jinja").read_text(encoding="utf-8")
+    return ChatTemplate(name, source, dict(tokens))
