@@ -6,31 +6,42 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kvtool.cli.app import run
+
 KVTOOL = str(Path(sys.executable).parent / "kvtool")
 
 
-def ask(shell: str, line: str, **more: str) -> list[str]:
+Ask = Callable[[str, str], list[str]]
+
+
+@pytest.fixture
+def ask(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ask:
     """What a shell would offer for a command line that ends at the cursor."""
-    words = line.split(" ")
-    environment = {
-        **os.environ,
-        "_KVTOOL_COMPLETE": f"complete_{shell}",
-        "COMP_WORDS": line,
-        "COMP_CWORD": str(len(words) - 1),
-        "_TYPER_COMPLETE_ARGS": line,
-        **more,
-    }
-    done = subprocess.run([KVTOOL], env=environment, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
-    return [line for line in done.stdout.splitlines() if line]
+
+    def offered(shell: str, line: str) -> list[str]:
+        variables = {
+            "_KVTOOL_COMPLETE": f"complete_{shell}",
+            "COMP_WORDS": line,
+            "COMP_CWORD": str(line.count(" ")),
+            "_TYPER_COMPLETE_ARGS": line,
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+        }
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        assert run([]) == 0
+        said = capsys.readouterr()
+        assert said.err == ""
+        return [line for line in said.out.splitlines() if line]
+
+    return offered
 
 
-def test_commands_and_options() -> None:
+def test_commands_and_options(ask: Ask) -> None:
     commands = ask("bash", "kvtool ")
     assert {"profile", "check", "lint", "optimize", "diff-prompts", "explain", "doctor"} <= set(commands)
     assert ask("bash", "kvtool prof") == ["profile"]
@@ -39,12 +50,12 @@ def test_commands_and_options() -> None:
     assert ask("bash", "kvtool size --help-") == ["--help-all"]
 
 
-def test_choices() -> None:
+def test_choices(ask: Ask) -> None:
     assert ask("bash", "kvtool profile --routing ") == ["round-robin", "random", "sticky", "prefix-aware"]
     assert ask("bash", "kvtool profile w.yaml --color a") == ["auto", "always"]
 
 
-def test_names_of_ours() -> None:
+def test_names_of_ours(ask: Ask) -> None:
     assert "llama-3.1-8b" in ask("bash", "kvtool profile --model ll")
     assert "llama-3.1-8b" in ask("bash", "kvtool size ll")
     assert ask("bash", "kvtool profile --accelerator h1") == ["h100"]
@@ -56,16 +67,16 @@ def test_names_of_ours() -> None:
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
-def test_shells_that_show_help(shell: str) -> None:
-    commands = ask(shell, "kvtool ", _TYPER_COMPLETE_FISH_ACTION="get-args")
+def test_shells_that_show_help(shell: str, ask: Ask) -> None:
+    commands = ask(shell, "kvtool ")
     assert any("profile" in line and "token breakdown" in line for line in commands)
-    options = ask(shell, "kvtool profile --block", _TYPER_COMPLETE_FISH_ACTION="get-args")
+    options = ask(shell, "kvtool profile --block")
     assert len(options) == 1
     assert "Tokens per KV block" in options[0]
     assert "default" not in options[0]
 
 
-def test_files_are_left_to_the_shell() -> None:
+def test_files_are_left_to_the_shell(ask: Ask) -> None:
     assert ask("bash", "kvtool profile workloads/sup") == []
     assert ask("zsh", "kvtool profile workloads/sup") == ["_files"]
 

@@ -6,11 +6,14 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from kvtool.text.terminal.ended import end_on_signals
+from kvtool.cli.app import run
+from kvtool.text.files.part_file import PartFile
+from kvtool.text.terminal.ended import EndedError, end_on_signals
 from tests.files import write
 
 WORKLOAD = """\
@@ -31,12 +34,7 @@ import signal, sys, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from kvtool.text.files.part_file import PartFile
 from kvtool.__main__ import main
-put, left = PartFile.put, int(sys.argv.pop(1))
 def slowly(self):
-    global left
-    if left:
-        left -= 1
-        return put(self)
     print("ready", file=sys.stderr, flush=True)
     time.sleep(60)
 PartFile.put = slowly
@@ -45,10 +43,10 @@ main()
 """
 
 
-def ended(folder: Path, arguments: list[str], after: int, number: int) -> tuple[int, str]:
-    """End a process that has put `after` files in their places and is about to put the next; its exit code and what it said."""
+def ended(folder: Path, arguments: list[str], number: int) -> int:
+    """End a process that is about to put a file in its place; return its exit code."""
     process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(after), *arguments],
+        [sys.executable, "-c", PROGRAM, *arguments],
         env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "dumb"},
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -60,10 +58,20 @@ def ended(folder: Path, arguments: list[str], after: int, number: int) -> tuple[
     try:
         assert process.stderr.readline() == "ready\n", process.communicate()
         process.send_signal(number)
-        _, err = process.communicate(timeout=50)
+        process.communicate(timeout=50)
     finally:
         process.kill()
-    return process.returncode, err
+    return process.returncode
+
+
+@pytest.fixture
+def signals() -> Iterator[None]:
+    """SIGTERM ends this process as it ends the command line; afterwards it does what it did."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
+    end_on_signals()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -85,15 +93,28 @@ def everything(folder: Path) -> dict[str, bytes]:
         ("init prompts", 0),
     ],
 )
-def test_nothing_is_left_half_written(arguments: str, after: int, tmp_path: Path, bytes_json: str) -> None:
+def test_nothing_is_left_half_written(
+    arguments: str, after: int, tmp_path: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch, signals: None
+) -> None:
+    """The signal comes when `after` files are in their places and the next one is about to be."""
+    monkeypatch.chdir(tmp_path)
+    put, left = PartFile.put, [None] * after
+
+    def ending(file: PartFile) -> None:
+        if not left:
+            os.kill(os.getpid(), signal.SIGTERM)
+        left.pop()
+        put(file)
+
+    monkeypatch.setattr(PartFile, "put", ending)
     write(str(tmp_path / "w.yaml"), WORKLOAD)
     write(str(tmp_path / "system.md"), PROMPT)
     write(str(tmp_path / "log.jsonl"), LOG)
     write(str(tmp_path / "prompts" / "system.j2"), PROMPT)
     before = everything(tmp_path)
-    code, err = ended(tmp_path, [*arguments.split(), "-t", bytes_json], after, signal.SIGTERM)
-    assert code == 143
-    assert err.endswith("kvtool: ended from outside\n")
+    with pytest.raises(EndedError) as stop:
+        run([*arguments.split(), "-t", bytes_json])
+    assert stop.value.code == 143
     assert everything(tmp_path) == before
 
 
@@ -101,17 +122,11 @@ def test_a_terminal_that_is_closed(tmp_path: Path, bytes_json: str) -> None:
     write(str(tmp_path / "w.yaml"), WORKLOAD)
     write(str(tmp_path / "system.md"), PROMPT)
     before = everything(tmp_path)
-    code, _ = ended(tmp_path, ["check", "w.yaml", "-o", "r.json", "-t", bytes_json], 0, signal.SIGHUP)
-    assert code == 129
+    assert ended(tmp_path, ["check", "w.yaml", "-o", "r.json", "-t", bytes_json], signal.SIGHUP) == 129
     assert everything(tmp_path) == before
 
 
-def test_a_signal_that_does_something_else_already_goes_on_doing_it() -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
-        end_on_signals()
-        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def test_a_signal_that_does_something_else_already_goes_on_doing_it(signals: None) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+    end_on_signals()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

@@ -36,7 +36,7 @@ from kvtool.workload.logs.files.locations import locate
 from kvtool.workload.logs.logs import LogOptions, LogSource
 from kvtool.workload.render import Renderer
 
-SIZE = 4_000
+SIZE = 2_000
 MUCH = 100_000
 
 REPEATED = [
@@ -83,31 +83,31 @@ def test_profile(name: str, byte_renderer: Renderer, tmp_path: Path) -> None:
     assert sum(found.fates.values()) == found.totals.prompt_tokens
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_diff(name: str, bytes_json: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    names = []
-    for number, prompt in enumerate(prompts(SHAPES[name])[1:3]):
-        path = tmp_path / f"{number}.json"
-        path.write_text(json.dumps({"prompt": prompt}), encoding="utf-8")
-        names.append(str(path))
-    assert made(DiffCommand, prompts=names, tokenizer=bytes_json, color="never", width=100, exit_code=True).run() == 1
-    shown = capsys.readouterr().out
-    assert shown
-    assert not set(shown) & {"\x1b", "\x00", "\r"}
+def test_diff(bytes_json: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = [tmp_path / f"{number}.json" for number in range(2)]
+    command = made(
+        DiffCommand, prompts=list(map(str, paths)), tokenizer=bytes_json, color="never", width=100, exit_code=True
+    )
+    for name, shape in SHAPES.items():
+        for path, prompt in zip(paths, prompts(shape)[1:3], strict=True):
+            path.write_text(json.dumps({"prompt": prompt}), encoding="utf-8")
+        assert command.run() == 1, name
+        shown = capsys.readouterr().out
+        assert shown, name
+        assert not set(shown) & {"\x1b", "\x00", "\r"}, name
 
 
-@pytest.mark.parametrize("name", SHAPES)
-def test_sensitive_text_is_looked_for_in_any_text(name: str) -> None:
-    text = SHAPES[name] * (MUCH // SIZE)
-    for _, start, stop in find_sensitive(text):
-        assert 0 <= start < stop <= len(text)
+def test_sensitive_text_is_looked_for_in_any_text() -> None:
+    for name, shape in SHAPES.items():
+        text = shape * (MUCH // SIZE)
+        assert all(0 <= start < stop <= len(text) for _, start, stop in find_sensitive(text)), name
 
 
-@pytest.mark.parametrize("blank", [" ", "\n", "\t", "\u00a0", " \n", ", ", "\n, ", ". "])
-def test_items_are_told_apart_in_any_white_space(blank: str) -> None:
-    space = blank * (MUCH // len(blank))
-    assert not shuffled(f"one{space}two", f"one{space}three")
-    assert shuffled(f"first one,{space}second one, third", f"third, first one,{space}second one")
+def test_items_are_told_apart_in_any_white_space() -> None:
+    for blank in (" ", "\n", "\t", "\u00a0", " \n", ", ", "\n, ", ". "):
+        space = blank * (MUCH // len(blank))
+        assert not shuffled(f"one{space}two", f"one{space}three"), blank
+        assert shuffled(f"first one,{space}second one, third", f"third, first one,{space}second one"), blank
 
 
 def reference(text: str, start: int, end: int) -> str | None:

@@ -201,7 +201,7 @@ def test_optimize_says_that_only_a_copy_is_edited(init: Command, in_folder: Comm
     assert init()[0] == 0
     path = Path("kvtool-workload.yaml")
     line = next(n for n, text in enumerate(CHAT.splitlines(), 1) if "RULES}{" in text)
-    for arguments in ((), ("--allow", "P2"), ("--allow", "P2", "--write")):
+    for arguments in ((), ("--allow", "P2", "--write")):
         out = " ".join(in_folder("optimize", str(path), *arguments)[1].split())
         assert f"copy: app/bot.py:{line} is not edited. Make the same change there." in out
     assert f"app/bot.py:{line}" in out.partition("Your service changes only when you edit")[2]
@@ -420,7 +420,7 @@ def test_each_placeholder_of_format_gets_a_value(init: Command, in_folder: Comma
 def test_force_says_again_that_the_code_sets_no_marks(init: Command) -> None:
     write(
         "app.py",
-        f"import anthropic\n\nSYSTEM_PROMPT = 'You help {{team}}. {RULES * 80}'\n\ndef ask(team, question):\n"
+        f"import anthropic\n\nSYSTEM_PROMPT = 'You help {{team}}. {RULES * 11}'\n\ndef ask(team, question):\n"
         "    return anthropic.Anthropic().messages.create(\n"
         "        model='claude-sonnet-4-5', max_tokens=9, system=SYSTEM_PROMPT.format(team=team),\n"
         "        messages=[{'role': 'user', 'content': question}])\n",
@@ -487,9 +487,9 @@ def solve(task):
 def test_joined_templates_are_included_so_findings_and_the_gate_name_their_files(
     init: Command, in_folder: Command
 ) -> None:
-    write("prompts/rules.j2", "Today is {{ today.isoformat() }}. " + RULES * 80)
-    write("prompts/head.j2", "Be {{ tone }}.\n" + RULES * 80)
-    write("prompts/tail.j2", "Solve {{ task }}.\n\n" + RULES * 20 + "\n")
+    write("prompts/rules.j2", "Today is {{ today.isoformat() }}. " + RULES * 11)
+    write("prompts/head.j2", "Be {{ tone }}.\n" + RULES * 2)
+    write("prompts/tail.j2", "Solve {{ task }}.\n\n" + RULES * 11 + "\n")
     write("app.py", _JOINED)
     assert init()[0] == 0
     path = Path("kvtool-workload.yaml")
@@ -499,7 +499,7 @@ def test_joined_templates_are_included_so_findings_and_the_gate_name_their_files
     assert user in workload
     assert '  tone: {text: "kind"}\n' in workload
     assert "  today: {datetime: 1m, format: date-object}  # made up: a date\n" in workload
-    code, out, _ = in_folder("profile", str(path))
+    code, out, _ = in_folder("profile", str(path), "--dry-run")
     assert code == 0
     assert "prompts/tail.j2:1:7: KV201" in out
     assert "is a copy of" not in out

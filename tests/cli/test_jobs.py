@@ -15,6 +15,7 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.workload.ahead import child
+from tests.conftest import some
 from tests.processes import children, is_gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems have one process only")
@@ -35,7 +36,7 @@ main()
 """
 
 
-def chat_log(path: Path, seed: int, requests: int = 40) -> str:
+def chat_log(path: Path, seed: int, requests: int = 24) -> str:
     """Conversations of two services, mixed; one has a number in front. Some are recorded whole, some are dialogues."""
     rng = random.Random(seed)
     words = [
@@ -83,17 +84,20 @@ def forking(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("seed", "flags"),
-    [
-        (1, []),
-        (2, ["--capacity", "60", "--no-advice"]),
-        (3, ["--no-advice", "--by", "session", "--per-request"]),
-        (4, ["--concurrency", "3", "--no-advice"]),
-        (5, ["--provider", "anthropic"]),
-        (6, ["--replicas", "2", "--requests", "17", "--no-advice"]),
-        (7, ["--rules", "block-lru", "--no-advice"]),
-        (8, ["--use-timestamps", "--no-advice"]),
-        (9, ["--max-model-len", "900", "--no-advice"]),
-    ],
+    some(
+        [
+            (1, []),
+            (3, ["--no-advice", "--by", "session", "--per-request"]),
+            (5, ["--provider", "anthropic"]),
+            (6, ["--replicas", "2", "--requests", "17", "--no-advice"]),
+            (9, ["--max-model-len", "900", "--no-advice"]),
+            (2, ["--capacity", "60", "--no-advice"]),
+            (4, ["--concurrency", "3", "--no-advice"]),
+            (7, ["--rules", "block-lru", "--no-advice"]),
+            (8, ["--use-timestamps", "--no-advice"]),
+        ],
+        5,
+    ),
 )
 def test_the_same_report(
     seed: int, flags: list[str], tmp_path: Path, bytes_json: str, forking: None, capsys: pytest.CaptureFixture[str]
@@ -148,19 +152,15 @@ def running(folder: Path, tokenizer: str) -> tuple[subprocess.Popen[str], int]:
     return process, child
 
 
-@pytest.mark.parametrize(
-    ("number", "code", "told"), [(signal.SIGINT, 130, ""), (signal.SIGTERM, 143, "kvtool: ended from outside\n")]
-)
-def test_a_signal_ends_both(number: int, code: int, told: str, tmp_path: Path, bytes_json: str) -> None:
+def test_a_signal_ends_both(tmp_path: Path, bytes_json: str) -> None:
     process, child = running(tmp_path, bytes_json)
     try:
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=50)
     finally:
         process.kill()
-    assert (process.returncode, err) == (code, told)
-    assert ("PARTIAL" in out) == (code == 130)
-    assert bool(re.search(r"interrupted after 5 requests, [0-9.]+% of the log", out)) == (code == 130)
+    assert (process.returncode, err) == (143, "kvtool: ended from outside\n")
+    assert "PARTIAL" not in out
     assert is_gone(child)
 
 
@@ -174,6 +174,7 @@ def test_ctrl_c_reaches_both_and_ends_one(tmp_path: Path, bytes_json: str) -> No
         process.kill()
     assert (process.returncode, err) == (130, "")
     assert "PARTIAL" in out
+    assert re.search(r"interrupted after 5 requests, [0-9.]+% of the log", out)
     assert is_gone(child)
 
 

@@ -14,7 +14,7 @@ from kvtool.errors import KvtoolError
 from kvtool.text.files.atomic_file import AtomicFile
 from kvtool.text.files.checkout_links import open_folder, write_target
 from kvtool.text.files.part_file import PartFile
-from tests.conftest import NIGHTLY
+from tests.conftest import NIGHTLY, some
 from tests.files import write
 
 RULES = "Answer only from the handbook, quote the line that you took it from, and be kind.\n"
@@ -181,7 +181,7 @@ def test_only_links_of_the_checkout_are_refused(git: bool, checkout: Path) -> No
             AtomicFile("hooks")
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", some(range(5), 2))
 def test_random_links(seed: int, checkout: Path) -> None:
     chance = random.Random(seed)
     outside, folders = checkout.parent / "outside", ["."]

@@ -49,7 +49,7 @@ def tokens_lost(findings: list[Any], *, measured: bool = True) -> dict[tuple[Any
     return found
 
 
-@pytest.mark.parametrize("seed", some([11, 25, 8], 2))
+@pytest.mark.parametrize("seed", some([25, 11, 8], 1))
 def test_a_workload(ask: Ask, seed: int) -> None:
     path = workload_of(seed)
     profile = Report.model_validate_json(ask("profile", path, "--dry-run"))

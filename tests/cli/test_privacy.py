@@ -24,7 +24,7 @@ def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def record(number: int) -> dict[str, Any]:
     system = (
-        f"It is 2026-01-0{number + 1} 10:00. You serve {WORD}, who lives at the mill. " + "Be short and be kind. " * 450
+        f"It is 2026-01-0{number + 1} 10:00. You serve {WORD}, who lives at the mill. " + "Be short and be kind. " * 120
     )
     return {
         "id": f"request-{number}",

@@ -63,11 +63,11 @@ def forking(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_same_bytes(trace: str, flags: list[str], forking: None, capsys: pytest.CaptureFixture[str]) -> None:
     printed = []
-    for jobs in "123":
+    for jobs in "13":
         for how in (["--json"], []):
             assert run(["what-if", trace, *flags, *how, "--jobs", jobs]) == 0
             printed.append(capsys.readouterr())
-    assert printed[:2] == printed[2:4] == printed[4:]
+    assert printed[:2] == printed[2:]
 
 
 def test_the_same_words_for_a_setting_that_cannot_be(
@@ -108,7 +108,7 @@ def test_a_row_that_ends_its_processes_is_named_and_the_others_stand(
 
 
 @linux
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
 def test_a_signal_ends_all(trace: str, number: int, code: int) -> None:
     flags = ["--sweep", "policy", "--rules", "block-lru", "--jobs", "2"]
     process = subprocess.Popen(

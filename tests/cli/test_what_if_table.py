@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvtool.cli.app import run
+from tests.conftest import some
 from tests.files import widest, write
 
 SUPPORT = """\
@@ -72,7 +73,7 @@ def chat_log(path: Path) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), 1))
 @pytest.mark.parametrize("rules", ["vllm", "block-lru"])
 def test_today_is_what_a_profile_hits(
     seed: int, rules: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -102,7 +103,8 @@ def test_the_command_of_each_row_gives_it_again(
     assert kinds[0] == "today"
     assert {"capacity", "kv-cache-dtype", "policy"} <= set(kinds)
     assert ("prompts" in kinds) == (kind in ("workload", "log"))
-    for row in found["rows"]:
+    one_each = {row["kind"]: row for row in found["rows"]}.values()  # where a run takes its time
+    for row in found["rows"] if kind in ("trace", "studied") else one_each:
         tool, command, *words = shlex.split(row["command"])
         assert (tool, command) == ("kvtool", "what-if")
         again = told(capsys, *words)["rows"][row["kind"] == "tier"]
@@ -147,9 +149,10 @@ def test_fixed_takes_all_names_of_the_table_and_leaves_the_other_fixes_in_it(
         value = shlex.split(row["command"])[-1]
         assert len(value) < 16 or value.startswith("KV"), "a hash is no name"
         by_value = told(capsys, *base, "--fixed", value)
-        by_name = told(capsys, *base, "--fixed", row["change"].upper())
-        counted = [[(each["change"], each["hit_blocks"]) for each in of["rows"]] for of in (by_value, by_name)]
-        assert counted[0] == counted[1]
+        if row is rows[0]:
+            by_name = told(capsys, *base, "--fixed", row["change"].upper())
+            counted = [[(each["change"], each["hit_blocks"]) for each in of["rows"]] for of in (by_value, by_name)]
+            assert counted[0] == counted[1]
         first, *others = by_value["rows"]
         assert first["hit_blocks"] == row["hit_blocks"]
         assert first["change"] == "with these fixes"
@@ -190,7 +193,7 @@ def test_rows_stand_by_what_they_compute_and_bounds_behind(tmp_path: Path, capsy
     assert all(row["computed_tokens"] >= best for row in rows)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3), 1))
 def test_without_times_a_host_tier_is_counted_as_its_sweep_counts_it(
     seed: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -272,7 +275,7 @@ def test_caching_that_is_off(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_log_of_hosted_models_is_planned_for_its_providers_or_an_own_server(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    head = "You are the agent of a shop. Be short and kind, and be right about what it sells. " * 90
+    head = "You are the agent of a shop. Be short and kind, and be right about what it sells. " * 20
     rows = [
         json.dumps(
             {
@@ -361,10 +364,8 @@ def test_a_fix_is_named_by_its_code_or_by_its_key(
     arguments = [workload(tmp_path / "w.yaml"), "-t", bytes_json]
     assert run(["profile", *arguments, "--dry-run", "--json"]) == 0
     keys = {each["code"]: each["fix_key"] for each in json.loads(capsys.readouterr().out)["findings"]}
-    today = told(capsys, *arguments)["rows"][0]
-    for code in ("KV101", "KV102"):
-        by_code, by_key = (told(capsys, *arguments, "--fixed", name)["rows"][0] for name in (code.lower(), keys[code]))
-        assert by_code["hit_blocks"] == by_key["hit_blocks"] != today["hit_blocks"]
+    by_code, by_key = (told(capsys, *arguments, "--fixed", name)["rows"][0] for name in ("kv101", keys["KV101"]))
+    assert by_code["hit_blocks"] == by_key["hit_blocks"]
 
 
 def test_a_fleet_larger_than_the_objectives_need_is_told_first(

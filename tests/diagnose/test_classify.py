@@ -141,15 +141,15 @@ CODES = {
 }
 
 
-@pytest.mark.parametrize(("key", "text"), [(key, text) for key, texts in CASES.items() for text in texts])
-def test_classify(key, text):
-    assert classify(text).key == key
+def test_classify() -> None:
+    for key, text in [(key, text) for key, texts in CASES.items() for text in texts]:
+        assert classify(text).key == key
 
 
-@pytest.mark.parametrize(("code", "key"), [(code, key) for code, keys in CODES.items() for key in keys])
-def test_codes(code, key):
-    kinds = {kind for kind, _ in DETECTORS} | {OTHER}
-    assert {kind.code for kind in kinds if kind.key == key} == {code}
+def test_codes() -> None:
+    for code, key in [(code, key) for code, keys in CODES.items() for key in keys]:
+        kinds = {kind for kind, _ in DETECTORS} | {OTHER}
+        assert {kind.code for kind in kinds if kind.key == key} == {code}
 
 
 def test_quotes_and_space_around_a_value_do_not_matter():
@@ -175,11 +175,11 @@ IN_TEXT = [
 ]
 
 
-@pytest.mark.parametrize(("text", "differing", "key", "value"), IN_TEXT)
-def test_classify_in_widens_to_the_value(text, differing, key, value):
-    start = text.index(differing)
-    kind, left, right = classify_in(text, start, start + len(differing))
-    assert (kind.key, text[left:right]) == (key, value)
+def test_classify_in_widens_to_the_value() -> None:
+    for text, differing, key, value in IN_TEXT:
+        start = text.index(differing)
+        kind, left, right = classify_in(text, start, start + len(differing))
+        assert (kind.key, text[left:right]) == (key, value)
 
 
 @given(st.text(alphabet="0123456789abcdefT:-/.,@ \nZxyz_{", max_size=80), st.data())
@@ -191,9 +191,8 @@ def test_the_widened_range_holds_the_span_within_the_line(text, data):
     assert "\n" not in text[left:start] + text[end:right]
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
+def test_hostile_text_of_a_megabyte_is_no_trouble() -> None:
+    for unit in [
         "a",
         "1",
         "/a",
@@ -224,18 +223,16 @@ def test_the_widened_range_holds_the_span_within_the_line(text, data):
         "Asia/",
         "A1a/",
         "i-0",
-    ],
-)
-def test_hostile_text_of_a_megabyte_is_no_trouble(unit):
-    text = unit * (1_000_000 // len(unit))
-    started = time.process_time()
-    middle = len(text) // 2
-    classify_in(text, middle, middle + 2)
-    classify_in(text, 0, len(text) - 5)
-    assert classify(text) == OTHER
-    classify(text[:4095] + "!")
-    # a quadratic pattern takes minutes here; the bound only tells the two apart
-    assert time.process_time() - started < 5
+    ]:
+        text = unit * (1_000_000 // len(unit))
+        started = time.process_time()
+        middle = len(text) // 2
+        classify_in(text, middle, middle + 2)
+        classify_in(text, 0, len(text) - 5)
+        assert classify(text) == OTHER
+        classify(text[:4095] + "!")
+        # a quadratic pattern takes minutes here; the bound only tells the two apart
+        assert time.process_time() - started < 5
 
 
 COSMETIC = [
@@ -254,12 +251,12 @@ COSMETIC = [
 ]
 
 
-@pytest.mark.parametrize(("a", "b", "keys"), COSMETIC)
-def test_cosmetic_differences_are_named_by_the_mildest_cause(a, b, keys):
-    needed = cosmetic(a, b)
-    assert [one.kind.key for one in needed] == keys
-    assert not needed or normalized(a, needed) == normalized(b, needed)
-    assert {one.kind.code for one in needed} <= {"KV121"}
+def test_cosmetic_differences_are_named_by_the_mildest_cause() -> None:
+    for a, b, keys in COSMETIC:
+        needed = cosmetic(a, b)
+        assert [one.kind.key for one in needed] == keys
+        assert not needed or normalized(a, needed) == normalized(b, needed)
+        assert {one.kind.code for one in needed} <= {"KV121"}
 
 
 @given(st.text("a\u0435e\u0301\u200b\ufeff \u00a0\t\r\n\uff76\uff9e\ufe70\u2026-", max_size=12))

@@ -104,53 +104,51 @@ def test_a_set_of_tools_that_is_not_the_same() -> None:
         assert new in change.after
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "code", "value"),
-    [
+def test_a_value_is_named_and_found_whole() -> None:
+    for before, after, code, value in [
         ("Now: 2024-05-01T10:00:00Z.", "Now: 2025-05-02T11:30:59Z.", "KV101", "2025-05-02T11:30:59Z"),
         ("Today is May 3, 2024.", "Today is June 4, 2024.", "KV101", "June 4, 2024"),
-        ("id 550e8400-e29b-41d4-a716-446655440000 ok", "id 550e8400-e29b-41d4-a716-446655440fff ok", "KV102",
-         "550e8400-e29b-41d4-a716-446655440fff"),
+        (
+            "id 550e8400-e29b-41d4-a716-446655440000 ok",
+            "id 550e8400-e29b-41d4-a716-446655440fff ok",
+            "KV102",
+            "550e8400-e29b-41d4-a716-446655440fff",
+        ),
         ("Step 9 of 30", "Step 10 of 30", "KV105", "10"),
         ("cwd: /home/ada/src", "cwd: /home/ada/build", "KV106", "/home/ada/build"),
         ("mail ada@example.com", "mail bob@example.com", "KV104", "bob@example.com"),
         ("user name: Ada Lovelace.", "user name: Grace Hopper.", "KV104", "Grace Hopper."),
         ("locale=en_US", "locale=pt_BR", "KV104", "pt_BR"),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_value_is_named_and_found_whole(before: str, after: str, code: str, value: str, place: int) -> None:
-    role, content = HISTORY[place]
-    old, new = list(HISTORY), [*HISTORY, ("assistant", "Done."), ("user", "Thanks.")]
-    old[place], new[place] = (role, f"{before}\n{content}"), (role, f"{after}\n{content}")
-    (change,) = compare_turns(chat(*old), chat(*new))
-    assert change.kind.code == code
-    assert (change.part.kind, change.part.index, change.part.role) == ("message", place, role)
-    assert new[place][1][change.start : change.stop] == change.after == value
-    (change,) = compare_turns(text(f"{before}\n{SYSTEM}"), text(f"{after}\n{SYSTEM}and more"))
-    assert (change.kind.code, change.after) == (code, value)
+    ]:
+        for place in [0, 1, 2]:
+            role, content = HISTORY[place]
+            old, new = list(HISTORY), [*HISTORY, ("assistant", "Done."), ("user", "Thanks.")]
+            old[place], new[place] = (role, f"{before}\n{content}"), (role, f"{after}\n{content}")
+            (change,) = compare_turns(chat(*old), chat(*new))
+            assert change.kind.code == code
+            assert (change.part.kind, change.part.index, change.part.role) == ("message", place, role)
+            assert new[place][1][change.start : change.stop] == change.after == value
+            (change,) = compare_turns(text(f"{before}\n{SYSTEM}"), text(f"{after}\n{SYSTEM}and more"))
+            assert (change.kind.code, change.after) == (code, value)
 
 
-@pytest.mark.parametrize(
-    ("kind", "respell"),
-    [
+def test_what_nobody_sees() -> None:
+    for kind, respell in [
         ("line_endings", lambda each: each.replace("\n", "\r\n")),
         ("trailing_space", lambda each: each.replace("kind.\n", "kind.  \n")),
         ("whitespace", lambda each: each.replace("help people", "help  people")),
         ("whitespace", lambda each: each.replace("\n\n", "\n\n\n")),
         ("unicode_form", lambda each: each.replace("café", "cafe\u0301")),
         ("bom", lambda each: "\ufeff" + each),
-    ],
-)
-def test_what_nobody_sees(kind: str, respell: Any) -> None:
-    system = SYSTEM + "Meet at the café.\n"
-    for before, after in (
-        (chat(("system", system), *HISTORY[1:]), chat(("system", respell(system)), *HISTORY[1:])),
-        (text(system + "End of it."), text(respell(system) + "End of it.\n\nassistant: something new")),
-    ):
-        found = compare_turns(before, after)
-        assert set(kinds(found)) == {kind}
-        assert all(change.cosmetic and change.kind.code == "KV121" for change in found)
+    ]:
+        system = SYSTEM + "Meet at the café.\n"
+        for before, after in (
+            (chat(("system", system), *HISTORY[1:]), chat(("system", respell(system)), *HISTORY[1:])),
+            (text(system + "End of it."), text(respell(system) + "End of it.\n\nassistant: something new")),
+        ):
+            found = compare_turns(before, after)
+            assert set(kinds(found)) == {kind}
+            assert all(change.cosmetic and change.kind.code == "KV121" for change in found)
 
 
 def test_json_inside_text_that_differs_in_the_order_of_keys() -> None:
@@ -231,9 +229,8 @@ def test_examples_in_another_order() -> None:
         assert (change.kind.key, change.kind.code) == ("examples_reordered", "KV114")
 
 
-@pytest.mark.parametrize(
-    ("item", "head", "kind"),
-    [
+def test_what_changed_places_is_known_by_its_labels_or_its_heading() -> None:
+    for item, head, kind in [
         ("Mail: {} is late\nLabel: {}", "Sort mails.", "examples_reordered"),
         ("Pregunta: {} is late\nRespuesta: {}", "Sort mails.", "examples_reordered"),
         ("Title: {} is late\nText: {}", "Sort mails.", "documents_reordered"),
@@ -242,22 +239,23 @@ def test_examples_in_another_order() -> None:
         ("<doc>{} is {}</doc>", "You know all tools.\n<docs>", "documents_reordered"),
         ("<item>{} is {}</item>", "You know all files.\n<tools>", "tools_reordered"),
         ("<entry>{} is {}</entry>", "Actions that you may call:", "tools_reordered"),
-    ],
-)
-def test_what_changed_places_is_known_by_its_labels_or_its_heading(item: str, head: str, kind: str) -> None:
-    items = [
-        item.format(f"the {noun} number {at}", f"word{at}") for at, noun in enumerate(("tram", "bus", "ship", "train"))
-    ]
-    before, after = (
-        chat(
-            (
-                "system",
-                f"{SYSTEM}\n{head}\n\n" + "\n\n".join(items[at] for at in order) + "\n\nBe brief in all that you say.",
+    ]:
+        items = [
+            item.format(f"the {noun} number {at}", f"word{at}")
+            for at, noun in enumerate(("tram", "bus", "ship", "train"))
+        ]
+        before, after = (
+            chat(
+                (
+                    "system",
+                    f"{SYSTEM}\n{head}\n\n"
+                    + "\n\n".join(items[at] for at in order)
+                    + "\n\nBe brief in all that you say.",
+                )
             )
+            for order in ((0, 1, 2, 3), (2, 0, 3, 1))
         )
-        for order in ((0, 1, 2, 3), (2, 0, 3, 1))
-    )
-    assert kinds(compare_turns(before, after)) == [kind]
+        assert kinds(compare_turns(before, after)) == [kind]
 
 
 def test_examples_that_are_messages() -> None:
@@ -461,9 +459,11 @@ def test_a_call_in_a_text_is_no_tool() -> None:
     assert kinds(compare_turns(text("Be kind.\n" + call + QUESTION), text("Be kind.\n" + QUESTION))) == ["optional"]
 
 
-@pytest.mark.parametrize("before", ["", "\n", "You help.\n\n", "one\ntwo\n\n", "word " * 2_000 + "\n\n"])
-@pytest.mark.parametrize("head", ["# Examples", "Examples:", "Examples\uff1a", "# Documents", "Examples"])
-def test_items_are_what_the_heading_above_them_says(head: str, before: str) -> None:
-    said = f"{before}{head}\n\nRead them first.\n\nThe lift is stuck between two floors.\nThe light on the stairs is out.\n"
-    kind = order_kind(said, said.index("The lift"), len(said))
-    assert kind.key == ("examples_reordered" if head not in ("# Documents", "Examples") else "documents_reordered")
+def test_items_are_what_the_heading_above_them_says() -> None:
+    for before in ["", "\n", "You help.\n\n", "one\ntwo\n\n", "word " * 2_000 + "\n\n"]:
+        for head in ["# Examples", "Examples:", "Examples\uff1a", "# Documents", "Examples"]:
+            said = f"{before}{head}\n\nRead them first.\n\nThe lift is stuck between two floors.\nThe light on the stairs is out.\n"
+            kind = order_kind(said, said.index("The lift"), len(said))
+            assert kind.key == (
+                "examples_reordered" if head not in ("# Documents", "Examples") else "documents_reordered"
+            )

@@ -61,9 +61,9 @@ def kinds(head: str) -> set[str]:
     return {change.kind.code for change in compare_turns(one, other)}
 
 
-@pytest.mark.parametrize("head", HEADS)
-def test_blocks_under_the_word_for_an_example(head: str) -> None:
-    assert "KV114" in kinds(head)
+def test_blocks_under_the_word_for_an_example() -> None:
+    for head in HEADS:
+        assert "KV114" in kinds(head)
 
 
 @pytest.mark.parametrize("head", ["### Documento {n}", "### Fundstelle {n}", "### Article {n}", "### 文書{n}"])

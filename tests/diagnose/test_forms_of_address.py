@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kvtool.diagnose.values.labels import kind_by_label, kind_of_label
 
 
-@pytest.mark.parametrize(
-    ("words", "is_person"),
-    [
+def test_words_before_a_person() -> None:
+    for words, is_person in [
         ("sprichst gerade mit", True),
         ("Tu parles avec", True),
         ("Stai parlando con", True),
@@ -19,16 +16,13 @@ from kvtool.diagnose.values.labels import kind_by_label, kind_of_label
         ("gerade mit", False),
         ("talk about the", False),
         ("It goes with", False),
-    ],
-)
-def test_words_before_a_person(words: str, is_person: bool) -> None:
-    kind = kind_by_label(words)
-    assert (kind is not None and kind.code == "KV104") == is_person
+    ]:
+        kind = kind_by_label(words)
+        assert (kind is not None and kind.code == "KV104") == is_person
 
 
-@pytest.mark.parametrize(
-    ("label", "code"),
-    [
+def test_labels_of_names() -> None:
+    for label, code in [
         *(("Nombre", "KV104"), ("Nome completo", "KV104"), ("Imię i nazwisko", "KV104"), ("이름", "KV104")),
         *(
             ("Nombre del archivo", None),
@@ -36,8 +30,6 @@ def test_words_before_a_person(words: str, is_person: bool) -> None:
             ("Nombre del modelo", "KV105"),
             ("Nome do produto", None),
         ),
-    ],
-)
-def test_labels_of_names(label: str, code: str | None) -> None:
-    kind = kind_of_label(label)
-    assert (kind and kind.code) == code
+    ]:
+        kind = kind_of_label(label)
+        assert (kind and kind.code) == code

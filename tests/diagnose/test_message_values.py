@@ -45,9 +45,8 @@ def test_values_in_front_of_rules_and_a_question_are_told_at_once(one: str, othe
     assert said(chat(f"{RULES}\n{one}\n{RULES}!", "Why?"), chat(f"{RULES}\n{other}\n{RULES}!", "When?"))
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
+def test_whatever_is_not_plain_is_left_to_the_whole_comparison() -> None:
+    for before, after in [
         (chat("a b\nc\n" + RULES, "Why?"), chat("a\nb c\n" + RULES, "When?")),
         (chat("one of them\nanother one\n" + RULES, "Why?"), chat("another one\none of them\n" + RULES, "Why not?")),
         (chat("Example 1: x\nExample 2: y\n" + RULES, "Why?"), chat("Example 3: y\nExample 4: x\n" + RULES, "When?")),
@@ -61,10 +60,8 @@ def test_values_in_front_of_rules_and_a_question_are_told_at_once(one: str, othe
             [{"role": "system", "content": RULES, "name": "a"}, {"role": "user", "content": "Why?"}],
             [{"role": "system", "content": RULES, "name": "b"}, {"role": "user", "content": "Why?"}],
         ),
-    ],
-)
-def test_whatever_is_not_plain_is_left_to_the_whole_comparison(before: list[Message], after: list[Message]) -> None:
-    assert not said(before, after)
+    ]:
+        assert not said(before, after)
 
 
 pieces = st.sampled_from(

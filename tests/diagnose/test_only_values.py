@@ -58,9 +58,8 @@ def test_a_value_before_what_is_shared_is_told_at_once(one: str, other: str) -> 
     assert says(f"{RULES}Where is my suitcase?\n{one}", f"{RULES}May I move the flight?\n{other}")
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
+def test_whatever_is_not_plain_is_left_to_the_whole_comparison() -> None:
+    for before, after in [
         ("Answer in French.\n" + RULES + "Why?", RULES + "When?"),
         ("It is {name}.\n" + RULES + "Why?", "It is not.\n" + RULES + "Why?"),
         ("a, b, c\n" + RULES + "Why?", "b, c, a\n" + RULES + "When?"),
@@ -71,10 +70,8 @@ def test_a_value_before_what_is_shared_is_told_at_once(one: str, other: str) -> 
             "System: be kind\nUser: a b c d\nAssistant: yes\nUser: why?",
             "System: be kind\nAssistant: yes\nUser: why?\nAssistant: no\nUser: when?",
         ),
-    ],
-)
-def test_whatever_is_not_plain_is_left_to_the_whole_comparison(before: str, after: str) -> None:
-    assert not says(before, after)
+    ]:
+        assert not says(before, after)
 
 
 def test_requests_with_tools_and_of_two_forms_are_compared() -> None:

@@ -243,24 +243,21 @@ def test_detectors(kind: str, text: str) -> None:
     assert [(name, around[low:high]) for name, low, high in find_sensitive(around)] == [(kind, text)]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_only_resembles() -> None:
+    for text in [
         "write to support@acme.io or jane@example.com, x@localhost, @home, a@b",
         "4111 1111 1111 1112 and 0000 0000 0000 0000, 5555",
         "DE89 3704 0044 0532 0130 01 is wrong; AB12 is nothing",
         "000-12-3456, 666-12-3456, 900-12-3456, 123-45-67890, 2024-05-12",
         "sk-short, AKIA123, task-aaaaaaaaaaaaaaaaaaaaaaaaaaa, eyJ.a.b",
         "1.4111111111111111 0.536-22-1234",
-    ],
-)
-def test_what_only_resembles(text: str) -> None:
-    assert list(find_sensitive(text)) == []
+    ]:
+        assert list(find_sensitive(text)) == []
 
 
-@pytest.mark.parametrize("piece", ["@", "a@", "a@a.", "4 ", "44", "AB12 ", "eyJ", "eyJa.", "sk-", "1-", "DE89AAAA"])
-def test_hostile_text_is_read_in_linear_time(piece: str) -> None:
-    assert len(list(find_sensitive(piece * (200_000 // len(piece))))) < 200_000
+def test_hostile_text_is_read_in_linear_time() -> None:
+    for piece in ["@", "a@", "a@a.", "4 ", "44", "AB12 ", "eyJ", "eyJa.", "sk-", "1-", "DE89AAAA"]:
+        assert len(list(find_sensitive(piece * (200_000 // len(piece))))) < 200_000
 
 
 @given(st.text(alphabet="ab1@.-4 E:\n", max_size=60), st.integers(0, 60), st.integers(0, 60))

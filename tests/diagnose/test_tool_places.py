@@ -6,9 +6,8 @@ import json
 import random
 from typing import Any
 
-import pytest
-
 from kvtool.diagnose.tool_places import in_tools, named_tool, tool_place
+from tests.conftest import some
 
 
 def made_tools(rng: random.Random) -> list[dict[str, Any]]:
@@ -27,24 +26,24 @@ def made_tools(rng: random.Random) -> list[dict[str, Any]]:
     return tools
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_each_description_is_found(seed: int) -> None:
-    rng = random.Random(seed)
-    tools = made_tools(rng)
-    indent = rng.choice([None, 2])
-    before = rng.choice(["", "tools:\n", "# Tools {not json}\n[", "{"])
-    written = rng.choice(["\n", ", "]).join(json.dumps(tool, indent=indent) for tool in tools)
-    text = f"{before}{written}\nsystem: Be brief. {{}}"
-    for number, tool in enumerate(tools):
-        function = tool["function"]
-        mark = function["description"].split(">")[0] + ">"
-        assert tool_place(tools, text, text.index(mark)) == f"tools[{number}] tool_{number}.description"
-        for name in function["parameters"]["properties"]:
-            at = text.index(f"{mark[:-1]}-{name}>")
-            way = f"parameters.properties.{name}.description"
-            assert tool_place(tools, text, at) == f"tools[{number}] tool_{number}.{way}"
-    assert tool_place(tools, text, text.index("Be brief")) is None
-    assert tool_place(None, text, 0) is None
+def test_each_description_is_found() -> None:
+    for seed in some(range(60), 12):
+        rng = random.Random(seed)
+        tools = made_tools(rng)
+        indent = rng.choice([None, 2])
+        before = rng.choice(["", "tools:\n", "# Tools {not json}\n[", "{"])
+        written = rng.choice(["\n", ", "]).join(json.dumps(tool, indent=indent) for tool in tools)
+        text = f"{before}{written}\nsystem: Be brief. {{}}"
+        for number, tool in enumerate(tools):
+            function = tool["function"]
+            mark = function["description"].split(">")[0] + ">"
+            assert tool_place(tools, text, text.index(mark)) == f"tools[{number}] tool_{number}.description"
+            for name in function["parameters"]["properties"]:
+                at = text.index(f"{mark[:-1]}-{name}>")
+                way = f"parameters.properties.{name}.description"
+                assert tool_place(tools, text, at) == f"tools[{number}] tool_{number}.{way}"
+        assert tool_place(tools, text, text.index("Be brief")) is None
+        assert tool_place(None, text, 0) is None
 
 
 def test_a_name_that_may_be_text_is_not_shown() -> None:

@@ -60,9 +60,8 @@ def test_words_are_no_random_ids(seed: int, count: int) -> None:
     assert resolved([" ".join(chance.choices(WORDS, k=count)) for _ in range(16)])[0] == "KV201"
 
 
-@pytest.mark.parametrize(
-    ("values", "code"),
-    [
+def test_shapes() -> None:
+    for values, code in [
         ("main|feature/cart|fix/login-2|release/2026.3", "KV106"),
         ("web-7f9c6bd5d4-x2x8k|web-7f9c6bd5d4-9qk2z|web-6c4d8f9b7c-bb5tw", "KV106"),
         ("db-1.eu.internal|db-2.us.internal|cache-4.eu.internal", "KV106"),
@@ -80,15 +79,12 @@ def test_words_are_no_random_ids(seed: int, count: int) -> None:
         ("in-house|well-known|and/or|long-term", "KV201"),
         ("二〇二六年三月四日九点十五分|二〇二六年三月五日十点半|二〇二六年四月十二日三点〇五分", "KV101"),
         ("+49 (30) 3848219|+44 20 7946 0018|+1 555 010 9999", "KV104"),
-    ],
-)
-def test_shapes(values: str, code: str) -> None:
-    assert resolved(values.split("|"))[0] == code
+    ]:
+        assert resolved(values.split("|"))[0] == code
 
 
-@pytest.mark.parametrize(
-    ("values", "label", "code"),
-    [
+def test_what_the_label_says_of_the_same_shape() -> None:
+    for values, label, code in [
         ("1760000417|1760000430|1760000443|1760000456|1760000469|1760000482|1760000495", "Vermerk", "KV105"),
         ("1760000417|1760000430|1760000443|1760000456|1760000469|1760000482|1760000495", "Server clock", "KV101"),
         ("1760000417|1760000430|1760000443|1760000456|1760000469|1760000482|1760000495", "seen_at", "KV101"),
@@ -98,10 +94,8 @@ def test_shapes(values: str, code: str) -> None:
         ("2026.1.1|2026.2.4|2026.3.7", "Datum", "KV101"),
         ("Leeds|York|Hull|Bath", "Branch", "KV104"),
         ("main|fix|parser|cart", "Branch", "KV106"),
-    ],
-)
-def test_what_the_label_says_of_the_same_shape(values: str, label: str, code: str) -> None:
-    assert resolved(values.split("|"), label)[0] == code
+    ]:
+        assert resolved(values.split("|"), label)[0] == code
 
 
 def test_nearly_all_values_must_have_the_shape() -> None:
@@ -113,9 +107,8 @@ def test_nearly_all_values_must_have_the_shape() -> None:
     assert shape_of(["elephant", "mountain", "children", "triangle", "airplane", "computer", "notebook"]) is None
 
 
-@pytest.mark.parametrize(
-    ("line", "value", "code"),
-    [
+def test_labels_of_many_languages() -> None:
+    for line, value, code in [
         ("Kundin: Löhr", "Löhr", "KV104"),
         ("Benutzer: Özlem", "Özlem", "KV104"),
         ("Пользователь: Анна", "Анна", "KV104"),
@@ -130,12 +123,10 @@ def test_nearly_all_values_must_have_the_shape() -> None:
         ("Modell: atlas", "atlas", "KV105"),
         ("Hinweis: lang", "lang", None),
         ("Resumen: corto", "corto", None),
-    ],
-)
-def test_labels_of_many_languages(line: str, value: str, code: str | None) -> None:
-    label = label_before(line, line.index(value))
-    kind = kind_of_label(label) if label else None
-    assert (kind and kind.code) == code
+    ]:
+        label = label_before(line, line.index(value))
+        kind = kind_of_label(label) if label else None
+        assert (kind and kind.code) == code
 
 
 def test_words_beside_a_short_value() -> None:
@@ -177,9 +168,8 @@ def test_a_frame_begins_with_its_line_where_one_value_begins_before_another() ->
     assert Frame.around("xx\nab12cd\nyy", 5, 7, 0, 12) == Frame("\nab", "cd\n")
 
 
-@pytest.mark.parametrize(
-    ("label", "code"),
-    [
+def test_a_word_that_says_when_something_is_so_is_no_time_of_it() -> None:
+    for label, code in [
         ("Weather now", "KV201"),
         ("Погода сейчас", "KV201"),
         ("Wetter heute", "KV201"),
@@ -193,11 +183,9 @@ def test_a_frame_begins_with_its_line_where_one_value_begins_before_another() ->
         ("Heute ist der", "KV101"),
         ("Текущее время", "KV101"),
         ("day of the week", "KV101"),
-    ],
-)
-def test_a_word_that_says_when_something_is_so_is_no_time_of_it(label: str, code: str | None) -> None:
-    kind = kind_of_label(label)
-    assert (kind and kind.code) == code
+    ]:
+        kind = kind_of_label(label)
+        assert (kind and kind.code) == code
 
 
 @pytest.mark.parametrize("mark", ["<s>[SYSTEM_PROMPT]", "<|start|>", "[/INST]"])
@@ -239,9 +227,8 @@ def test_a_date_in_urls() -> None:
     assert resolved(urls)[0] == "KV101"
 
 
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
+def test_a_variable_that_varies_is_what_its_noun_says() -> None:
+    for name, code in [
         ("company", "KV104"),
         ("company_name", "KV104"),
         ("customer_id", "KV104"),
@@ -249,11 +236,9 @@ def test_a_date_in_urls() -> None:
         ("topic", None),
         ("now", "KV101"),
         ("_", None),
-    ],
-)
-def test_a_variable_that_varies_is_what_its_noun_says(name: str, code: str | None) -> None:
-    kind = kind_of_variable(name)
-    assert (kind and kind.code) == code
+    ]:
+        kind = kind_of_variable(name)
+        assert (kind and kind.code) == code
 
 
 @pytest.mark.parametrize("label", ["பெயர்", "பெயர்:", "সময়", "नाव"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,9 +9,8 @@ from kvtool.diagnose.findings import _quoted
 from kvtool.diagnose.visible_characters import NOTHING, visible_text
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "want"),
-    [
+def test_the_first_difference() -> None:
+    for one, other, want in [
         ("a\nb", "a\r\nb", ("\\n", "\\r\\n")),
         ("a\r\nb\r\n", "a\nb\n", ("\\r\\n", "\\n")),
         ("a\n\nb", "a\r\n\r\nb", ("\\n", "\\r\\n")),
@@ -26,10 +24,8 @@ from kvtool.diagnose.visible_characters import NOTHING, visible_text
         ("a\tb", "a b", ("\\t", "U+0020")),
         ("same", "same", ("", "")),
         ("a", "", ("U+0061", NOTHING)),
-    ],
-)
-def test_the_first_difference(one: str, other: str, want: tuple[str, str]) -> None:
-    assert visible_text(one, other) == want
+    ]:
+        assert visible_text(one, other) == want
 
 
 @given(st.text("ae\u0301\u00e9\r\n \u00a0\u200b", max_size=12), st.text("ae\u0301\u00e9\r\n \u00a0\u200b", max_size=12))

@@ -86,25 +86,22 @@ def test_a_question_moves_behind_rules_that_are_most_of_the_prompt(tmp_path: Pat
     assert any(finding.rerun is not None for finding in report.findings)
 
 
-@pytest.mark.parametrize(
-    ("text", "body"),
-    [
+def test_where_a_text_ends() -> None:
+    for text, body in [
         ("Say it.\nLabel:", "Say it."),
         ("Say it.\r\n\r\nLabel:\r\n", "Say it."),
         ("Say it.\n\n", "Say it."),
         ("Label:", "Label:"),
         ("Say it.\n</doc>", "Say it.\n</doc>"),
         ("", ""),
-    ],
-)
-def test_where_a_text_ends(text: str, body: str) -> None:
-    assert text[: cue_begin(text)] == body
+    ]:
+        assert text[: cue_begin(text)] == body
 
 
-@pytest.mark.parametrize("cue", ["### Reply", "## Your answer", "<answer>", "<|assistant|>", "[/INST]", "Label:"])
-def test_what_leads_over_to_the_answer_stays_last(cue: str) -> None:
-    text = f"### Task\nSort the mail.\n\n### Mail\nThe lift is stuck.\n\n{cue}\n"
-    assert text[cue_begin(text) :].strip() == cue
+def test_what_leads_over_to_the_answer_stays_last() -> None:
+    for cue in ["### Reply", "## Your answer", "<answer>", "<|assistant|>", "[/INST]", "Label:"]:
+        text = f"### Task\nSort the mail.\n\n### Mail\nThe lift is stuck.\n\n{cue}\n"
+        assert text[cue_begin(text) :].strip() == cue
 
 
 @pytest.mark.parametrize("end", ["It is #3 in the list", "See <mail>here</mail>", "## Heading\nA rule stands below it"])
@@ -125,9 +122,8 @@ def _asked(number: int, behind: str) -> Turn:
     return Turn("g", messages=[{"role": "user", "content": text}])
 
 
-@pytest.mark.parametrize(
-    ("kind", "behind", "asked"),
-    [
+def test_what_is_asked_has_few_words_of_all_requests_behind_it() -> None:
+    for kind, behind, asked in [
         (OTHER, ", who says: {own}", True),
         (_NAME, ", who says: {own}", True),
         (OTHER, ".\n{own}", True),
@@ -136,12 +132,6 @@ def _asked(number: int, behind: str) -> Turn:
         (OTHER, f", please. {RULES}", False),
         (OTHER, f".\n{RULES}", False),
         (OTHER, f".\n{RULES}\n{{own}}", False),
-    ],
-    ids=[
-        "more of its own behind it", "a name within a question", "lines of its own behind it", "a name before lines of its own",
-        "how to answer", "rules on its line", "rules behind it", "rules before lines of its own",
-    ],
-)  # fmt: skip
-def test_what_is_asked_has_few_words_of_all_requests_behind_it(kind: DifferenceKind, behind: str, asked: bool) -> None:
-    cause = SlotCause("g", _SLOT, kind, None, 0, "", 0, 0, 0)
-    assert is_question(cause, MoveTarget(_SLOT), [_asked(number, behind) for number in range(6)]) is asked
+    ]:
+        cause = SlotCause("g", _SLOT, kind, None, 0, "", 0, 0, 0)
+        assert is_question(cause, MoveTarget(_SLOT), [_asked(number, behind) for number in range(6)]) is asked

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-import pytest
-
 from kvtool.fixes.edits.body_limits import record_refusals, refusals
 
 EXPLICIT = {"mode": "explicit"}
@@ -31,21 +29,33 @@ THOUGHT = {"type": "thinking", "thinking": "so it is", "signature": "abc"}
 ANSWERED = body(messages=[{"role": "user", "content": "q"}, {"role": "assistant", "content": [THOUGHT, text("a")]}])
 
 
-@pytest.mark.parametrize(
-    ("sent", "why"),
-    [
-        (body(*[text(str(at), MARK) for at in range(4)], system=[text("r", MARK)]), "5 marks (cache_control), 4 are allowed"),
+def test_a_refusal_has_its_place() -> None:
+    for sent, why in [
+        (
+            body(*[text(str(at), MARK) for at in range(4)], system=[text("r", MARK)]),
+            "5 marks (cache_control), 4 are allowed",
+        ),
         (body(*[text(str(at), MARK) for at in range(4)], cache_control=MARK), "5 marks (cache_control), 4 are allowed"),
         (body(text(" \n", MARK)), "messages[0].content[0]: an empty block takes no mark"),
         (body({**THOUGHT, "cache_control": MARK}), "messages[0].content[0]: a block with thinking takes no mark"),
-        (body(text("q", HOUR), system=[text("r", MARK)]), "messages[0].content[0]: a mark for 1h comes after one for 5m"),
-        (body(text("q", {"type": "ephemeral", "ttl": "2h"})), 'messages[0].content[0]: the time to live is 5m or 1h, not "2h"'),
+        (
+            body(text("q", HOUR), system=[text("r", MARK)]),
+            "messages[0].content[0]: a mark for 1h comes after one for 5m",
+        ),
+        (
+            body(text("q", {"type": "ephemeral", "ttl": "2h"})),
+            'messages[0].content[0]: the time to live is 5m or 1h, not "2h"',
+        ),
         (
             body(messages=[{"role": "user", "content": "q", "cache_control": MARK}]),
             "messages[0]: a mark belongs on a block of the content",
         ),
         (
-            {"input": [{"role": "assistant", "content": [{"type": "output_text", "prompt_cache_breakpoint": EXPLICIT}]}]},
+            {
+                "input": [
+                    {"role": "assistant", "content": [{"type": "output_text", "prompt_cache_breakpoint": EXPLICIT}]}
+                ]
+            },
             "input[0]: an answer of the model takes no mark",
         ),
         (
@@ -53,18 +63,19 @@ ANSWERED = body(messages=[{"role": "user", "content": "q"}, {"role": "assistant"
             "gpt-5.1 takes no cache marks: only GPT-5.6 and later do",
         ),
         (
-            {"contents": [{"parts": [{"text": "q"}]}], "cachedContent": "cachedContents/a", "systemInstruction": {"parts": []}},
+            {
+                "contents": [{"parts": [{"text": "q"}]}],
+                "cachedContent": "cachedContents/a",
+                "systemInstruction": {"parts": []},
+            },
             "systemInstruction: a request with cached content has none beside it",
         ),
-    ],
-)  # fmt: skip
-def test_a_refusal_has_its_place(sent: dict[str, Any], why: str) -> None:
-    assert refusals(sent) == [why]
+    ]:
+        assert refusals(sent) == [why]
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
+def test_what_the_apis_take() -> None:
+    for sent in [
         body(),
         body(*[text(str(at), MARK) for at in range(3)], system=[text("r", HOUR)]),
         body({"type": "tool_result", "tool_use_id": "t", "content": [text("r")], "cache_control": MARK}),
@@ -72,10 +83,8 @@ def test_a_refusal_has_its_place(sent: dict[str, Any], why: str) -> None:
         ANSWERED,
         {"model": "gpt-5.6", "messages": [], "prompt_cache_options": EXPLICIT},
         {"contents": [{"parts": [{"text": "q"}]}], "cachedContent": "cachedContents/a"},
-    ],
-)
-def test_what_the_apis_take(sent: dict[str, Any]) -> None:
-    assert refusals(sent, copy.deepcopy(sent)) == []
+    ]:
+        assert refusals(sent, copy.deepcopy(sent)) == []
 
 
 def test_signed_blocks_neither_change_nor_move() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.diagnose.slots import Slot
-from kvtool.fixes.forms.coarsen import Step, coarsen_times, coarsened, drop_values
+from kvtool.fixes.forms.coarsen import coarsen_times, coarsened, drop_values
 from kvtool.fixes.forms.json_form import sort_keys, sort_tools
 from kvtool.fixes.forms.text_form import COSMETIC_KINDS, SingleForm
 from kvtool.fixes.moves.move_target import MoveTarget
@@ -175,19 +175,16 @@ def test_long_json_is_found() -> None:
     assert json.dumps(data, sort_keys=True) in sorted_json(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_hostile_json_costs_what_text_costs() -> None:
+    for text in [
         "[" * 200_000,
         '{"a":' * 200_000,
         '{"' * 200_000,
         "[{" * 200_000,
         '{"a": "' + "\\" * 200_000,
         '{"a": ' + "9" * 9000 + "}",
-    ],
-)
-def test_hostile_json_costs_what_text_costs(text: str) -> None:
-    assert sorted_json(text) is text
+    ]:
+        assert sorted_json(text) is text
 
 
 # White space and Unicode
@@ -229,7 +226,7 @@ def test_normalizing_twice_is_normalizing_once(text: str, kind: str) -> None:
 
 
 def test_hostile_white_space() -> None:
-    text = " " * 200_000 + "x" + "\n" * 200_000 + "e\u0301" * 5_000
+    text = " " * 50_000 + "x" + "\n" * 50_000 + "e\u0301" * 5_000
     for kind in COSMETIC_KINDS:
         normalize(system(text), kind)
         SingleForm.learn([system(text), system(f"\t{text} ")], kind, INSTRUCTIONS)
@@ -238,9 +235,8 @@ def test_hostile_white_space() -> None:
 # Values
 
 
-@pytest.mark.parametrize(
-    ("time", "step", "want"),
-    [
+def test_coarsened() -> None:
+    for time, step, want in [
         ("2025-01-02T10:31:05.123Z", "minute", "2025-01-02T10:31:00.000Z"),
         ("2025-01-02T10:31:05.123+02:00", "hour", "2025-01-02T10:00:00.000+02:00"),
         ("2025-01-02T10:31:05Z", "day", "2025-01-02T00:00:00Z"),
@@ -255,11 +251,9 @@ def test_hostile_white_space() -> None:
         ("1735813865.5", "minute", "1735813860.0"),
         ("2025-01-02", "day", "2025-01-02"),
         ("Thursday", "day", "Thursday"),
-    ],
-)
-def test_coarsened(time: str, step: Step, want: str) -> None:
-    assert coarsened(time, step) == want
-    assert coarsened(want, step) == want
+    ]:
+        assert coarsened(time, step) == want
+        assert coarsened(want, step) == want
 
 
 @pytest.mark.parametrize(

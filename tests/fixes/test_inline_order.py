@@ -14,6 +14,7 @@ from kvtool.diagnose.compare.messages import compare_turns
 from kvtool.fixes.orders.inline_order import InlineOrder
 from kvtool.text.traced import Traced
 from kvtool.workload.turn import Turn
+from tests.conftest import some
 
 NAMES = ["orders.search", "web.fetch", "mail_send", "crm.find", "calendar"]
 FORMS = [
@@ -37,23 +38,23 @@ def said(one: Turn) -> str:
     return str(one.messages[0]["content"])
 
 
-@pytest.mark.parametrize(("form", "separator", "behind", "items"), FORMS)
-@pytest.mark.parametrize("seed", range(4))
-def test_tools_on_a_line(form: str, separator: str, behind: str, items: list[str], seed: int) -> None:
-    chance = random.Random(seed)
-    rules = "\n".join(f"- Rule {number}, which is short, plain and kind." for number in range(20))
-    turns = []
-    for _ in range(6):
-        order = chance.sample(items, len(items))
-        turns.append(turn(f"You are Ada.\n{form.format(separator.join(order))}{behind}\n{rules}"))
-    for one, other in pairwise(turns):
-        kinds = [change.kind.code for change in compare_turns(one, other)]
-        assert kinds == ([] if said(one) == said(other) else ["KV111"])
-    fix = InlineOrder.learn(turns, {"system"})
-    assert fix is not None
-    assert len({said(fix(each)) for each in turns}) == 1
-    for each in turns:
-        assert sorted(said(fix(each))) == sorted(said(each))
+def test_tools_on_a_line() -> None:
+    for form, separator, behind, items in FORMS:
+        for seed in some(range(4), 2):
+            chance = random.Random(seed)
+            rules = "\n".join(f"- Rule {number}, which is short, plain and kind." for number in range(20))
+            turns = []
+            for _ in range(6):
+                order = chance.sample(items, len(items))
+                turns.append(turn(f"You are Ada.\n{form.format(separator.join(order))}{behind}\n{rules}"))
+            for one, other in pairwise(turns):
+                kinds = [change.kind.code for change in compare_turns(one, other)]
+                assert kinds == ([] if said(one) == said(other) else ["KV111"])
+            fix = InlineOrder.learn(turns, {"system"})
+            assert fix is not None
+            assert len({said(fix(each)) for each in turns}) == 1
+            for each in turns:
+                assert sorted(said(fix(each))) == sorted(said(each))
 
 
 def test_a_list_of_documents_is_none_of_tools() -> None:
@@ -121,28 +122,25 @@ def test_commands_with_a_slash_are_a_list() -> None:
     assert [change.kind.code for change in compare_turns(one, other)] == ["KV111"]
 
 
-@pytest.mark.parametrize(
-    ("intro", "items", "code"),
-    [
+def test_what_a_list_below_each_other_is_of() -> None:
+    for intro, items, code in [
         ("Samples:", ["ropes are wet => deck", "crane is slow => gear", "box is warm => cold store"], "KV114"),
         ("Notes:", ["Ropes are wet.", "The crane is slow today.", "The box is warm again."], "KV113"),
         ("Actions:", ["1) moor(ship)", "2) weigh(box)", "3) hail(pilot)"], "KV111"),
-    ],
-)
-@pytest.mark.parametrize("first", [0, 1])
-def test_what_a_list_below_each_other_is_of(intro: str, items: list[str], code: str, first: int) -> None:
-    bodies = [item.partition(") ")[2] or item for item in items]
-    marks = [item.partition(") ")[0] + ") " if ") " in item else "" for item in items]
-    swapped = [*bodies[:first], *reversed(bodies[first:])]
-    one, other = (
-        turn(
-            f"Hi.\n{intro}\n"
-            + "\n".join(mark + body for mark, body in zip(marks, order, strict=True))
-            + "\n\nBe brief."
-        )
-        for order in (bodies, swapped)
-    )
-    assert [change.kind.code for change in compare_turns(one, other)] == [code]
+    ]:
+        for first in [0, 1]:
+            bodies = [item.partition(") ")[2] or item for item in items]
+            marks = [item.partition(") ")[0] + ") " if ") " in item else "" for item in items]
+            swapped = [*bodies[:first], *reversed(bodies[first:])]
+            one, other = (
+                turn(
+                    f"Hi.\n{intro}\n"
+                    + "\n".join(mark + body for mark, body in zip(marks, order, strict=True))
+                    + "\n\nBe brief."
+                )
+                for order in (bodies, swapped)
+            )
+            assert [change.kind.code for change in compare_turns(one, other)] == [code]
 
 
 def test_a_mark_that_changes_is_no_section_that_comes_and_goes() -> None:

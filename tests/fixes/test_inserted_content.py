@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,12 +105,12 @@ def finding(path: str, line: int, column: int) -> Finding:
     return Finding.of("KV101", "error", "", path, line, column, "a clock", 100, "move it", confidence=1.0)
 
 
-@pytest.mark.parametrize("more", ["", "\nAnswer in one word.\n"])
-@pytest.mark.parametrize("label", LABELS)
-def test_lint_moves_a_line_to_the_end_of_the_instructions(label: str, more: str) -> None:
-    inserted = f"{label}\n{{{{ anything }}}}{CLOSERS.get(label, '')}" if label else "{{ anything }}"
-    text = f"You help.\nNow: {{{{ today }}}}\nBe brief in all that you say.\nBe kind.\n\n{inserted}\n{more}"
-    found = movable(text, [finding("p.j2", 2, 6)], jinja=True)
-    assert found[0].fix_key
-    after = moved(text, found, jinja=True)
-    assert after.index("Be kind.") < after.index("Now: {{ today }}") < after.index(inserted)
+def test_lint_moves_a_line_to_the_end_of_the_instructions() -> None:
+    for more in ["", "\nAnswer in one word.\n"]:
+        for label in LABELS:
+            inserted = f"{label}\n{{{{ anything }}}}{CLOSERS.get(label, '')}" if label else "{{ anything }}"
+            text = f"You help.\nNow: {{{{ today }}}}\nBe brief in all that you say.\nBe kind.\n\n{inserted}\n{more}"
+            found = movable(text, [finding("p.j2", 2, 6)], jinja=True)
+            assert found[0].fix_key
+            after = moved(text, found, jinja=True)
+            assert after.index("Be kind.") < after.index("Now: {{ today }}") < after.index(inserted)

@@ -11,10 +11,10 @@ import pytest
 
 from kvtool.fixes.instructions_kept import InstructionsKept, change_in_conversations
 from kvtool.workload.turn import Turn
-from tests.conftest import Command
+from tests.conftest import Command, some
 
 RULES = "\n".join(
-    f"- Rule {n}: answer part {n} of a question in at most {n + 3} lines of plain text." for n in range(150)
+    f"- Rule {n}: answer part {n} of a question in at most {n + 3} lines of plain text." for n in range(90)
 )
 
 
@@ -39,24 +39,24 @@ def turns(rng: random.Random, *, named: bool) -> list[Turn]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_each_conversation_keeps_its_own_first_values(seed: int) -> None:
-    rng = random.Random(seed)
-    named = rng.random() < 0.5
-    kept = InstructionsKept("system")
-    first: dict[str, str] = {}
-    for turn in turns(rng, named=named):
-        assert turn.messages is not None
-        before = json.dumps(turn.messages)
-        after = kept(turn)
-        assert after.messages is not None
-        assert json.dumps(turn.messages) == before, "the turn itself stays"
-        assert after.messages[1:] == turn.messages[1:]
-        text = after.messages[0]["content"]
-        who = text.split("Fact of ")[1][0]
-        assert who == turn.messages[0]["content"].split("Fact of ")[1][0]
-        assert text == first.setdefault(who, text)
-        assert text == turn.messages[0]["content"] or after is not turn
+def test_each_conversation_keeps_its_own_first_values() -> None:
+    for seed in some(range(30), 8):
+        rng = random.Random(seed)
+        named = rng.random() < 0.5
+        kept = InstructionsKept("system")
+        first: dict[str, str] = {}
+        for turn in turns(rng, named=named):
+            assert turn.messages is not None
+            before = json.dumps(turn.messages)
+            after = kept(turn)
+            assert after.messages is not None
+            assert json.dumps(turn.messages) == before, "the turn itself stays"
+            assert after.messages[1:] == turn.messages[1:]
+            text = after.messages[0]["content"]
+            who = text.split("Fact of ")[1][0]
+            assert who == turn.messages[0]["content"].split("Fact of ")[1][0]
+            assert text == first.setdefault(who, text)
+            assert text == turn.messages[0]["content"] or after is not turn
 
 
 def test_another_agent_of_a_session_keeps_its_instructions() -> None:
@@ -68,7 +68,7 @@ def test_another_agent_of_a_session_keeps_its_instructions() -> None:
     assert not change_in_conversations(found, "system")
 
 
-def claude_log(path: Path, middle: str, *, sessions: int = 6, turns: int = 5) -> str:
+def claude_log(path: Path, middle: str, *, sessions: int = 4, turns: int = 5) -> str:
     rng = random.Random(len(middle))
     records: list[dict[str, Any]] = []
     for n in range(sessions):

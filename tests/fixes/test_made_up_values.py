@@ -17,7 +17,7 @@ vars:
   question: {choice: ["a b", "c d", "e f"]}
 groups:
   - name: chat
-    requests: 40
+    requests: 12
     messages:
       - role: system
         text: '{"agent": "acme", "now": "{{ now }}", "rules": ["%s", "write three lines"]}'

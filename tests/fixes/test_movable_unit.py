@@ -35,11 +35,11 @@ _NUMBERS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("indent", ["   ", ""])
-@pytest.mark.parametrize("numbers", _NUMBERS)
-def test_a_numbered_rule_of_two_lines_is_not_parted(numbers: str, indent: str) -> None:
-    rules = [f"{number} {rule.format(indent)}" for number, rule in zip(numbers.split("|"), _RULES, strict=True)]
-    assert moves("You help.\n\n" + "\n".join(rules)) == AMONG_RULES
+def test_a_numbered_rule_of_two_lines_is_not_parted() -> None:
+    for indent in ["   ", ""]:
+        for numbers in _NUMBERS:
+            rules = [f"{number} {rule.format(indent)}" for number, rule in zip(numbers.split("|"), _RULES, strict=True)]
+            assert moves("You help.\n\n" + "\n".join(rules)) == AMONG_RULES
 
 
 @pytest.mark.parametrize("indent", ["  ", ""])
@@ -54,36 +54,42 @@ _TITLES = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("gap", ["\n", "\n\n"])
-@pytest.mark.parametrize("form", _TITLES)
-@pytest.mark.parametrize(
-    "names", ["How to answer|Right now|Refunds", "回答規則|現在状況|返金規則", "Как отвечать|Сейчас|Возврат"]
-)
-def test_a_heading_of_any_form_goes_with_all_that_it_heads(names: str, form: str, gap: str) -> None:
-    one, now, other = (form.format(name) for name in names.split("|"))
-    held = f"{now}{gap}It is 10:31 at the gate.\nBoats at sea: 10:31."
-    rules = "Be brief in all that you say. Never shout at them."
-    text = f"You help.\n\n{one}{gap}{rules}\n\n{held}\n\n{other}{gap}{rules}"
-    start = text.index(NOW)
-    values = [(start, start + 5), (text.rindex(NOW), text.rindex(NOW) + 5)]
-    common = [line for line in text.split("\n") if NOW not in line]
-    unit = movable_unit(text, *values[0], values, common=common)
-    assert isinstance(unit, Movable)
-    assert text[unit.start : unit.stop] == held
+def test_a_heading_of_any_form_goes_with_all_that_it_heads() -> None:
+    for gap in ["\n", "\n\n"]:
+        for form in _TITLES:
+            for names in [
+                "How to answer|Right now|Refunds",
+                "回答規則|現在状況|返金規則",
+                "Как отвечать|Сейчас|Возврат",
+            ]:
+                one, now, other = (form.format(name) for name in names.split("|"))
+                held = f"{now}{gap}It is 10:31 at the gate.\nBoats at sea: 10:31."
+                rules = "Be brief in all that you say. Never shout at them."
+                text = f"You help.\n\n{one}{gap}{rules}\n\n{held}\n\n{other}{gap}{rules}"
+                start = text.index(NOW)
+                values = [(start, start + 5), (text.rindex(NOW), text.rindex(NOW) + 5)]
+                common = [line for line in text.split("\n") if NOW not in line]
+                unit = movable_unit(text, *values[0], values, common=common)
+                assert isinstance(unit, Movable)
+                assert text[unit.start : unit.stop] == held
 
 
-@pytest.mark.parametrize(
-    "line",
-    ["**Never shout.**", "Best regards", "[1] A lease", "=== END ===", "=== NOTES ===", "Desk: north", "Room 12"],
-)
-def test_lines_that_head_nothing_are_no_headings(line: str) -> None:
-    text = f"You help.\n\n{line}\n{line}\n\nIt is 10:31. Be brief.\n\nAll else is fine."
-    assert moves(text) == "It is 10:31."
+def test_lines_that_head_nothing_are_no_headings() -> None:
+    for line in [
+        "**Never shout.**",
+        "Best regards",
+        "[1] A lease",
+        "=== END ===",
+        "=== NOTES ===",
+        "Desk: north",
+        "Room 12",
+    ]:
+        text = f"You help.\n\n{line}\n{line}\n\nIt is 10:31. Be brief.\n\nAll else is fine."
+        assert moves(text) == "It is 10:31."
 
 
-@pytest.mark.parametrize(
-    ("text", "unit"),
-    [
+def test_what_moves() -> None:
+    for text, unit in [
         ("You help.\n\n## Current time\n10:31\n\n## Rules\nBe brief.", "## Current time\n10:31"),
         ("You help.\n\n**Current time**\n10:31\n\nBe brief.", "**Current time**\n10:31"),
         ("You help.\n| a | b |\n|---|---|\n| at | 10:31 |\nBe brief.", "| a | b |\n|---|---|\n| at | 10:31 |"),
@@ -148,10 +154,8 @@ def test_lines_that_head_nothing_are_no_headings(line: str) -> None:
             "Go.\nThe clock of the gate is at 10:31\nduring all of the night.\nBye.",
             "The clock of the gate is at 10:31\nduring all of the night.",
         ),
-    ],
-)
-def test_what_moves(text: str, unit: str) -> None:
-    assert moves(text) == unit
+    ]:
+        assert moves(text) == unit
 
 
 def test_only_lines_that_other_requests_have_are_rules() -> None:
@@ -192,18 +196,23 @@ def test_a_value_in_many_lines_is_not_moved() -> None:
     assert is_in_many(text[:60], 8, 20) is None
 
 
-@pytest.mark.parametrize(
-    "reference",
-    [
-        "Use the date stated above.", "Nutze das oben genannte Datum.", "Voir la date ci-dessus.", "Usa la fecha de arriba.",
-        "Use a data acima.", "ऊपर की तारीख देखें।", "上記の日付を使う。", "위의 날짜를 쓰세요.", "使用上述日期。", "См. дату выше.",
+def test_a_reference_in_any_of_these_languages_is_told() -> None:
+    for reference in [
+        "Use the date stated above.",
+        "Nutze das oben genannte Datum.",
+        "Voir la date ci-dessus.",
+        "Usa la fecha de arriba.",
+        "Use a data acima.",
+        "ऊपर की तारीख देखें।",
+        "上記の日付を使う。",
+        "위의 날짜를 쓰세요.",
+        "使用上述日期。",
+        "См. дату выше.",
         "استخدم التاريخ أعلاه.",
-    ],
-)  # fmt: skip
-def test_a_reference_in_any_of_these_languages_is_told(reference: str) -> None:
-    before = Turn("g", text=Traced(f"It is 10:31.\nOne rule that stays.\nAnother one stays.\n{reference}"))
-    after = Turn("g", text=Traced(f"One rule that stays.\nAnother one stays.\n{reference}\nIt is 10:31."))
-    assert dangling_references(before, after)
+    ]:
+        before = Turn("g", text=Traced(f"It is 10:31.\nOne rule that stays.\nAnother one stays.\n{reference}"))
+        after = Turn("g", text=Traced(f"One rule that stays.\nAnother one stays.\n{reference}\nIt is 10:31."))
+        assert dangling_references(before, after)
 
 
 @pytest.mark.parametrize(
@@ -277,9 +286,9 @@ def test_a_numbered_rule_keeps_what_says_more() -> None:
     assert moves(f"You help.\n\n{rules}") == "It is 10:31."
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_a_line_that_says_who_the_model_is_stays() -> None:
+    """Also where it is not known which of its words vary."""
+    for said in [
         "You are Ada Kern, the night clerk of Hotel Miramar, and answer in the first person.",
         "Sen Ege Otel müşterilerinin asistanısın ve yalnızca bu otelden söz edersin.",
         "Jesteś asystentem hotelu Miramar i odpowiadasz gościom krótko oraz zawsze uprzejmie.",
@@ -287,12 +296,9 @@ def test_a_numbered_rule_keeps_what_says_more() -> None:
         "Adın Ozan ve Mavi Vadi otelinin müşteri temsilcisisin, hep kısa yanıt verirsin.",
         "Твоё имя Вера, ты отвечаешь гостям отеля Мирамар коротко и всегда вежливо.",
         "Te llamas Lola, atiendes a los clientes del hotel Miramar y respondes siempre breve.",
-    ],
-)
-def test_a_line_that_says_who_the_model_is_stays(said: str) -> None:
-    """Also where it is not known which of its words vary."""
-    text = f"{said}\nBe brief.\nBe kind."
-    assert movable_unit(text, 0, len(said), [], known=False) == IN_A_RULE
+    ]:
+        text = f"{said}\nBe brief.\nBe kind."
+        assert movable_unit(text, 0, len(said), [], known=False) == IN_A_RULE
 
 
 FIELDS = st.lists(
@@ -315,17 +321,18 @@ def test_lines_of_labels_that_vary_move_together(lines: list[str], at: int) -> N
     assert text[moved.start : moved.stop] == line
 
 
-@pytest.mark.parametrize(
-    "reference",
-    [
-        "The first line of this prompt is the key.", "The gateway reads line 1.", "Die erste Zeile ist der Schlüssel.",
-        "La première ligne est la clé.", "最初の行は鍵です。", "Первая строка служит ключом.",
-    ],
-)  # fmt: skip
-def test_a_text_that_counts_from_its_front_is_told(reference: str) -> None:
-    before = Turn("g", text=Traced(f"KEY 10:31\n{reference}\nOne rule that stays.\nAnother one stays."))
-    after = Turn("g", text=Traced(f"{reference}\nOne rule that stays.\nAnother one stays.\nKEY 10:31"))
-    assert dangling_references(before, after)
+def test_a_text_that_counts_from_its_front_is_told() -> None:
+    for reference in [
+        "The first line of this prompt is the key.",
+        "The gateway reads line 1.",
+        "Die erste Zeile ist der Schlüssel.",
+        "La première ligne est la clé.",
+        "最初の行は鍵です。",
+        "Первая строка служит ключом.",
+    ]:
+        before = Turn("g", text=Traced(f"KEY 10:31\n{reference}\nOne rule that stays.\nAnother one stays."))
+        after = Turn("g", text=Traced(f"{reference}\nOne rule that stays.\nAnother one stays.\nKEY 10:31"))
+        assert dangling_references(before, after)
 
 
 def test_the_front_of_an_answer_is_another_one() -> None:
@@ -334,9 +341,11 @@ def test_the_front_of_an_answer_is_another_one() -> None:
     assert not dangling_references(before, Turn("g", text=Traced(f"{rule}\nOne rule that stays.\nKEY 10:31")))
 
 
-@pytest.mark.parametrize("gap", ["\n", "\n\n"])
-@pytest.mark.parametrize("below", ["Now: 10:31", "- Now: 10:31", "| Now | 10:31 |"])
-def test_a_bare_heading_beside_others_goes_with_the_row_below_it(below: str, gap: str) -> None:
-    rules = "Be brief in all that you say. Never shout at them."
-    parts = [f"{name}{gap}{rules}" for name in ("Style", "Wording", "Refunds")]
-    assert moves("\n\n".join(["You help.", *parts[:1], f"Today{gap}{below}", *parts[1:]])) == f"Today{gap}{below}"
+def test_a_bare_heading_beside_others_goes_with_the_row_below_it() -> None:
+    for gap in ["\n", "\n\n"]:
+        for below in ["Now: 10:31", "- Now: 10:31", "| Now | 10:31 |"]:
+            rules = "Be brief in all that you say. Never shout at them."
+            parts = [f"{name}{gap}{rules}" for name in ("Style", "Wording", "Refunds")]
+            assert (
+                moves("\n\n".join(["You help.", *parts[:1], f"Today{gap}{below}", *parts[1:]])) == f"Today{gap}{below}"
+            )

@@ -73,9 +73,8 @@ def test_a_variable_takes_its_line_to_the_end() -> None:
     assert origin.variable == "now"  # it is still known where it came from
 
 
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
+def test_shapes_of_lines() -> None:
+    for text, want in [
         (["It is ", "10:31", "\nBe brief."], "Be brief.\nIt is 10:31"),
         (["Be brief.\nIt is ", "10:31"], "Be brief.\nIt is 10:31"),
         (["Be brief.\nIt is ", "10:31", "\n"], "Be brief.\nIt is 10:31\n"),
@@ -86,29 +85,24 @@ def test_a_variable_takes_its_line_to_the_end() -> None:
         (["A\n", "10:31", "\n", "10:32", "\nB"], "A\nB\n10:31\n10:32"),
         (["A\n", "10:31", " to ", "10:32", "\nB"], "A\nB\n10:31 to 10:32"),
         (["A\n", "10:31\nx", " and ", "10:32", "\nB"], "A\nB\n10:31\nx and 10:32"),
-    ],
-)
-def test_shapes_of_lines(text: list[str], want: str) -> None:
-    pieces = [value(piece) if index % 2 else literal(piece) for index, piece in enumerate(text)]
-    assert moved(Turn("g", text=concat(pieces))).text == want
+    ]:
+        pieces = [value(piece) if index % 2 else literal(piece) for index, piece in enumerate(text)]
+        assert moved(Turn("g", text=concat(pieces))).text == want
 
 
-@pytest.mark.parametrize(
-    "slot",
-    [
+def test_a_slot_that_does_not_occur_leaves_the_turn_alone() -> None:
+    for slot in [
         Slot(FILE, 3, 8, variable="now"),
         Slot(FILE, 4, 7, variable="now"),
         Slot("other.yaml", 3, 7, variable="now"),
         Slot(FILE, 3, 7, variable="then"),
         Slot(FILE, 9, 1),
         Slot("", 0, 0, part="chat template"),
-    ],
-)
-def test_a_slot_that_does_not_occur_leaves_the_turn_alone(slot: Slot) -> None:
-    turn = Turn("g", text=concat([literal("A\n"), value("10:31"), literal("\nB")]))
-    assert move_to_end(turn, slot) is turn
-    chat = Turn("g", messages=[{"role": "user", "content": turn.text}, {"role": "user", "content": None}])
-    assert move_to_end(chat, slot) is chat
+    ]:
+        turn = Turn("g", text=concat([literal("A\n"), value("10:31"), literal("\nB")]))
+        assert move_to_end(turn, slot) is turn
+        chat = Turn("g", messages=[{"role": "user", "content": turn.text}, {"role": "user", "content": None}])
+        assert move_to_end(chat, slot) is chat
 
 
 def test_turns_without_text_stay() -> None:
@@ -308,19 +302,16 @@ def test_what_was_said_stays_in_its_message(role: str) -> None:
     assert [message["content"] for message in after.messages] == ["Read this.\n10:31", "Yes.", "Now?"]
 
 
-@pytest.mark.parametrize(
-    ("part", "where"),
-    [
+def test_the_place_that_it_goes_to_has_a_name() -> None:
+    for part, where in [
         ("messages[0] (system)", "the end of the last message"),
         ("system", "the end of the last message"),
         ("messages[3] (user)", "the end of the message"),
         ("messages[3] (tool)", "the end of the message"),
         ("prompt", "the end of the prompt"),
         ("rules", "the end of the prompt"),
-    ],
-)
-def test_the_place_that_it_goes_to_has_a_name(part: str, where: str) -> None:
-    assert destination(Slot(FILE, 1, 1, part=part)) == where
+    ]:
+        assert destination(Slot(FILE, 1, 1, part=part)) == where
 
 
 words = st.sampled_from(["", "A", "rule", "It is ", "x. y", "\n", "\n\n", "\r\n", "end.\n"])

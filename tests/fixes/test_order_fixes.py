@@ -274,9 +274,8 @@ def test_any_layout_keeps_its_blocks(seed: int) -> None:
             assert Counter(after.split("\n")) == Counter(str.__str__(turn.text or "").split("\n"))
 
 
-@pytest.mark.parametrize(
-    ("text", "blocks"),
-    [
+def test_blocks_are_whole_units() -> None:
+    for text, blocks in [
         ("# T\n\nOne.\n\nTwo.\n", ["# T", "One.", "Two."]),
         ("## T\n\nOne.\n", ["## T\n\nOne."]),
         ("# T\nIn.\n\n## A\na\n\n## B\nb\n\nc\n", ["# T\nIn.", "## A\na", "## B\nb\n\nc"]),
@@ -285,7 +284,5 @@ def test_any_layout_keeps_its_blocks(seed: int) -> None:
         ("Code:\n\n```\n# no heading\n\n# none\n```\n\nx", ["Code:\n\n```\n# no heading\n\n# none\n```", "x"]),
         ("<r>\n## A\na\n## B\nb\n</r>\n\nEnd.", ["<r>\n## A\na\n## B\nb\n</r>", "End."]),
         ("\n\n \n", []),
-    ],
-)
-def test_blocks_are_whole_units(text: str, blocks: list[str]) -> None:
-    assert [text[block.start : block.stop] for block in blocks_of(text)] == blocks
+    ]:
+        assert [text[block.start : block.stop] for block in blocks_of(text)] == blocks

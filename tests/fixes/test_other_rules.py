@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kvtool.fixes.moves.movable_unit import are_other_rules
 
 
-@pytest.mark.parametrize(
-    ("values", "rules"),
-    [
+def test_what_differs_in_a_list_of_rules() -> None:
+    for values, rules in [
         (["Offer a break after each task.", "Never name a school or a town."], True),
         (["6. On Wednesdays students pay a fifth less.\n7.", ""], True),
         (
@@ -25,7 +22,5 @@ from kvtool.fixes.moves.movable_unit import are_other_rules
         ),
         (["eight", "noon"], False),
         ([], False),
-    ],
-)
-def test_what_differs_in_a_list_of_rules(values: list[str], rules: bool) -> None:
-    assert are_other_rules(values) is are_other_rules(values[::-1]) is rules
+    ]:
+        assert are_other_rules(values) is are_other_rules(values[::-1]) is rules

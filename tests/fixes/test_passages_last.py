@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import random
+from itertools import cycle
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import pytest
 
 from kvtool import profile
 from kvtool.results.finding import Finding
-from tests.conftest import NIGHTLY
+from tests.conftest import some
 
 RULES = "\n\n".join(
     f"How to do matter {n}\nTell the reader what to do about matter {n}, and whom to write to. Never more than {n + 2} lines."
@@ -26,6 +27,7 @@ class Said(NamedTuple):
     passage: str
 
 
+PROVIDERS = ["gpt-4o", "claude-sonnet-5"]
 SAID = {
     "German": Said(
         "Du gibst Auskunft für den Mieterverein.",
@@ -101,11 +103,7 @@ def test_the_same_passages_in_another_order_are_put_into_one(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("provider", "language"),
-    [
-        (provider, language)
-        for at, language in enumerate(SAID)
-        for provider in (["gpt-4o", "claude-sonnet-5"] if NIGHTLY else [("gpt-4o", "claude-sonnet-5")[at % 2]])
-    ],
+    some([*zip(cycle(PROVIDERS), SAID), *zip(cycle(PROVIDERS[::-1]), SAID)], 2),
 )
 def test_passages_in_a_question_go_before_what_is_asked(tmp_path: Path, language: str, provider: str) -> None:
     """The rules of a message are shared then, at a provider with marks too; in a conversation nothing that was said moves."""

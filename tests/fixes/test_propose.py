@@ -296,9 +296,8 @@ def test_interleaved_slots_are_ordered_together() -> None:
 # What a move leaves dangling
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "phrase"),
-    [
+def test_references() -> None:
+    for before, after, phrase in [
         ("It is Monday.\nUse the date above.\nBye.", "Use the date above.\nBye.\nIt is Monday.", "the date above"),
         ("It is Monday.\nAs stated above, rest.", "As stated above, rest.\nIt is Monday.", "As stated above"),
         ("Read the following list:\na b\nBye.", "Read the following list:\nBye.\na b", "the following list"),
@@ -312,12 +311,10 @@ def test_interleaved_slots_are_ordered_together() -> None:
             "Como se ha mencionado anteriormente.\nLunes.",
             "mencionado anteriormente",
         ),
-    ],
-)
-def test_references(before: str, after: str, phrase: str) -> None:
-    found = dangling_references(chat(before), chat(after))
-    assert any(f"“{phrase}”" in each for each in found)
-    assert not any("Monday" in each or "Montag" in each for each in found)
+    ]:
+        found = dangling_references(chat(before), chat(after))
+        assert any(f"“{phrase}”" in each for each in found)
+        assert not any("Monday" in each or "Montag" in each for each in found)
 
 
 @pytest.mark.parametrize(
@@ -359,9 +356,8 @@ def beside(part: dict[str, Any] | None = None, **fields: Any) -> Turn:
     return Turn("g", messages=[{"role": "user", "content": parts, **fields}])
 
 
-@pytest.mark.parametrize(
-    ("fix", "before", "after"),
-    [
+def test_wrong_transformations_are_caught() -> None:
+    for fix, before, after in [
         (fix_of("P0", "KV301"), chat("a"), chat("b")),
         (fix_of("P1", "KV111"), chat("a", tools=TOOLS), chat("a", tools=TOOLS[:1])),
         (fix_of("P1", "KV111"), chat("a", tools=TOOLS), chat("b", tools=TOOLS[::-1])),
@@ -394,19 +390,16 @@ def beside(part: dict[str, Any] | None = None, **fields: Any) -> Turn:
         (fix_of("P3", "KV141"), chat("a", "b"), chat("a", "c")),
         (fix_of("P3", "KV141"), chat("a", "b"), Turn("g", messages=[{"role": "user", "content": "b"}])),
         (fix_of("P2", "KV101"), chat("a\nb"), chat("b\na", salt="x")),
-    ],
-)
-def test_wrong_transformations_are_caught(fix: Fix, before: Turn, after: Turn) -> None:
-    assert check_proof(fix, before, after) is not None
-    assert check_proof(fix, before, before) is None
+    ]:
+        assert check_proof(fix, before, after) is not None
+        assert check_proof(fix, before, before) is None
 
 
 DESCRIBED = [{"name": name, "description": f"Does {name}."} for name in "ba"]
 
 
-@pytest.mark.parametrize(
-    ("fix", "before", "after"),
-    [
+def test_right_transformations_are_proven() -> None:
+    for fix, before, after in [
         (fix_of("P1", "KV111"), chat("a", tools=TOOLS), chat("a", tools=TOOLS[::-1])),
         (fix_of("P1", "KV111"), chat(json.dumps(DESCRIBED)), chat(json.dumps(DESCRIBED[::-1]))),
         (fix_of("P1", "KV112"), chat('a {"b": 1, "a": 2}'), chat('a {"a": 2, "b": 1}')),
@@ -421,10 +414,8 @@ DESCRIBED = [{"name": name, "description": f"Does {name}."} for name in "ba"]
         ),
         (fix_of("P3", "KV102"), chat(concat([literal("a\nid "), value("7"), literal("\nb")])), chat("a\nb")),
         (fix_of("P3", "KV102"), chat(concat([literal("a\nid "), value("7"), literal(" b")])), chat("a\nid  b")),
-    ],
-)
-def test_right_transformations_are_proven(fix: Fix, before: Turn, after: Turn) -> None:
-    assert check_proof(fix, before, after) is None
+    ]:
+        assert check_proof(fix, before, after) is None
 
 
 def scrambled(turn: Turn) -> Turn:

@@ -396,9 +396,13 @@ def test_names_of_files_and_groups_cannot_do_harm(
             assert not re.search(r"<img|\]\(|@you", outside)
 
 
-@pytest.mark.parametrize(
-    ("difference", "text"),
-    [(0.0, "0.0"), (0.2721, "+27.2"), (-0.3, "-30.0"), (1e-6, "<+0.1"), (-1e-6, ">-0.1"), (0.0005, "+0.1")],
-)
-def test_points_are_only_nothing_where_nothing_moved(difference: float, text: str) -> None:
-    assert points(difference) == text
+def test_points_are_only_nothing_where_nothing_moved() -> None:
+    for difference, text in [
+        (0.0, "0.0"),
+        (0.2721, "+27.2"),
+        (-0.3, "-30.0"),
+        (1e-6, "<+0.1"),
+        (-1e-6, ">-0.1"),
+        (0.0005, "+0.1"),
+    ]:
+        assert points(difference) == text

@@ -49,9 +49,8 @@ def one(found: Facts, *demands: Demand) -> Check:
 # Limits
 
 
-@pytest.mark.parametrize(
-    ("hit", "prompt", "limit", "met"),
-    [
+def test_a_least_hit_rate_is_exact() -> None:
+    for hit, prompt, limit, met in [
         (8, 10, 0.8, True),  # 80 % is 80 %
         (799, 1000, 79.9 / 100, True),  # 79.9 / 100 is more than 0.799 in floating point
         (7_999_999_999, 10_000_000_000, 0.8, False),
@@ -60,12 +59,10 @@ def one(found: Facts, *demands: Demand) -> Check:
         (0, 10, 0.0, True),
         (9, 10, 1.0, False),
         (10, 10, 1.0, True),
-    ],
-)
-def test_a_least_hit_rate_is_exact(hit: int, prompt: int, limit: float, met: bool) -> None:
-    check = one(facts(hit, prompt, prompt), demand(limit=limit))
-    assert check.status == ("pass" if met else "fail")
-    assert (check.code, check.limit, check.actual) == ("KV401", limit, hit / prompt)
+    ]:
+        check = one(facts(hit, prompt, prompt), demand(limit=limit))
+        assert check.status == ("pass" if met else "fail")
+        assert (check.code, check.limit, check.actual) == ("KV401", limit, hit / prompt)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(1, 50), st.integers(0, 100))
@@ -84,22 +81,19 @@ def test_a_reported_rate_decides_and_the_predicted_one_is_beside_it(
     assert "predicted" not in unknown.message
 
 
-@pytest.mark.parametrize(
-    ("kind", "limit", "met", "code"),
-    [
+def test_most_values() -> None:
+    for kind, limit, met, code in [
         ("reachable_gap", 0.2, True, "KV403"),
         ("reachable_gap", 0.1999, False, "KV403"),
         ("ttft_p50", 0.01, True, "KV404"),
         ("ttft_p50", 0.01 * (1 - 1e-12), True, "KV404"),  # the last digits are not the same on every machine
         ("ttft_p90", 0.049, False, "KV404"),
         ("ttft_p99", 0.2, True, "KV404"),
-    ],
-)
-def test_most_values(kind: str, limit: float, met: bool, code: str) -> None:
-    check = one(facts(), demand(kind, limit, group="g"))
-    assert (check.status, check.code) == ("pass" if met else "fail", code)
-    assert check.id == f"w.yaml/g/{kind}"
-    assert ("within the" in check.message) is met
+    ]:
+        check = one(facts(), demand(kind, limit, group="g"))
+        assert (check.status, check.code) == ("pass" if met else "fail", code)
+        assert check.id == f"w.yaml/g/{kind}"
+        assert ("within the" in check.message) is met
 
 
 def test_what_hits_more_than_an_unlimited_cache_leaves_no_gap() -> None:
@@ -159,9 +153,8 @@ def seen(*found: str) -> list[JudgedFinding]:
     return [JudgedFinding(code, severity, group) for code, severity, group in parts]  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("patterns", "statuses"),
-    [
+def test_the_most_specific_pattern_decides() -> None:
+    for patterns, statuses in [
         ({"error": "error"}, {"error": "fail"}),
         ({"warning": "error"}, {"warning": "fail"}),  # from that severity on
         ({"KV3": "error"}, {"KV3": "pass"}),
@@ -169,12 +162,12 @@ def seen(*found: str) -> list[JudgedFinding]:
         ({"error": "error", "KV1": "warn"}, {"KV1": "warn", "error": "pass"}),
         ({"info": "error", "error": "warn"}, {"info": "pass", "error": "warn"}),  # the nearest severity
         ({"KV101": "error", "info": "off"}, {"KV101": "fail"}),
-    ],
-)
-def test_the_most_specific_pattern_decides(patterns: dict[str, str], statuses: dict[str, str]) -> None:
-    demands = [demand("findings", 0, level, pattern=pattern) for pattern, level in patterns.items()]
-    checks = evaluate(facts(findings=seen("KV101:error:g", "KV204:info:g")[: 1 if "info" in patterns else 2]), demands)
-    assert {check.id.rsplit("/", 1)[1]: check.status for check in checks} == statuses
+    ]:
+        demands = [demand("findings", 0, level, pattern=pattern) for pattern, level in patterns.items()]
+        checks = evaluate(
+            facts(findings=seen("KV101:error:g", "KV204:info:g")[: 1 if "info" in patterns else 2]), demands
+        )
+        assert {check.id.rsplit("/", 1)[1]: check.status for check in checks} == statuses
 
 
 def test_a_group_makes_an_exception() -> None:
@@ -190,15 +183,19 @@ def test_a_group_makes_an_exception() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("written", "hint"),
-    [("KV1O1", "KV101"), ("KV9", ""), ("eror", "error"), ("", ""), ("KV", ""), ("KV401", "code of a finding")],
-)
-def test_patterns_that_match_nothing_are_mistakes(written: str, hint: str) -> None:
-    with pytest.raises(KvtoolError) as caught:
-        pattern_of(written, flag="--error-on")
-    assert "--error-on" in caught.value.message
-    assert hint in (caught.value.hint or "")
+def test_patterns_that_match_nothing_are_mistakes() -> None:
+    for written, hint in [
+        ("KV1O1", "KV101"),
+        ("KV9", ""),
+        ("eror", "error"),
+        ("", ""),
+        ("KV", ""),
+        ("KV401", "code of a finding"),
+    ]:
+        with pytest.raises(KvtoolError) as caught:
+            pattern_of(written, flag="--error-on")
+        assert "--error-on" in caught.value.message
+        assert hint in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize(("written", "meant"), [("kv101", "KV101"), ("1", "KV1"), ("Error", "error"), ("KV1", "KV1")])
@@ -260,9 +257,8 @@ def test_a_group_that_no_workload_has_is_a_mistake() -> None:
 YAML, TOML = Place("w.yaml", 9, 1), Place("kvtool.toml", 3, 1)
 
 
-@pytest.mark.parametrize(
-    ("stated_twice", "decides"),
-    [
+def test_the_stricter_of_two_files_decides() -> None:
+    for stated_twice, decides in [
         ([demand(limit=0.8, place=YAML), demand(limit=0.9, place=TOML)], [("kvtool.toml", 0.9)]),
         ([demand(limit=0.9, place=YAML), demand(limit=0.8, place=TOML)], [("w.yaml", 0.9)]),
         ([demand(limit=0.8, place=YAML), demand(limit=0.8, place=TOML)], [("w.yaml", 0.8)]),
@@ -284,10 +280,8 @@ YAML, TOML = Place("w.yaml", 9, 1), Place("kvtool.toml", 3, 1)
             [("kvtool.toml", 0)],
         ),
         ([demand(group="a", place=YAML), demand(group="b", place=TOML)], [("w.yaml", 0.8), ("kvtool.toml", 0.8)]),
-    ],
-)
-def test_the_stricter_of_two_files_decides(stated_twice: list[Demand], decides: list[tuple[str, float]]) -> None:
-    assert [(one.place.path, one.limit) for one in held(stated_twice)] == decides
+    ]:
+        assert [(one.place.path, one.limit) for one in held(stated_twice)] == decides
 
 
 def test_two_levels_of_one_limit_are_two_checks() -> None:

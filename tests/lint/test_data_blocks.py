@@ -17,9 +17,8 @@ def found(text: str) -> list[Finding]:
     return static_findings("a.md", text + RULES, [nodes], len, block_size=16, least=16)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_block_of_data_is_another_in_each_request() -> None:
+    for text in [
         "Below are the markers of each cluster:\n\n{actual_markers_all}\n\n",
         "## Human comments\n\n{human_block}\n",
         "**Company**\n{company}\n",
@@ -31,17 +30,14 @@ def found(text: str) -> list[Finding]:
         "\u4ee5\u4e0b\u662f\u5019\u9009\u4eba\uff1a\n{profile}\n",
         "Markers:\n```\n{markers_all}\n```\n",
         "Evaluate the quality of the following review criteria.\n\n## Criteria\n{criteria_json}\n",
-    ],
-)
-def test_a_block_of_data_is_another_in_each_request(text: str) -> None:
-    (one,) = found(text)
-    assert (one.code, one.severity) == ("KV201", "warning")
-    assert "by its use" in one.message
+    ]:
+        (one,) = found(text)
+        assert (one.code, one.severity) == ("KV201", "warning")
+        assert "by its use" in one.message
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_a_program_is_set_up_with_and_what_stands_in_a_sentence_is_not() -> None:
+    for text in [
         "You work for {company} and are kind.\n",
         "Write as {company} would:\n",
         "Available tools:\n{listed}\n",
@@ -56,10 +52,8 @@ def test_a_block_of_data_is_another_in_each_request(text: str) -> None:
         "Evaluate whether this article meets the inclusion criteria.\n\n## Criteria\n{criteria_lines}\n",
         "Evaluate the following answer.\n\n## Criteria\n{criteria_json}\n",
         "Evaluate the following criteria of {criteria_owner} with care.\n",
-    ],
-)
-def test_what_a_program_is_set_up_with_and_what_stands_in_a_sentence_is_not(text: str) -> None:
-    assert all("by its use" not in one.message for one in found(text))
+    ]:
+        assert all("by its use" not in one.message for one in found(text))
 
 
 def test_python_too() -> None:

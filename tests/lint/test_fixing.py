@@ -17,6 +17,7 @@ from jinja2 import Template
 
 from kvtool.lint.findings.line_moves import movable, moved
 from kvtool.results.finding import Finding
+from tests.conftest import some
 from tests.files import write
 
 RULES = "Answer only from the handbook, quote the line that you took it from, and be kind.\n"
@@ -240,9 +241,8 @@ def finding(line: int, code: str = "KV101") -> Finding:
     return Finding.of(code, "warning", "", "t.j2", line, 1, "", 1, "")
 
 
-@pytest.mark.parametrize(
-    ("text", "line", "can"),
-    [
+def test_which_lines_can_be_moved() -> None:
+    for text, line, can in [
         ("Now: {{ now }}\n" + RULES, 1, True),
         ("{% if x %}\nNow: {{ now }}\n{% endif %}\n" + RULES, 2, False),
         ("{% if x %}Now: {{ now }}\n{% endif %}\n" + RULES, 1, False),
@@ -256,11 +256,9 @@ def finding(line: int, code: str = "KV101") -> Finding:
         (RULES + "Now: {{ now }}\n\n", 2, False),
         ("Now: {{ now }}\r" + RULES, 1, False),
         ("{# Now #}Now: {{ now }}\n" + RULES, 1, False),
-    ],
-)
-def test_which_lines_can_be_moved(text: str, line: int, can: bool) -> None:
-    (found,) = movable(text, [finding(line)], jinja=True)
-    assert (found.fix_key != "", found.tier) == (can, "P2" if can else None)
+    ]:
+        (found,) = movable(text, [finding(line)], jinja=True)
+        assert (found.fix_key != "", found.tier) == (can, "P2" if can else None)
 
 
 def test_only_what_moving_mends_is_moved() -> None:
@@ -275,47 +273,46 @@ def test_lines_that_have_been_moved_stay() -> None:
     assert all(not each.fix_key for each in movable(after, [finding(4), finding(5)], jinja=True))
 
 
-@pytest.mark.parametrize(
-    "ending",
-    [
+def test_nothing_is_moved_into_a_value_that_a_label_introduces() -> None:
+    for ending in [
         "Customer message:\n{{ message }}\n",
         "Question: {{ question }}",
         "\n## Context\n{{ context }}\n\nQuestion: {{ question }}\n",
         "<question>{{ question }}</question>\n",
         '\nText:\n"""\n{{ text }}\n"""\n',
         "**Text**\r\n\r\n{{ text }}\r\n",
-    ],
-)
-def test_nothing_is_moved_into_a_value_that_a_label_introduces(ending: str) -> None:
-    newline = "\r\n" if "\r" in ending else "\n"
-    rules = RULES.replace("\n", newline) * 3
-    text = f"Now: {{{{ now }}}}{newline}{rules}{ending}"
-    (found,) = movable(text, [finding(1)], jinja=True)
-    assert found.fix_key
-    after = moved(text, [finding(1)], jinja=True)
-    assert after == f"{rules}Now: {{{{ now }}}}{newline}{ending}"
-    assert moved(after, [finding(4)], jinja=True) == after
+    ]:
+        newline = "\r\n" if "\r" in ending else "\n"
+        rules = RULES.replace("\n", newline) * 3
+        text = f"Now: {{{{ now }}}}{newline}{rules}{ending}"
+        (found,) = movable(text, [finding(1)], jinja=True)
+        assert found.fix_key
+        after = moved(text, [finding(1)], jinja=True)
+        assert after == f"{rules}Now: {{{{ now }}}}{newline}{ending}"
+        assert moved(after, [finding(4)], jinja=True) == after
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_what_is_moved_is_said_as_often_as_before(seed: int) -> None:
+def test_what_is_moved_is_said_as_often_as_before() -> None:
     """Loops and conditions anywhere: a line that moves is in none of them afterwards."""
-    chance = random.Random(seed)
-    blocks = [
-        "{% for t in tides %}{{ t }} m\n{% endfor %}\n",
-        "{% for t in tides %}\n- {{ t }}\n{% endfor %}\n",
-        "{% if tides %}High: {{ tides[0] }}\n{% endif %}",
-        "{% for t in tides %}{% if t %}{{ t }}{% endif %}\n{% endfor %}",
-        "Tides:\n{% for t in tides %}{{ t }}\n{% endfor %}\n",
-        "List all windows.\n",
-        "The harbor is {{ name }}.\n",
-    ]
-    text = "Briefing of {{ now }} for the watch.\n" + RULES + "".join(chance.choices(blocks, k=chance.randint(1, 4)))
-    after = moved(text, [finding(1)], jinja=True)
-    for tides in ([], [0], [3, 0, 5]):
-        said = {"now": "12:41", "tides": tides, "name": "Oban"}
-        before, then = (Template(each).render(said) for each in (text, after))
-        assert sorted(filter(None, before.split("\n"))) == sorted(filter(None, then.split("\n")))
+    for seed in some(range(40), 8):
+        chance = random.Random(seed)
+        blocks = [
+            "{% for t in tides %}{{ t }} m\n{% endfor %}\n",
+            "{% for t in tides %}\n- {{ t }}\n{% endfor %}\n",
+            "{% if tides %}High: {{ tides[0] }}\n{% endif %}",
+            "{% for t in tides %}{% if t %}{{ t }}{% endif %}\n{% endfor %}",
+            "Tides:\n{% for t in tides %}{{ t }}\n{% endfor %}\n",
+            "List all windows.\n",
+            "The harbor is {{ name }}.\n",
+        ]
+        text = (
+            "Briefing of {{ now }} for the watch.\n" + RULES + "".join(chance.choices(blocks, k=chance.randint(1, 4)))
+        )
+        after = moved(text, [finding(1)], jinja=True)
+        for tides in ([], [0], [3, 0, 5]):
+            said = {"now": "12:41", "tides": tides, "name": "Oban"}
+            before, then = (Template(each).render(said) for each in (text, after))
+            assert sorted(filter(None, before.split("\n"))) == sorted(filter(None, then.split("\n")))
 
 
 def test_a_text_that_ends_with_a_rule_keeps_its_end() -> None:

@@ -238,19 +238,16 @@ def test_sarif_has_the_region_of_text_of_several_bytes(lint: Lint) -> None:
 # Evidence, without which a file is not parsed
 
 
-@pytest.mark.parametrize(
-    ("suffix", "text", "held"),
-    [
+def test_a_file_without_evidence_is_not_parsed() -> None:
+    for suffix, text, held in [
         (".yaml", "a: 1\n", False),
         (".yaml", "steps:\n  - run: make\n", False),
         (".json", '{"name": "x", "scripts": {}}', False),
         (".yaml", "my_prompt: 'Tell {name} of it'", True),
         (".json", '{"prompts": ["{{x}}"]}', True),
         (".baml", "class A {}", False),
-    ],
-)
-def test_a_file_without_evidence_is_not_parsed(suffix: str, text: str, held: bool) -> None:
-    assert may_hold_prompts(suffix, text) is held
+    ]:
+        assert may_hold_prompts(suffix, text) is held
 
 
 @pytest.mark.parametrize(
@@ -342,14 +339,19 @@ def test_a_text_beside_its_variables_is_a_prompt(declared: dict[str, Any], found
     assert texts == (["Asked is"] if found else [])
 
 
-@pytest.mark.parametrize("held", ["content", "template", "text"])
-@pytest.mark.parametrize("name", ["judge", "en"])
-def test_lists_of_messages_below_a_key_are_one_prompt_each(held: str, name: str) -> None:
-    messages = [{"role": "system", held: f"Asked is {{question}}. {RULES}"}, {"role": "user", held: "Now answer."}]
-    read = read_prompts("some.yaml", yaml.safe_dump({"prompts": {name: messages, "other": [*map(dict, messages)]}}))
-    assert read is not None
-    assert [len(prompt) for prompt in read.prompts] == [2, 2]
-    assert read_prompts("some.yaml", yaml.safe_dump({"log": [{"role": "user", held: "{a} and more"}]})) is None
+def test_lists_of_messages_below_a_key_are_one_prompt_each() -> None:
+    for held in ["content", "template", "text"]:
+        for name in ["judge", "en"]:
+            messages = [
+                {"role": "system", held: f"Asked is {{question}}. {RULES}"},
+                {"role": "user", held: "Now answer."},
+            ]
+            read = read_prompts(
+                "some.yaml", yaml.safe_dump({"prompts": {name: messages, "other": [*map(dict, messages)]}})
+            )
+            assert read is not None
+            assert [len(prompt) for prompt in read.prompts] == [2, 2]
+            assert read_prompts("some.yaml", yaml.safe_dump({"log": [{"role": "user", held: "{a} and more"}]})) is None
 
 
 # Places
@@ -418,12 +420,12 @@ def test_json_is_read_as_it_is(value: object) -> None:
     assert plain(parse_json_nodes(json.dumps(value), "f")) == value
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1,]", '{"a" 1}', '{"a": }', '"\\x"', "[1] 2", "{'a': 1}", '["a\n'])
-def test_what_is_no_json_has_a_place(text: str) -> None:
-    with pytest.raises(KvtoolError) as error:
-        parse_json_nodes(text, "f.json")
-    assert error.value.place is not None
-    assert error.value.place.line
+def test_what_is_no_json_has_a_place() -> None:
+    for text in ["", "{", "[1,]", '{"a" 1}', '{"a": }', '"\\x"', "[1] 2", "{'a': 1}", '["a\n']:
+        with pytest.raises(KvtoolError) as error:
+            parse_json_nodes(text, "f.json")
+        assert error.value.place is not None
+        assert error.value.place.line
 
 
 @given(

@@ -148,26 +148,26 @@ def code(
     return f"{HEAD}{head}{constants}def {name}({given}):\n{before}    {put}\n"
 
 
-@pytest.mark.parametrize("put", PUT_IN)
-def test_what_is_asked_about_is_found_however_it_comes(put: str) -> None:
-    missed = [
-        arrives
-        for arrives, (given, before, value) in ARRIVES.items()
-        if not made_findings(code(given, before, value, PUT_IN[put], SENT["a message"]))
-    ]
-    assert not missed
+def test_what_is_asked_about_is_found_however_it_comes() -> None:
+    for put in PUT_IN:
+        missed = [
+            arrives
+            for arrives, (given, before, value) in ARRIVES.items()
+            if not made_findings(code(given, before, value, PUT_IN[put], SENT["a message"]))
+        ]
+        assert not missed
 
 
-@pytest.mark.parametrize("sent", SENT)
-def test_however_it_is_sent(sent: str) -> None:
-    name = "build_prompt" if sent == "returned" else "run"
-    missed = [
-        (arrives, put)
-        for arrives in ("given", "a key", "by a function that filters", "joined")
-        for put in ("an f-string", "a list that grows", "added texts", "a constant")
-        if not made_findings(code(*ARRIVES[arrives], PUT_IN[put], SENT[sent], name=name))
-    ]
-    assert not missed
+def test_however_it_is_sent() -> None:
+    for sent in SENT:
+        name = "build_prompt" if sent == "returned" else "run"
+        missed = [
+            (arrives, put)
+            for arrives in ("given", "a key", "by a function that filters", "joined")
+            for put in ("an f-string", "a list that grows", "added texts", "a constant")
+            if not made_findings(code(*ARRIVES[arrives], PUT_IN[put], SENT[sent], name=name))
+        ]
+        assert not missed
 
 
 @pytest.mark.parametrize("put", ["an f-string", "a sum", "a list that grows", "named sections"])
@@ -182,9 +182,8 @@ def test_what_is_set_is_not_told(put: str) -> None:
     assert not told
 
 
-@pytest.mark.parametrize(
-    ("declared", "told"),
-    [
+def test_a_number_is_set_by_its_declaration() -> None:
+    for declared, told in [
         ("int", False),
         ("float | None", False),
         ("Optional[int]", False),
@@ -193,9 +192,7 @@ def test_what_is_set_is_not_told(put: str) -> None:
         ('Union[int, "str"]', True),
         ("str", True),
         ("list[int]", True),
-    ],
-)
-def test_a_number_is_set_by_its_declaration(declared: str, told: bool) -> None:
-    put = [f'prompt = f"{INTRO} Think of {{prior_thoughts}} of them. {RULES}"']
-    found = made_findings(code(f"prior_thoughts: {declared}", "", "", put, SENT["a message"]))
-    assert bool(found) is told
+    ]:
+        put = [f'prompt = f"{INTRO} Think of {{prior_thoughts}} of them. {RULES}"']
+        found = made_findings(code(f"prior_thoughts: {declared}", "", "", put, SENT["a message"]))
+        assert bool(found) is told

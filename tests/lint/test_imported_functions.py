@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tests.conftest import Command
+from tests.conftest import Command, some
 from tests.files import write
 
 RULES = "Answer in two sentences, and name the row of the table that you took the answer from.\n" * 4
@@ -51,7 +51,7 @@ def found(in_folder: Command, folder: str) -> list[tuple[str, int, str]]:
     ]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), 3))
 def test_twins_give_the_same_findings(in_folder: Command, seed: int) -> None:
     """A clock in an imported function is found where it is used; a whole prompt of Python where it is written, one of TypeScript
     where it is sent."""

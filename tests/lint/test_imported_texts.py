@@ -44,9 +44,8 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 FILES: Mapping[str, str] = {"app/__init__.py": "", "app/texts.py": f"RULES = {RULES!r}\n", "app/deep/__init__.py": ""}
 
 
-@pytest.mark.parametrize(
-    ("path", "imports", "name"),
-    [
+def test_a_constant_is_found_wherever_python_finds_it() -> None:
+    for path, imports, name in [
         ("app/bot.py", "from app.texts import RULES", "RULES"),
         ("app/bot.py", "from .texts import RULES as R", "R"),
         ("app/bot.py", "from texts import RULES", "RULES"),
@@ -58,17 +57,14 @@ FILES: Mapping[str, str] = {"app/__init__.py": "", "app/texts.py": f"RULES = {RU
         ("main.py", "import app.texts as t", "t.RULES"),
         ("main.py", "from app import texts", "texts.RULES"),
         ("src/main.py", "from app.texts import RULES", "RULES"),
-    ],
-)
-def test_a_constant_is_found_wherever_python_finds_it(path: str, imports: str, name: str) -> None:
-    for file, content in FILES.items():
-        write(file, content)
-    assert RULES in text(path, imports, name)
+    ]:
+        for file, content in FILES.items():
+            write(file, content)
+        assert RULES in text(path, imports, name)
 
 
-@pytest.mark.parametrize(
-    "defined",
-    [
+def test_a_constant_may_be_made_of_others() -> None:
+    for defined in [
         "R = 'Be '\nRULES = R + 'kind.'",
         "R = 'kind'\nRULES = f'Be {R}.'",
         "RULES = 'Be '\nRULES += 'kind.'",
@@ -78,12 +74,10 @@ def test_a_constant_is_found_wherever_python_finds_it(path: str, imports: str, n
         "from parts import RULES",
         "from parts import *",
         "import parts\nRULES = parts.RULES",
-    ],
-)
-def test_a_constant_may_be_made_of_others(defined: str) -> None:
-    write("parts.py", "RULES = 'Be kind.'\n")
-    write("texts.py", defined)
-    assert "Be kind." in text("bot.py", "from texts import RULES", "RULES")
+    ]:
+        write("parts.py", "RULES = 'Be kind.'\n")
+        write("texts.py", defined)
+        assert "Be kind." in text("bot.py", "from texts import RULES", "RULES")
 
 
 def test_texts_of_a_class_and_of_a_mapping_are_found() -> None:
@@ -97,21 +91,18 @@ def test_what_the_file_assigns_itself_goes_before_what_it_imports() -> None:
     assert "Be kind." not in text("bot.py", "from texts import RULES\nRULES = 'Be brief.'", "RULES")
 
 
-@pytest.mark.parametrize(
-    ("imports", "texts"),
-    [
+def test_a_constant_that_is_not_known_is_marked_and_is_no_finding() -> None:
+    for imports, texts in [
         ("from elsewhere import RULES", ""),
         ("from texts import RULES", "RULES = load()"),
         ("from texts import RULES", "import bot\nRULES = bot.RULES"),
         ("from texts import RULES", "from texts import RULES"),
         ("from texts import RULES", "RULES = (((("),
         ("from ....texts import RULES", "RULES = 'Be kind.'"),
-    ],
-)
-def test_a_constant_that_is_not_known_is_marked_and_is_no_finding(imports: str, texts: str) -> None:
-    write("texts.py", texts)
-    marked = [leaf for leaf in prompt("bot.py", imports, "RULES") if isinstance(leaf, Hole) and leaf.constant]
-    assert [(hole.unseen, hole.spot.line) for hole in marked] == [("the text of `RULES`", 5)]
+    ]:
+        write("texts.py", texts)
+        marked = [leaf for leaf in prompt("bot.py", imports, "RULES") if isinstance(leaf, Hole) and leaf.constant]
+        assert [(hole.unseen, hole.spot.line) for hole in marked] == [("the text of `RULES`", 5)]
 
 
 def test_nothing_outside_of_the_project_is_read() -> None:

@@ -19,20 +19,17 @@ def told(code: str) -> list[str]:
     return [f"{one.code} {one.message.partition(' ')[0]}" for one in made_findings(code)]
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
+def test_a_template_is_a_prompt_where_models_are_asked() -> None:
+    for name, expected in [
         ("DEFAULT_QUERY_TMPL", True),
         ("BERTH_TEMPLATE", True),
         ("BERTH_TEMPLATE_V2", True),
         ("MAIL_TEMPLATE", False),
         ("HTML_TEMPLATE", False),
         ("BERTHS", False),
-    ],
-)
-def test_a_template_is_a_prompt_where_models_are_asked(name: str, expected: bool) -> None:
-    code = f"{name} = {('{query_str}' + chr(10) + PLAIN * 8)!r}\n"
-    assert told(MODELS + code) == (["KV201 `query_str`"] if expected else [])
+    ]:
+        code = f"{name} = {('{query_str}' + chr(10) + PLAIN * 8)!r}\n"
+        assert told(MODELS + code) == (["KV201 `query_str`"] if expected else [])
 
 
 def test_a_template_that_an_object_keeps_is_one_though_nothing_reads_it_there() -> None:

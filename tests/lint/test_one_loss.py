@@ -112,11 +112,9 @@ def test_labels_between_values_are_little_text() -> None:
 # What is the same in a deployment
 
 
-@pytest.mark.parametrize(
-    "name", ["tool_names", "dialect", "language", "persona", "top_k", "max_items", "error_message", "no_answer"]
-)
-def test_what_a_deployment_is_set_up_with_is_not_told(name: str) -> None:
-    assert jinja(f"Use {{{{ {name} }}}}. {RULES * 3}") == []
+def test_what_a_deployment_is_set_up_with_is_not_told() -> None:
+    for name in ["tool_names", "dialect", "language", "persona", "top_k", "max_items", "error_message", "no_answer"]:
+        assert jinja(f"Use {{{{ {name} }}}}. {RULES * 3}") == []
 
 
 def test_the_attribute_that_is_read_decides_not_its_object() -> None:

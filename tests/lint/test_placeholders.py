@@ -63,9 +63,8 @@ def test_a_name_says_how_sure_it_is(names: str, code: tuple[str, ...], doubt: st
         assert (name, hole.doubt) == (name, doubt)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
+def test_what_a_program_or_a_deployment_is_made_of_does_not_vary() -> None:
+    for name in [
         "format_instructions",
         "ctx.output_format",
         "bos_token",
@@ -80,10 +79,8 @@ def test_a_name_says_how_sure_it_is(names: str, code: tuple[str, ...], doubt: st
         "command_docs",
         "tool_documentation",
         "api_docs_text",
-    ],
-)
-def test_what_a_program_or_a_deployment_is_made_of_does_not_vary(name: str) -> None:
-    assert placeholder(name, SPOT) is None
+    ]:
+        assert placeholder(name, SPOT) is None
 
 
 @pytest.mark.parametrize(("path", "text"), [("a.j2", "{{ draft }} "), ("a.md", "{draft} ")])
@@ -119,12 +116,10 @@ def test_what_nothing_tells_of_is_one_finding_of_a_file() -> None:
     assert jinja("{{ product }}" + "x" * 60) == []
 
 
-@pytest.mark.parametrize(
-    "name", ["description", "name", "catalog_id", "agent_name", "classification.name", "action_space"]
-)
-def test_what_a_program_is_described_by_is_not_told(name: str) -> None:
-    assert jinja(f"Look at {{{{ {name} }}}}.{RULES}") == []
-    assert len(jinja(f"Look at {{{{ collection_description }}}} and {{{{ {name} }}}}.{RULES}")) == 1
+def test_what_a_program_is_described_by_is_not_told() -> None:
+    for name in ["description", "name", "catalog_id", "agent_name", "classification.name", "action_space"]:
+        assert jinja(f"Look at {{{{ {name} }}}}.{RULES}") == []
+        assert len(jinja(f"Look at {{{{ collection_description }}}} and {{{{ {name} }}}}.{RULES}")) == 1
 
 
 def test_what_names_say_to_be_of_one_kind_is_one_loss() -> None:
@@ -192,18 +187,15 @@ def test_a_part_of_the_settings_is_no_user_and_no_folder() -> None:
     assert told.kind.code == "KV104"
 
 
-@pytest.mark.parametrize(
-    ("value", "changes"),
-    [
+def test_whatever_is_taken_of_a_clock_changes_with_it() -> None:
+    """No list of methods says so: only what a clock says of its zone stays the same."""
+    for value, changes in [
         ("now.isocalendar().week", True),
         ("now.timetuple().tm_yday", True),
         ("now.anything().of_it", True),
         ("(now - start).days", True),
         ("now.timetuple().tm_zone", False),
         ("labels().first", False),
-    ],
-)
-def test_whatever_is_taken_of_a_clock_changes_with_it(value: str, changes: bool) -> None:
-    """No list of methods says so: only what a clock says of its zone stays the same."""
-    codes = [finding.code for finding in jinja(f"Be kind.\nIt is {{{{ {value} }}}}.\n{RULES}")]
-    assert codes == ["KV101"] * changes
+    ]:
+        codes = [finding.code for finding in jinja(f"Be kind.\nIt is {{{{ {value} }}}}.\n{RULES}")]
+        assert codes == ["KV101"] * changes

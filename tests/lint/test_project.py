@@ -16,6 +16,7 @@ import pytest
 from kvtool.lint.evidence.unnamed_prompts import is_prompt_text
 from kvtool.lint.folders.folder_files import project_files
 from kvtool.lint.lint_inputs import DATA, sort_inputs
+from tests.conftest import some
 from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]
@@ -133,7 +134,7 @@ def test_rules_of_git_above_and_below(folder: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git itself is asked")
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some(range(6), 2))
 def test_it_is_what_git_says(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
@@ -327,9 +328,8 @@ def test_ten_thousand_files_are_walked_and_only_those_that_matter_opened(
     assert opened == ["a.j2"]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_a_text_that_no_name_says_to_be_a_prompt() -> None:
+    for text, expected in [
         ("<|im_start|>user\nRank these.\n{output_1}\n<|im_end|>", True),
         (
             "You are a pilot.\nWhat is asked: {question}\n"
@@ -347,7 +347,5 @@ def test_ten_thousand_files_are_walked_and_only_those_that_matter_opened(
         ("Dear {name}, the harbour is closed. You are welcome in May.", False),
         ("You are a pilot. You must answer briefly. Say which berth it is.", False),
         ("The licence of {text} is granted. It is free.", False),
-    ],
-)
-def test_a_text_that_no_name_says_to_be_a_prompt(text: str, expected: bool) -> None:
-    assert is_prompt_text(text) is expected
+    ]:
+        assert is_prompt_text(text) is expected

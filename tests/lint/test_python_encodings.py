@@ -13,9 +13,8 @@ from kvtool.lint.python.python_source import python_text
 LINE = "PROMPT = 'Über {name}: é'\n"
 
 
-@pytest.mark.parametrize(
-    ("coding", "encoding"),
-    [
+def test_a_file_is_read_in_the_encoding_that_its_coding_line_names() -> None:
+    for coding, encoding in [
         ("# -*- coding: latin-1 -*-\n", "latin-1"),
         ("#!/usr/bin/env python\n# vim: set fileencoding=cp1252 :\n", "cp1252"),
         ("# coding: koi8-u-unknown\n", "utf-8"),
@@ -24,10 +23,8 @@ LINE = "PROMPT = 'Über {name}: é'\n"
         ("# coding: undefined\n", "utf-8"),
         ("\ufeff# coding: utf-8\n", "utf-8"),
         ("", "utf-8"),
-    ],
-)
-def test_a_file_is_read_in_the_encoding_that_its_coding_line_names(coding: str, encoding: str) -> None:
-    assert python_text((coding + LINE).encode(encoding), "a.py") == (coding + LINE).removeprefix("\ufeff")
+    ]:
+        assert python_text((coding + LINE).encode(encoding), "a.py") == (coding + LINE).removeprefix("\ufeff")
 
 
 def test_what_is_not_what_the_coding_line_says_is_an_error_with_its_line() -> None:

@@ -63,10 +63,10 @@ FLOWS = {
 }
 
 
-@pytest.mark.parametrize("form", FLOWS)
-def test_what_reaches_a_prompt(form: str) -> None:
-    text, code = FLOWS[form]
-    assert [one.code for one in found(text)] == [code]
+def test_what_reaches_a_prompt() -> None:
+    for form in FLOWS:
+        text, code = FLOWS[form]
+        assert [one.code for one in found(text)] == [code]
 
 
 SILENT = {

@@ -35,9 +35,8 @@ def test_values_that_double_stay_bounded() -> None:
     assert set(codes(text + "    prompt = a + RULES\n    return prompt\n")) <= {"KV101"}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_strange_files() -> None:
+    for text in [
         "x = " + "f(" * 80 + "1" + ")" * 80,
         "x = " + "[" * 90 + "1" + "]" * 90,
         "x = 1" + " + 1" * 300,
@@ -49,10 +48,8 @@ def test_values_that_double_stay_bounded() -> None:
         "import a\na = a.a(a)\n",
         "x: int\nx += 1\nx, (y, *z) = 1, (2, 3)\ndel x\n",
         "match x:\n    case {'a': b} if b:\n        y = 1\n    case _:\n        pass\n",
-    ],
-)
-def test_strange_files(text: str) -> None:
-    assert found(text + "\n") == []
+    ]:
+        assert found(text + "\n") == []
 
 
 def test_nesting_that_is_too_deep_is_told() -> None:
@@ -60,9 +57,8 @@ def test_nesting_that_is_too_deep_is_told() -> None:
         found("x = " + "(" * 400 + "1" + ")" * 400)
 
 
-@pytest.mark.parametrize(
-    ("name", "key"),
-    [
+def test_names_that_say_enough() -> None:
+    for name, key in [
         ("current_time", "time"),
         ("self.now", "time"),
         ("sessionId", "request_id"),
@@ -72,11 +68,9 @@ def test_nesting_that_is_too_deep_is_told() -> None:
         ("plan_result", None),
         ("time_limit", None),
         ("update", None),
-    ],
-)
-def test_names_that_say_enough(name: str, key: str | None) -> None:
-    kind = sure_kind(name)
-    assert (kind and kind.key) == key
+    ]:
+        kind = sure_kind(name)
+        assert (kind and kind.key) == key
 
 
 # Work

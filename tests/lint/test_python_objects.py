@@ -128,10 +128,10 @@ def program(text: str) -> list[Finding]:
     return static_findings("agent.py", text, python_prompts("agent.py", text)[0], len, block_size=16, least=48)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_value_is_followed_to_the_prompt(way: str) -> None:
-    found = program(WAYS[way])
-    assert [one.code for one in found] in (["KV101"], ["KV102"], ["KV106"]), [one.message for one in found]
+def test_a_value_is_followed_to_the_prompt() -> None:
+    for way in WAYS:
+        found = program(WAYS[way])
+        assert [one.code for one in found] in (["KV101"], ["KV102"], ["KV106"]), [one.message for one in found]
 
 
 CALLS = ("datetime.now()", "uuid.uuid4()", "os.getcwd()", "time.strftime('%H:%M')")

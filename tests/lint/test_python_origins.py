@@ -77,13 +77,13 @@ SINGLE = {
 }
 
 
-@pytest.mark.parametrize("form", SINGLE)
-def test_what_varies_by_its_origin(form: str) -> None:
-    text, name = SINGLE[form]
-    told = found(text)
-    assert [one.code for one in told] == ["KV201"]
-    assert told[0].message.startswith(name)
-    assert "by its use" in told[0].message
+def test_what_varies_by_its_origin() -> None:
+    for form in SINGLE:
+        text, name = SINGLE[form]
+        told = found(text)
+        assert [one.code for one in told] == ["KV201"]
+        assert told[0].message.startswith(name)
+        assert "by its use" in told[0].message
 
 
 SILENT = {
@@ -124,9 +124,11 @@ SILENT = {
 }
 
 
-@pytest.mark.parametrize("form", SILENT)
-def test_what_nothing_says(form: str) -> None:
-    assert [one for one in found(SILENT[form]) if "by its use" in one.message or "conversation" in one.message] == []
+def test_what_nothing_says() -> None:
+    for form in SILENT:
+        assert [
+            one for one in found(SILENT[form]) if "by its use" in one.message or "conversation" in one.message
+        ] == []
 
 
 LEADING = {
@@ -195,16 +197,12 @@ def test_an_id_of_a_thing_is_its_id() -> None:
 LOOP = "def run(llm, {given}):\n    for {names} in {over}:\n        prompt = f'Judge {{{name}}} now. ' + RULES\n        {body}\n"
 
 
-@pytest.mark.parametrize(
-    ("names", "over"),
-    [("shape", "shapes"), ("shape, size", "shapes.items()"), ("number, shape", "enumerate(shapes)")],
-    ids=["one name", "pairs", "numbered"],
-)
-@pytest.mark.parametrize("body", ["llm.invoke(prompt)", "own_call(prompt)"], ids=["an SDK", "what gets a prompt"])
-def test_what_a_loop_asks_about_in_each_turn_is_another_in_each_request(names: str, over: str, body: str) -> None:
-    (one,) = found(LOOP.format(given="shapes", names=names, over=over, name="shape", body=body))
-    assert (one.code, one.message.partition(" (")[0]) == ("KV201", "`shape`")
-    assert "by its use" in one.message
+def test_what_a_loop_asks_about_in_each_turn_is_another_in_each_request() -> None:
+    for names, over in [("shape", "shapes"), ("shape, size", "shapes.items()"), ("number, shape", "enumerate(shapes)")]:
+        for body in ["llm.invoke(prompt)", "own_call(prompt)"]:
+            (one,) = found(LOOP.format(given="shapes", names=names, over=over, name="shape", body=body))
+            assert (one.code, one.message.partition(" (")[0]) == ("KV201", "`shape`")
+            assert "by its use" in one.message
 
 
 def test_what_a_turn_makes_of_it_is_another_too() -> None:
@@ -230,9 +228,8 @@ def test_other_names_of_loops_say_nothing(code: str) -> None:
 STEPS = "def run(llm, question):\n    {name} = {call}\n    return llm.invoke(f'Go on from {{{name}}} now. ' + RULES)\n"
 
 
-@pytest.mark.parametrize(
-    ("name", "call", "told"),
-    [
+def test_what_a_model_answered_is_another_in_each_request() -> None:
+    for name, call, told in [
         ("step", "llm.invoke(question)", True),
         ("step", "llm.invoke(question).content.strip()", True),
         ("step", "own._llm_generate(question)", True),
@@ -243,16 +240,13 @@ STEPS = "def run(llm, question):\n    {name} = {call}\n    return llm.invoke(f'G
         ("step", "get_model_style(7)", False),
         ("step", "own.log_llm_call(7)", False),
         ("persona", "llm.invoke(question)", False),
-    ],
-)
-def test_what_a_model_answered_is_another_in_each_request(name: str, call: str, told: bool) -> None:
-    found_there = [one.message.partition(" (")[0] for one in found(STEPS.format(name=name, call=call))]
-    assert found_there == ([f"`{name}`"] if told else [])
+    ]:
+        found_there = [one.message.partition(" (")[0] for one in found(STEPS.format(name=name, call=call))]
+        assert found_there == ([f"`{name}`"] if told else [])
 
 
-@pytest.mark.parametrize(
-    ("head", "told"),
-    [
+def test_what_a_set_of_data_holds_is_asked_about() -> None:
+    for head, told in [
         ("@dataclass\nclass Job:", True),
         ("class Job(BaseModel):", True),
         ("class Base(BaseModel[int]):\n    pass\nclass Job(Base):", True),
@@ -260,11 +254,9 @@ def test_what_a_model_answered_is_another_in_each_request(name: str, call: str, 
         ("@dataclass(frozen=True)\nclass Job:", True),
         ("class Job:", False),
         ("@dataclass\nclass JobConfig:", False),
-    ],
-)
-def test_what_a_set_of_data_holds_is_asked_about(head: str, told: bool) -> None:
-    code = f"{head}\n    document: str\n    def build_prompt(self):\n        return f'Read this: {{self.document}} ' + RULES\n"
-    assert bool(found(code)) is told
+    ]:
+        code = f"{head}\n    document: str\n    def build_prompt(self):\n        return f'Read this: {{self.document}} ' + RULES\n"
+        assert bool(found(code)) is told
 
 
 def test_a_loop_over_numbers_that_asks_is_another_in_each_request() -> None:

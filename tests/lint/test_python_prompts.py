@@ -44,10 +44,10 @@ PROMPTS = {
 }
 
 
-@pytest.mark.parametrize("kind", PROMPTS)
-def test_prompts(kind: str) -> None:
-    (one,) = found(HEAD + PROMPTS[kind].replace("NOW", "datetime.datetime.now()"))
-    assert (one.code, one.severity) == ("KV101", "error")
+def test_prompts() -> None:
+    for kind in PROMPTS:
+        (one,) = found(HEAD + PROMPTS[kind].replace("NOW", "datetime.datetime.now()"))
+        assert (one.code, one.severity) == ("KV101", "error")
 
 
 NO_PROMPTS = {
@@ -88,14 +88,13 @@ NO_PROMPTS = {
 }
 
 
-@pytest.mark.parametrize("kind", NO_PROMPTS)
-def test_what_is_no_prompt(kind: str) -> None:
-    assert found(HEAD + NO_PROMPTS[kind].replace("NOW", "datetime.datetime.now()")) == []
+def test_what_is_no_prompt() -> None:
+    for kind in NO_PROMPTS:
+        assert found(HEAD + NO_PROMPTS[kind].replace("NOW", "datetime.datetime.now()")) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
+def test_names_of_prompts() -> None:
+    for name, says in [
         ("system_prompt", True),
         ("SYSTEM_PROMPT", True),
         ("self.basePrompt", True),
@@ -109,10 +108,8 @@ def test_what_is_no_prompt(kind: str) -> None:
         ("message", False),
         ("template_dir", False),
         ("prompted", False),
-    ],
-)
-def test_names_of_prompts(name: str, says: bool) -> None:
-    assert is_prompt_name(name) is says
+    ]:
+        assert is_prompt_name(name) is says
 
 
 def test_files_of_prompts() -> None:
@@ -122,9 +119,8 @@ def test_files_of_prompts() -> None:
     assert not is_prompt_file("agent/service.py")
 
 
-@pytest.mark.parametrize(
-    ("text", "reads"),
-    [
+def test_how_texts_read() -> None:
+    for text, reads in [
         (RULES, 3),
         ("Please sort the list of books. Make sure that each of them stands where it should be, always.", 2),
         ("The cat sat on the old mat. The dog lay under the big table.", 1),
@@ -137,10 +133,8 @@ def test_files_of_prompts() -> None:
         ("あなたは図書館の助手です。必ず手引きに書かれていることだけを答えてください。推測はしないでください。", 1),
         ("猫" * 24, 1),
         ("猫" * 23, 0),
-    ],
-)
-def test_how_texts_read(text: str, reads: int) -> None:
-    assert reads_as(text) == reads
+    ]:
+        assert reads_as(text) == reads
 
 
 # How sure it is
@@ -166,20 +160,17 @@ def test_a_date_costs_once_a_day() -> None:
     assert (one.severity, "changes daily" in one.message) == ("error", False)
 
 
-@pytest.mark.parametrize(
-    ("name", "severity"),
-    [
+def test_parameters_of_which_only_the_name_is_known() -> None:
+    for name, severity in [
         ("current_time", "warning"),
         ("request_id", "warning"),
         ("user_name", "info"),
         ("cwd", "info"),
         ("topic", "warning"),
         ("style", None),
-    ],
-)
-def test_parameters_of_which_only_the_name_is_known(name: str, severity: str | None) -> None:
-    result = found(HEAD + f"def build_prompt({name}: str):\n    return f'For {{{name}}}: ' + RULES\n")
-    assert [one.severity for one in result] == ([severity] if severity else [])
+    ]:
+        result = found(HEAD + f"def build_prompt({name}: str):\n    return f'For {{{name}}}: ' + RULES\n")
+        assert [one.severity for one in result] == ([severity] if severity else [])
 
 
 def test_the_environment_of_a_process_is_information() -> None:
@@ -282,22 +273,19 @@ def test_a_jinja_template_in_a_constant() -> None:
     assert one.code == "KV201"
 
 
-@pytest.mark.parametrize("form", ASKED)
-def test_what_callers_give_is_another_in_each_request(form: str) -> None:
-    (one,) = found(HEAD + ASKED[form])
-    assert (one.code, one.severity) == ("KV201", "warning")
+def test_what_callers_give_is_another_in_each_request() -> None:
+    for form in ASKED:
+        (one,) = found(HEAD + ASKED[form])
+        assert (one.code, one.severity) == ("KV201", "warning")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_not_given_or_costs_nothing() -> None:
+    for text in [
         "MOST = 5\nNONE = 'nothing'\ndef build_prompt():\n    return f'At most {MOST} or {NONE}. ' + RULES\n",
         "def build_prompt(question):\n    return RULES + f'Q: {question}'\n",
         "def show(question):\n    print(f'{question} ' + RULES)\n",
         "QUERY = 'MATCH (n {uuid: $uuid})-[r]->(m) RETURN n, r, m ORDER BY n.name LIMIT 10 ' * 9\n",
         "PROMPT = 'Give {num_chunks} parts. ' + RULES\n",
         "PROMPT = 'Answer in {format_instructions}. ' + RULES\n",
-    ],
-)
-def test_what_is_not_given_or_costs_nothing(text: str) -> None:
-    assert codes(text) == []
+    ]:
+        assert codes(text) == []

@@ -83,10 +83,10 @@ LEFT = {
 }
 
 
-@pytest.mark.parametrize("name", FOLLOWED)
-def test_a_text_is_followed(name: str) -> None:
-    text, expected = FOLLOWED[name]
-    assert told(text) == expected
+def test_a_text_is_followed() -> None:
+    for name in FOLLOWED:
+        text, expected = FOLLOWED[name]
+        assert told(text) == expected
 
 
 @pytest.mark.parametrize("name", LEFT)
@@ -94,21 +94,18 @@ def test_what_says_nothing_is_left_alone(name: str) -> None:
     assert told(LEFT[name]) == []
 
 
-@pytest.mark.parametrize(
-    ("before", "name", "code"),
-    [
+def test_words_before_a_placeholder_say_that_it_is_a_clock() -> None:
+    for before, name, code in [
         ("Today's date is ", "date", "KV101"),
         ("For context, the current time: ", "time", "KV101"),
         ("\u5f53\u524d\u65f6\u95f4\u662f\uff1a", "time", "KV101"),
         ("The letter is of the ", "date", ""),
         ("Today's date is ", "question", "KV201"),
         ("Today ", "question", "KV201"),
-    ],
-)
-def test_words_before_a_placeholder_say_that_it_is_a_clock(before: str, name: str, code: str) -> None:
-    prompt = f"You are a librarian.\n{before}{{{name}}}\n"
-    text = f"WRITER_PROMPT = {prompt!r} + RULES\n"
-    assert "".join(one.split()[0] for one in told(text)) == code
+    ]:
+        prompt = f"You are a librarian.\n{before}{{{name}}}\n"
+        text = f"WRITER_PROMPT = {prompt!r} + RULES\n"
+        assert "".join(one.split()[0] for one in told(text)) == code
 
 
 BEFORE_IT = {

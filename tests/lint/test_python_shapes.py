@@ -55,9 +55,11 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("code", SHAPES.values(), ids=SHAPES)
-def test_a_shape_is_followed(code: str) -> None:
-    assert [(one.code, "question" in one.message.partition(" ")[0]) for one in made_findings(code)] == [("KV201", True)]
+def test_a_shape_is_followed() -> None:
+    for code in SHAPES.values():
+        assert [(one.code, "question" in one.message.partition(" ")[0]) for one in made_findings(code)] == [
+            ("KV201", True)
+        ]
 
 
 def test_what_replaces_something_unknown_leaves_a_text_as_it_is() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,21 +55,22 @@ CONSTANTS = (
 )
 
 
-@pytest.mark.parametrize("source", SOURCES)
-def test_sources(source: str) -> None:
-    text = f"def build():\n    value = {source}\n    prompt = f'At {{value}}: ' + RULES\n    return prompt\n"
-    (one,) = found(HEAD + text)
-    assert (one.code, one.path) == (SOURCES[source], "a.py")
-    assert one.tokens_lost >= len(": " + RULES)
-    if one.line == 6:  # a collection that is joined is told where it is gone over
-        assert (one.column, one.width, one.tokens_lost) == (19, 7, len(": " + RULES))
+def test_sources() -> None:
+    for source in SOURCES:
+        text = f"def build():\n    value = {source}\n    prompt = f'At {{value}}: ' + RULES\n    return prompt\n"
+        (one,) = found(HEAD + text)
+        assert (one.code, one.path) == (SOURCES[source], "a.py")
+        assert one.tokens_lost >= len(": " + RULES)
+        if one.line == 6:  # a collection that is joined is told where it is gone over
+            assert (one.column, one.width, one.tokens_lost) == (19, 7, len(": " + RULES))
 
 
-@pytest.mark.parametrize("source", CONSTANTS)
-def test_what_is_no_source(source: str) -> None:
-    assert (
-        codes(f"def build():\n    value = {source}\n    prompt = f'At {{value}}: ' + RULES\n    return prompt\n") == []
-    )
+def test_what_is_no_source() -> None:
+    for source in CONSTANTS:
+        assert (
+            codes(f"def build():\n    value = {source}\n    prompt = f'At {{value}}: ' + RULES\n    return prompt\n")
+            == []
+        )
 
 
 # Ways through a program
@@ -155,16 +155,16 @@ WAYS = {
 """How a value gets from where it comes from into a prompt; `SOURCE` is an expression."""
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("source", ["datetime.datetime.now()", "uuid.uuid4().hex", "os.getcwd()"])
-def test_ways(way: str, source: str) -> None:
-    assert SOURCES.get(source, "KV102") in codes(WAYS[way].replace("SOURCE", source))
+def test_ways() -> None:
+    for way in WAYS:
+        for source in ["datetime.datetime.now()", "uuid.uuid4().hex", "os.getcwd()"]:
+            assert SOURCES.get(source, "KV102") in codes(WAYS[way].replace("SOURCE", source))
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_the_same_ways_with_what_does_not_vary(way: str) -> None:
-    if way != "other names":
-        assert set(codes(WAYS[way].replace("SOURCE", "RULES[:4]"))) <= {"KV201"}  # a parameter, at most
+def test_the_same_ways_with_what_does_not_vary() -> None:
+    for way in WAYS:
+        if way != "other names":
+            assert set(codes(WAYS[way].replace("SOURCE", "RULES[:4]"))) <= {"KV201"}  # a parameter, at most
 
 
 @given(
@@ -181,9 +181,8 @@ def test_every_source_goes_every_way(way: str, source: str, name: str) -> None:
 # Collections without an order
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
+def test_orders() -> None:
+    for body, expected in [
         ("docs = set(d)\n    return '\\n'.join(docs) + RULES", "KV113"),
         ("return '\\n'.join(t.name for t in set(tools)) + RULES", "KV111"),
         ("return '\\n'.join(sorted(set(d))) + RULES", None),
@@ -199,11 +198,9 @@ def test_every_source_goes_every_way(way: str, source: str, name: str) -> None:
         ("return json.dumps(d) + RULES", None),
         ("return json.dumps(list(set(d))) + RULES", "KV113"),
         ("return json.dumps({'at': str(datetime.datetime.now())}) + RULES", "KV101"),
-    ],
-)
-def test_orders(body: str, expected: str | None) -> None:
-    text = f"LOCAL = {{'a', 'b'}}\ndef build_prompt(d, tools):\n    {body}\n"
-    assert codes(text) == ([expected] if expected else [])
+    ]:
+        text = f"LOCAL = {{'a', 'b'}}\ndef build_prompt(d, tools):\n    {body}\n"
+        assert codes(text) == ([expected] if expected else [])
 
 
 def test_a_parameter_that_is_a_set_and_keywords_in_their_order() -> None:

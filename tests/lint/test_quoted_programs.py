@@ -8,6 +8,7 @@ import pytest
 
 from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
+from tests.conftest import some
 
 PROMPT = "You are a careful assistant for travel. Answer the question of the guest. Cite the rule that you use."
 IMPORTS = ["import json", "from chains import Prompt", "import loaders as ld", "from stores.vector import Store, find"]
@@ -27,17 +28,17 @@ def program(r: random.Random, *, gap: bool) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_a_program_with_a_quoted_prompt_is_code(seed: int) -> None:
-    text = program(random.Random(seed), gap=seed % 2 == 1)
-    assert belief(Evidence.NAME, text) is Belief.NO
-    assert belief(Evidence.NAME, PROMPT) is not Belief.NO
+def test_a_program_with_a_quoted_prompt_is_code() -> None:
+    for seed in some(range(20), 5):
+        text = program(random.Random(seed), gap=seed % 2 == 1)
+        assert belief(Evidence.NAME, text) is Belief.NO
+        assert belief(Evidence.NAME, PROMPT) is not Belief.NO
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_a_prompt_that_shows_a_program_is_a_prompt(seed: int) -> None:
-    text = f"{PROMPT}\n\nHere is the file:\n\n{program(random.Random(seed), gap=False)}"
-    assert belief(Evidence.NAME, text) is Belief.STRONG
+def test_a_prompt_that_shows_a_program_is_a_prompt() -> None:
+    for seed in some(range(6), 2):
+        text = f"{PROMPT}\n\nHere is the file:\n\n{program(random.Random(seed), gap=False)}"
+        assert belief(Evidence.NAME, text) is Belief.STRONG
 
 
 @pytest.mark.parametrize(("language", "is_shown"), [("repl", True), ("python", True), ("text", False), ("", False)])

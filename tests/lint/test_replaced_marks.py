@@ -16,25 +16,36 @@ Command = Callable[..., tuple[int, str, str]]
 RULES = "You keep the ledger of a small harbour. Answer only from the tide table, and say which page it was. " * 6
 
 
-@pytest.mark.parametrize(
-    "mark",
-    ["$QUESTION$", "<<question>>", "<< question >>", "[[question]]", "@@question@@", "%QUESTION%", "<current_date>"],
-)
-def test_marks_that_code_replaces(mark: str) -> None:
-    import re
+def test_marks_that_code_replaces() -> None:
+    for mark in [
+        "$QUESTION$",
+        "<<question>>",
+        "<< question >>",
+        "[[question]]",
+        "@@question@@",
+        "%QUESTION%",
+        "<current_date>",
+    ]:
+        import re
 
-    text = f"Here: {mark}\n{RULES}"
-    assert style_of(text) == "marks"
-    assert re.search(MARKED, text)
-    (hole,) = [leaf for leaf in leaves(text_template("a.md", text, "marks")) if isinstance(leaf, Hole)]
-    assert (hole.spot.line, hole.spot.column, hole.spot.width) == (1, 7, len(mark))
+        text = f"Here: {mark}\n{RULES}"
+        assert style_of(text) == "marks"
+        assert re.search(MARKED, text)
+        (hole,) = [leaf for leaf in leaves(text_template("a.md", text, "marks")) if isinstance(leaf, Hole)]
+        assert (hole.spot.line, hole.spot.column, hole.spot.width) == (1, 7, len(mark))
 
 
-@pytest.mark.parametrize(
-    "text", ["<<SYS>>", "100%SURE%d", "<question>", "$Q$", "<current_date>today</current_date>", "[[1]]", "@@ -1 @@"]
-)
-def test_what_is_no_mark(text: str) -> None:
-    assert style_of(f"Here: {text}\n{RULES}") != "marks"
+def test_what_is_no_mark() -> None:
+    for text in [
+        "<<SYS>>",
+        "100%SURE%d",
+        "<question>",
+        "$Q$",
+        "<current_date>today</current_date>",
+        "[[1]]",
+        "@@ -1 @@",
+    ]:
+        assert style_of(f"Here: {text}\n{RULES}") != "marks"
 
 
 def test_marks_that_name_nothing_asked_are_text() -> None:

@@ -29,9 +29,9 @@ def codes_of_typescript(body: str) -> list[tuple[str, str]]:
     return [(one.code, one.severity) for one in made_findings(text, "made.ts")]
 
 
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
+def test_found() -> None:
+    """A history that loses its beginning, or whose old messages are made shorter, turn by turn."""
+    for body, code in [
         ("return " + _SEND.format(messages="[{'role': 'system', 'content': system}] + messages[-20:]"), "KV141"),
         ("return " + _SEND.format(messages="[{'role': 'system', 'content': system}, *messages[-LIMIT:]]"), "KV141"),
         ("recent = messages[len(messages) - 8:]\nreturn " + _SEND.format(messages="recent"), "KV141"),
@@ -51,16 +51,13 @@ def codes_of_typescript(body: str) -> list[tuple[str, str]]:
             + _SEND.format(messages="messages"),
             "KV143",
         ),
-    ],
-)
-def test_found(body: str, code: str) -> None:
-    """A history that loses its beginning, or whose old messages are made shorter, turn by turn."""
-    assert codes(body) == [(code, "warning")]
+    ]:
+        assert codes(body) == [(code, "warning")]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_left_alone() -> None:
+    """The whole history, the latest message alone, a cut of many messages at once, lists that nobody sends."""
+    for body in [
         "return " + _SEND.format(messages="messages"),
         "return " + _SEND.format(messages="messages[-1:]"),
         "print(messages[-20:])\nreturn " + _SEND.format(messages="messages"),
@@ -71,16 +68,13 @@ def test_found(body: str, code: str) -> None:
         "messages.pop()\nreturn " + _SEND.format(messages="messages"),
         "text = str(messages[-20:])\nreturn " + _SEND.format(messages="[{'role': 'user', 'content': text}]"),
         "for m in messages:\n    m['content'] = m['content'].strip()\nreturn " + _SEND.format(messages="messages"),
-    ],
-)
-def test_left_alone(body: str) -> None:
-    """The whole history, the latest message alone, a cut of many messages at once, lists that nobody sends."""
-    assert codes(body) == []
+    ]:
+        assert codes(body) == []
 
 
-@pytest.mark.parametrize(
-    ("body", "found"),
-    [
+def test_typescript() -> None:
+    """The same in the other language."""
+    for body, found in [
         (
             "return "
             + _SEND_TS.format(messages="[{{ role: 'system', content: system }}, ...messages.slice(-20)]")
@@ -124,11 +118,8 @@ def test_left_alone(body: str) -> None:
             ["KV141"],
         ),
         ("const last = rows.slice(-20);\nreturn " + _SEND_TS.format(messages="messages"), []),
-    ],
-)
-def test_typescript(body: str, found: list[str]) -> None:
-    """The same in the other language."""
-    assert codes_of_typescript(body) == [(code, "warning") for code in found]
+    ]:
+        assert codes_of_typescript(body) == [(code, "warning") for code in found]
 
 
 @pytest.mark.parametrize(
@@ -152,28 +143,28 @@ def test_through_parameters(method: str, called: str) -> None:
     assert made_findings(writes, "made.ts") == []
 
 
-@pytest.mark.parametrize(
-    ("add", "found"),
-    [
+def test_the_list_that_tasks_fill_is_the_one_that_is_sent() -> None:
+    """By its binding, not its name: as a parameter of the task, or around it; in an order of its own it is no matter."""
+    for add, found in [
         ("tools.push(...t)", True),
         ("tools[s.name] = t", True),
         ("Object.assign(tools, t)", True),
         ("form.append(s.name, t)", False),
         ("others.push(...t)", False),
-    ],
-)
-@pytest.mark.parametrize("order", ["", "tools.sort(byName);\n"])
-@pytest.mark.parametrize("given", [True, False])
-def test_the_list_that_tasks_fill_is_the_one_that_is_sent(add: str, order: str, *, found: bool, given: bool) -> None:
-    """By its binding, not its name: as a parameter of the task, or around it; in an order of its own it is no matter."""
-    code = f"const load = async (s, tools, form, others) => {{ const t = await s.list(); {add}; }};\n"
-    inside = "await Promise.all(servers.map((s) => load(s, tools, form, others)));\n"
-    if not given:
-        code, inside = "", f"await Promise.all(servers.map(async (s) => {{ const t = await s.list(); {add}; }}));\n"
-    send = "return client.chat.completions.create({ model: 'm', tools, messages });"
-    text = f"{code}async function ask(servers, messages) {{\nconst tools = [];\n{inside}{order}{send}\n}}\n"
-    told = [one.code for one in made_findings("const client = new OpenAI();\n" + text, "made.ts")]
-    assert told == (["KV111"] if found and not order else [])
+    ]:
+        for order in ["", "tools.sort(byName);\n"]:
+            for is_parameter in [True, False]:
+                code = f"const load = async (s, tools, form, others) => {{ const t = await s.list(); {add}; }};\n"
+                inside = "await Promise.all(servers.map((s) => load(s, tools, form, others)));\n"
+                if not is_parameter:
+                    code, inside = (
+                        "",
+                        f"await Promise.all(servers.map(async (s) => {{ const t = await s.list(); {add}; }}));\n",
+                    )
+                send = "return client.chat.completions.create({ model: 'm', tools, messages });"
+                text = f"{code}async function ask(servers, messages) {{\nconst tools = [];\n{inside}{order}{send}\n}}\n"
+                told = [one.code for one in made_findings("const client = new OpenAI();\n" + text, "made.ts")]
+                assert told == (["KV111"] if found and not order else [])
 
 
 def test_through_attributes_and_functions() -> None:

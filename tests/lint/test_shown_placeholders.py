@@ -36,9 +36,9 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("form", SHOWN)
-def test_what_a_text_only_shows(form: str) -> None:
-    assert lint(SHOWN[form] + RULES) == []
+def test_what_a_text_only_shows() -> None:
+    for form in SHOWN:
+        assert lint(SHOWN[form] + RULES) == []
 
 
 FILLED = {
@@ -53,9 +53,9 @@ FILLED = {
 }
 
 
-@pytest.mark.parametrize("form", FILLED)
-def test_what_is_filled(form: str) -> None:
-    assert [one.code for one in lint(FILLED[form] + RULES)] == ["KV201"]
+def test_what_is_filled() -> None:
+    for form in FILLED:
+        assert [one.code for one in lint(FILLED[form] + RULES)] == ["KV201"]
 
 
 @pytest.mark.parametrize(("name", "shown"), [("$defs", True), ("$HOME", True), ("${task}", False), ("$task", False)])
@@ -98,9 +98,8 @@ def test_a_value_beside_one_that_is_asked_is_named_with_it() -> None:
     assert found.line == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "reply"),
-    [
+def test_a_text_that_answers_what_a_model_wrote() -> None:
+    for text, reply in [
         ("Your previous response failed JSON schema validation.", True),
         ("That is invalid. Please try again.", True),
         ("We work on a task. The above messages hold the steps that were taken.", True),
@@ -115,10 +114,8 @@ def test_a_value_beside_one_that_is_asked_is_named_with_it() -> None:
         ("Say how to fix the issue.", False),
         ("Does this explanation address the code issue?", False),
         ("Summarize the report.", False),
-    ],
-)
-def test_a_text_that_answers_what_a_model_wrote(text: str, reply: bool) -> None:
-    assert reads_as_reply(text) is reply
+    ]:
+        assert reads_as_reply(text) is reply
 
 
 @pytest.mark.parametrize("first", ["import os", "from a.b import c", "curl -X POST https://a.example", "const a = 1;"])

@@ -88,9 +88,8 @@ def test_the_text_behind_decides_and_less_than_a_block_is_nothing() -> None:
     assert jinja("{{ user_id }} " + "x" * 14, least=16) == []
 
 
-@pytest.mark.parametrize(
-    ("expression", "code"),
-    [
+def test_what_an_expression_says() -> None:
+    for expression, code in [
         ("now()", "KV101"),
         ("datetime.now().isoformat()", "KV101"),
         ("strftime_now('%d %b')", "KV101"),
@@ -103,10 +102,8 @@ def test_the_text_behind_decides_and_less_than_a_block_is_nothing() -> None:
         ("format_instructions", None),
         ("'2024-01-01'", None),
         ("items | length", None),
-    ],
-)
-def test_what_an_expression_says(expression: str, code: str | None) -> None:
-    assert [one.code for one in jinja(f"{{{{ {expression} }}}}{LONG}")] == ([code] if code else [])
+    ]:
+        assert [one.code for one in jinja(f"{{{{ {expression} }}}}{LONG}")] == ([code] if code else [])
 
 
 def test_what_it_costs_is_the_severity_and_how_it_is_known_the_confidence() -> None:
@@ -184,19 +181,16 @@ def test_placeholders_of_both_kinds() -> None:
     assert [name for _, _, name in placeholders(text, "dollar")] == ["now", "user", "day"]
 
 
-@pytest.mark.parametrize(
-    ("text", "style"),
-    [
+def test_styles() -> None:
+    for text, style in [
         ("{{ a }}", "jinja"),
         ("{%- if a %}", "jinja"),
         ("{a}", "format"),
         ("$a", "dollar"),
         ('{"a": {"b": 1}}', ""),
         ("5$", ""),
-    ],
-)
-def test_styles(text: str, style: str) -> None:
-    assert style_of(text) == style
+    ]:
+        assert style_of(text) == style
 
 
 def test_a_text_template() -> None:

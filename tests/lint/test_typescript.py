@@ -64,28 +64,28 @@ _HEADS = (
 )
 
 
-@pytest.mark.parametrize("sent", _SENT)
-@pytest.mark.parametrize("put", _PUT)
-@pytest.mark.parametrize("value", _VALUES)
-def test_both_languages_say_the_same(value: str, put: str, sent: str) -> None:
+def test_both_languages_say_the_same() -> None:
     """A value before constant text: one code, one severity, one loss, whatever language it is written in."""
-    told = []
-    for language, name in enumerate(("made.py", "made.ts")):
-        written = str(_VALUES[value][language])
-        if language == 0 and put != "template":
-            written = f"str({written})"
-        text = _PUT[put][language].format(value=written)
-        call = _CALLS[language].replace("SYSTEM", text if sent == "direct" else "system")
-        constant = (f"RULES = {RULES!r}\n", f'const RULES = "{RULES}";\n')[language]
-        code = _HEADS[language] + constant + _SENT[sent][language].format(text=text, call=call)
-        told.append([(one.code, one.severity, one.tokens_lost) for one in made_findings(code, name)])
-    assert told[0] == told[1]
-    assert [one[0] for one in told[0]] == [_VALUES[value][2]]
+    for sent in _SENT:
+        for put in _PUT:
+            for value in _VALUES:
+                told = []
+                for language, name in enumerate(("made.py", "made.ts")):
+                    written = str(_VALUES[value][language])
+                    if language == 0 and put != "template":
+                        written = f"str({written})"
+                    text = _PUT[put][language].format(value=written)
+                    call = _CALLS[language].replace("SYSTEM", text if sent == "direct" else "system")
+                    constant = (f"RULES = {RULES!r}\n", f'const RULES = "{RULES}";\n')[language]
+                    code = _HEADS[language] + constant + _SENT[sent][language].format(text=text, call=call)
+                    told.append([(one.code, one.severity, one.tokens_lost) for one in made_findings(code, name)])
+                assert told[0] == told[1]
+                assert [one[0] for one in told[0]] == [_VALUES[value][2]]
 
 
-@pytest.mark.parametrize(
-    ("written", "is_day"),
-    [
+def test_precision_of_clocks() -> None:
+    """A value that changes once a day is told apart from one that changes in each request."""
+    for written, is_day in [
         ("new Date().toISOString()", False),
         ("new Date().toLocaleString()", False),
         ("moment().format('LLLL')", False),
@@ -99,19 +99,16 @@ def test_both_languages_say_the_same(value: str, put: str, sent: str) -> None:
         ("dayjs().format('dddd, MMMM D')", True),
         ("DateTime.now().toISODate()", True),
         ("format(new Date(), \"d 'of' MMMM\")", True),
-    ],
-)
-def test_precision_of_clocks(written: str, is_day: bool) -> None:
-    """A value that changes once a day is told apart from one that changes in each request."""
-    code = f"const prompt = `It is ${{{written}}}.\\n{RULES}`;\nawait generateText({{ model, system: prompt }});\n"
-    (found,) = made_findings(code, "made.ts")
-    assert ("changes daily" in found.message) is is_day
-    assert found.severity == ("info" if is_day else "error")
+    ]:
+        code = f"const prompt = `It is ${{{written}}}.\\n{RULES}`;\nawait generateText({{ model, system: prompt }});\n"
+        (found,) = made_findings(code, "made.ts")
+        assert ("changes daily" in found.message) is is_day
+        assert found.severity == ("info" if is_day else "error")
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
+def test_nothing_to_report() -> None:
+    """What is for people, what is the same each time, and sets, which JavaScript keeps in order."""
+    for code in [
         "console.log(`It is ${new Date()}. RULES`);",
         "throw new Error(`It is ${new Date()}. RULES`);",
         "const system = `RULES It is ${new Date(message.createdAt).toISOString()}. RULES`;",
@@ -119,16 +116,13 @@ def test_precision_of_clocks(written: str, is_day: bool) -> None:
         "const tools = [...new Set(names)].map((name) => registry[name]); generateText({ model, tools, prompt: question });",
         "export type Prompt = `It is ${string}. RULES`;",
         "function make() { return `Use the mark '{{HOLE}}' in the text. RULES`; }",
-    ],
-)
-def test_nothing_to_report(code: str) -> None:
-    """What is for people, what is the same each time, and sets, which JavaScript keeps in order."""
-    assert made_findings(code.replace("RULES", RULES), "made.tsx") == []
+    ]:
+        assert made_findings(code.replace("RULES", RULES), "made.tsx") == []
 
 
-@pytest.mark.parametrize(
-    "call",
-    [
+def test_conversation_after_a_clock() -> None:
+    """However short the system prompt is: the conversation after its clock is not reused."""
+    for call in [
         "client.messages.create({ model, max_tokens: 9, system: TEXT, messages })",
         "client.responses.create({ model, instructions: TEXT, input: messages })",
         "streamText({ model, system: TEXT, messages })",
@@ -136,16 +130,13 @@ def test_nothing_to_report(code: str) -> None:
         "llm.invoke([new SystemMessage(TEXT), ...history, new HumanMessage(question)])",
         "chatModel.invoke([['system', TEXT], ...history])",
         "client.messages.create({ model, system: [{ type: 'text', text: TEXT }], messages: [...history, turn] })",
-    ],
-)
-def test_conversation_after_a_clock(call: str) -> None:
-    """However short the system prompt is: the conversation after its clock is not reused."""
-    text = "`You help. It is ${new Date().toISOString()}.`"
-    (found,) = made_findings(
-        f"async function ask(messages, history, question) {{ return {call.replace('TEXT', text)}; }}", "made.js"
-    )
-    assert (found.code, found.severity) == ("KV101", "warning")
-    assert "so the conversation after it is not reused" in found.message
+    ]:
+        text = "`You help. It is ${new Date().toISOString()}.`"
+        (found,) = made_findings(
+            f"async function ask(messages, history, question) {{ return {call.replace('TEXT', text)}; }}", "made.js"
+        )
+        assert (found.code, found.severity) == ("KV101", "warning")
+        assert "so the conversation after it is not reused" in found.message
 
 
 def test_agents_and_templates() -> None:
@@ -228,34 +219,37 @@ _PROMPT = f"`Note ${{VALUE}}.\n{RULES}`"
 _SENDS = "return client.chat.completions.create({ model, messages: [{ role: 'user', content: TEXT }] });"
 
 
-@pytest.mark.parametrize(
-    ("code", "told"),
-    [
+def test_only_what_is_seen_to_be_sent_and_to_vary_is_a_loss() -> None:
+    """Names alone make information of TypeScript: of a text that nothing sends, of an id, of a setting's list."""
+    for code, told in [
         (f"async function ask(question: string) {{ const note = {_PROMPT}; SENDS }}", True),
         ("async function all(notes: string[]) { for (const one of notes) { const note = PROMPT; SENDS } }", True),
         ("async function ask(question: string, runId: string) { const note = PROMPT; SENDS }", False),
         ("export const notePrompt = (question: string) => PROMPT;", False),
         ("export const notePrompt = () => PROMPT;", False),
-        ("function write(path: string, question: string) { const prompt = PROMPT; return writeFile(path, prompt); }", False),
-        ("async function ask(kinds) { const note = `${kinds.map((title) => `- ${title}`).join()} RULES`; SENDS }", False),
-    ],
-)  # fmt: skip
-def test_only_what_is_seen_to_be_sent_and_to_vary_is_a_loss(code: str, told: bool) -> None:
-    """Names alone make information of TypeScript: of a text that nothing sends, of an id, of a setting's list."""
-    value = (
-        "crypto.randomUUID()"
-        if "=> PROMPT" in code
-        else "runId"
-        if "runId" in code
-        else "one"
-        if "one of" in code
-        else "question"
-    )
-    code = code.replace("PROMPT", _PROMPT).replace("VALUE", value).replace("SENDS", _SENDS.replace("TEXT", "note"))
-    found = made_findings(
-        "import OpenAI from 'openai';\nconst client = new OpenAI();\n" + code.replace("RULES", RULES), "made.ts"
-    )
-    assert any(one.severity != "info" for one in found) is told
+        (
+            "function write(path: string, question: string) { const prompt = PROMPT; return writeFile(path, prompt); }",
+            False,
+        ),
+        (
+            "async function ask(kinds) { const note = `${kinds.map((title) => `- ${title}`).join()} RULES`; SENDS }",
+            False,
+        ),
+    ]:
+        value = (
+            "crypto.randomUUID()"
+            if "=> PROMPT" in code
+            else "runId"
+            if "runId" in code
+            else "one"
+            if "one of" in code
+            else "question"
+        )
+        code = code.replace("PROMPT", _PROMPT).replace("VALUE", value).replace("SENDS", _SENDS.replace("TEXT", "note"))
+        found = made_findings(
+            "import OpenAI from 'openai';\nconst client = new OpenAI();\n" + code.replace("RULES", RULES), "made.ts"
+        )
+        assert any(one.severity != "info" for one in found) is told
 
 
 @pytest.mark.parametrize(

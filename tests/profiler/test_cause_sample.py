@@ -60,7 +60,7 @@ def account(renderer: Renderer, path: Path, every: dict[str, int]) -> RunResult:
 
 def test_a_part_tells_what_the_whole_loses(byte_renderer: Renderer, tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    rows = [{"prompt": f"Request {number * 7919 % 10_007:05}.\n{SHARED}Now: {number}"} for number in range(1_024)]
+    rows = [{"prompt": f"Request {number * 7919 % 10_007:05}.\n{SHARED}Now: {number}"} for number in range(512)]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     whole, part = account(byte_renderer, path, {}), account(byte_renderer, path, {"log": 2})
     (cause,), (same, *_) = whole.causes.of_group("log"), part.causes.of_group("log")

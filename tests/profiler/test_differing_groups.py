@@ -9,7 +9,7 @@ from typing import Any
 from tests.conftest import Command
 
 RULES = "\n".join(
-    f"Rule {n}: answer questions about topic {n} by the section that the handbook names." for n in range(120)
+    f"Rule {n}: answer questions about topic {n} by the section that the handbook names." for n in range(40)
 )
 TOKENS = 2_200
 

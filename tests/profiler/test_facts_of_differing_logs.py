@@ -36,7 +36,7 @@ def written(seed: int, *, shuffled: bool) -> None:
     Path("log.jsonl").write_text("\n".join(lines) + "\n")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3), 1))
 def test_shuffled_tools_are_a_finding_without_a_gain(in_folder: Command, seed: int) -> None:
     written(seed, shuffled=True)
     report = json.loads(in_folder("profile", "log.jsonl", "--measure-budget", "0", "--json")[1])

@@ -14,6 +14,7 @@ import pytest
 
 import kvtool
 from kvtool.results.misses import CacheMisses, MissCause
+from tests.conftest import some
 
 START = datetime(2026, 11, 20, 9, tzinfo=UTC).timestamp()
 TTL = {"5m": 300, "1h": 3600}
@@ -197,7 +198,9 @@ def found_in(made: MadeLog, path: Path, tokenizer: str) -> CacheMisses:
     return misses
 
 
-@pytest.mark.parametrize("seed", [391_714, 391_702, *range(1, 5)])  # in the first two, sessions share framing alone
+@pytest.mark.parametrize(
+    "seed", some([391_714, 391_702, *range(1, 5)], 3)
+)  # in the first two, sessions share framing alone
 def test_events_are_found_and_nothing_false_is_proven(seed: int, tmp_path: Path, bytes_json: str) -> None:
     made = MadeLog(seed, claude=seed % 2 == 0)
     misses = found_in(made, tmp_path / "log.jsonl", bytes_json)

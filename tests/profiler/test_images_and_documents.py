@@ -156,9 +156,8 @@ def test_citations_that_are_switched_on_are_a_setting(tmp_path: Path, capsys: py
     assert found == {"setting_changed": _SYSTEM + _TURN * _CHANGED_AT}
 
 
-@pytest.mark.parametrize(
-    ("part", "texts"),
-    [
+def test_documents_of_text_alone_are_text() -> None:
+    for part, texts in [
         ({"type": "document", "source": {"type": "text", "data": "a"}}, ["a"]),
         ({"type": "document", "source": {"type": "content", "content": [{"type": "text", "text": "b"}]}}, ["b"]),
         ({"type": "search_result", "source": "https://e.x", "content": [{"text": "c"}, {"text": "d"}]}, ["c", "d"]),
@@ -166,10 +165,8 @@ def test_citations_that_are_switched_on_are_a_setting(tmp_path: Path, capsys: py
         ({"type": "document", "source": {"type": "content", "content": [picture(1)]}}, None),
         ({"type": "search_result", "content": []}, None),
         ({"type": "image", "source": {"type": "text", "data": "a"}}, None),
-    ],
-)
-def test_documents_of_text_alone_are_text(part: Body, texts: list[str] | None) -> None:
-    assert document_texts(part) == texts
-    written = str(part_text(part)).split("\n")
-    assert written[1:] == (texts or [])
-    assert part_text({**part, "citations": {"enabled": True}}) != part_text(part)
+    ]:
+        assert document_texts(part) == texts
+        written = str(part_text(part)).split("\n")
+        assert written[1:] == (texts or [])
+        assert part_text({**part, "citations": {"enabled": True}}) != part_text(part)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import cast
 
-import pytest
-
 from kvtool.accounting.caches.providers import PROVIDERS
 from kvtool.accounting.ledger.totals import GroupTotals
 from kvtool.accounting.plan import Plan
@@ -50,23 +48,20 @@ def advised(lines: list[str], value: str, *, moved: bool, part: str) -> str:
     )
 
 
-@pytest.mark.parametrize("part", ["messages[0] (system)", "prompt"])
-@pytest.mark.parametrize("moved", [True, False])
-@pytest.mark.parametrize(
-    ("lines", "never"),
-    [
-        ([RULE, "Zoe", RULE], ("split the line", "already at the end")),
-        ([RULE, "* Zoe.", RULE], ("split the line", "already at the end")),
-        ([RULE, "You talk to Zoe today.", RULE], ("already at the end", "send the same")),
-        ([RULE, "You talk to Zoe today."], ("split the line", "send the same")),
-        ([RULE, "Zoe", ""], ("split the line", "send the same")),
-    ],
-)
-def test_the_advice_is_true_for_the_place(lines: list[str], never: tuple[str, str], moved: bool, part: str) -> None:
-    advice = advised(lines, "Zoe", moved=moved, part=part)
-    assert not any(words in advice for words in never), advice
-    assert ("tested" in advice) == moved
-    if "already at the end" in advice:
-        assert advice.startswith(
-            f"no fix needed: it is already at the end of its {'message' if '(' in part else 'prompt'}"
-        )
+def test_the_advice_is_true_for_the_place() -> None:
+    for part in ["messages[0] (system)", "prompt"]:
+        for moved in [True, False]:
+            for lines, never in [
+                ([RULE, "Zoe", RULE], ("split the line", "already at the end")),
+                ([RULE, "* Zoe.", RULE], ("split the line", "already at the end")),
+                ([RULE, "You talk to Zoe today.", RULE], ("already at the end", "send the same")),
+                ([RULE, "You talk to Zoe today."], ("split the line", "send the same")),
+                ([RULE, "Zoe", ""], ("split the line", "send the same")),
+            ]:
+                advice = advised(lines, "Zoe", moved=moved, part=part)
+                assert not any(words in advice for words in never), advice
+                assert ("tested" in advice) == moved
+                if "already at the end" in advice:
+                    assert advice.startswith(
+                        f"no fix needed: it is already at the end of its {'message' if '(' in part else 'prompt'}"
+                    )

@@ -143,7 +143,7 @@ def test_dropped_reasoning_is_found(
     assert {each.certainty for each in misses.events if each.cause == "reasoning_dropped"} == {"simulated"}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), 2))
 def test_random_losses_are_no_dropped_reasoning(seed: int, tmp_path: Path, bytes_json: str) -> None:
     source = random.Random(8_000 + seed)
     server = HiddenServer(source, "keep", lost=source.uniform(0.1, 0.5))
@@ -156,7 +156,7 @@ HOSTED = "deepseek/deepseek-v4.1-flash"
 HOSTS = ("Novita", "Wafer", "GMICloud")
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), 2))
 def test_hosts_with_caches_of_their_own_are_found(seed: int, tmp_path: Path, bytes_json: str) -> None:
     source = random.Random(9_000 + seed)
     silent = [source.choice(HOSTS)] if seed % 2 else []
@@ -171,7 +171,7 @@ def test_hosts_with_caches_of_their_own_are_found(seed: int, tmp_path: Path, byt
     assert "provider" not in misses.by_cause
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), 2))
 def test_hosts_that_share_a_cache_with_losses_are_not_taken_for_it(seed: int, tmp_path: Path, bytes_json: str) -> None:
     source = random.Random(10_000 + seed)
     server = HiddenServer(source, "keep", lost=source.uniform(0.2, 0.5), shared=True)
@@ -211,7 +211,7 @@ def _text(content: str | list[dict[str, str]]) -> str:
     return content if isinstance(content, str) else f"[{content[0]['text']}]"
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", some(range(2), 1))
 @pytest.mark.parametrize(("kind", "cause"), [(SplicingServer, "system_changed"), (FormServer, "wire_form")])
 def test_moved_system_messages_and_other_forms_are_found(
     seed: int, kind: type[SplicingServer], cause: str, tmp_path: Path, bytes_json: str

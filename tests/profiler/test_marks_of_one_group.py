@@ -13,7 +13,7 @@ import kvtool
 from kvtool.accounting.caches.mark_plan import OTHERS, MarkPlan, set_of
 from kvtool.results.report import Report
 
-SHARED = "The desk answers politely and quotes the clause. " * 200
+SHARED = "The desk answers politely and quotes the clause. " * 60
 
 
 def profiled(groups: str, longer: str, *, advice: bool) -> Report:

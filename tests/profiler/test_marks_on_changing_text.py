@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import Command
+from tests.conftest import Command, some
 
 WORDS = ("order", "parcel", "invoice", "refund", "login", "section", "handbook", "please", "check", "agent", "topic")
 MARK = {"type": "ephemeral"}
@@ -54,7 +54,7 @@ def misses_of(in_folder: Command, records: list[dict[str, Any]]) -> dict[str, An
     return misses
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), 2))
 def test_a_mark_on_changing_text_stores_no_shared_prefix(in_folder: Command, seed: int) -> None:
     r = random.Random(seed)
     long = r.random() < 0.7
@@ -75,7 +75,7 @@ def test_a_mark_on_changing_text_stores_no_shared_prefix(in_folder: Command, see
     assert {event["prefix"] for event in misses["events"]} == {None}
 
 
-@pytest.mark.parametrize("seed", range(20, 24))
+@pytest.mark.parametrize("seed", some(range(20, 24), 1))
 def test_a_marked_prefix_that_is_not_read_was_lost_by_the_provider(in_folder: Command, seed: int) -> None:
     r = random.Random(seed)
     shared = " ".join(r.choices(WORDS, k=r.randint(1800, 4000)))
@@ -86,7 +86,7 @@ def test_a_marked_prefix_that_is_not_read_was_lost_by_the_provider(in_folder: Co
     assert set(misses_of(in_folder, records)["causes"]) == {"provider"}
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3), 1))
 def test_a_request_without_a_mark_loses_nothing_to_the_provider(in_folder: Command, seed: int) -> None:
     """Others stored its beginning by a mark; without one it neither reads nor writes, once for each of its tokens."""
     r = random.Random(seed)
@@ -134,9 +134,9 @@ def test_a_clock_in_the_system_prompt_has_one_name(in_folder: Command, front: in
 
 def test_a_prompt_below_the_minimum_of_a_model_beside_own_ones_is_no_loss_of_its_provider(in_folder: Command) -> None:
     records = []
-    for number in range(30):
+    for number in range(12):
         model, text = (
-            ("gpt-4.1", "Be brief. " * 60) if number % 3 == 0 else ("meta-llama/Llama-3.1-8B", "Be nice. " * 600)
+            ("gpt-4.1", "Be brief. " * 60) if number % 3 == 0 else ("meta-llama/Llama-3.1-8B", "Be nice. " * 60)
         )
         usage = {"prompt_tokens": len(text) // 5, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 0}}
         asked = [{"role": "system", "content": text}, {"role": "user", "content": f"What of {number}?"}]

@@ -14,6 +14,7 @@ from kvtool.fixes.forms.resent_calls import RESEND_CALLS, ResentCalls
 from kvtool.text.message import answer_message
 from kvtool.workload.logs.records.record import text_of
 from kvtool.workload.turn import Turn
+from tests.conftest import some
 
 
 def made_log(path: Path, seed: int, model: str, *, sorted_keys: bool) -> str:
@@ -42,7 +43,7 @@ def made_log(path: Path, seed: int, model: str, *, sorted_keys: bool) -> str:
     return str(path)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3), 1))
 @pytest.mark.parametrize("model", ["gpt-4o", "qwen3-14b"])
 def test_only_re_serialised_calls_are_a_difference_and_the_fix_is_proven(
     seed: int, model: str, tmp_path: Path, bytes_json: str

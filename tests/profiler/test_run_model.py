@@ -162,14 +162,12 @@ def test_models_share_no_cache_and_each_has_its_sizes(tmp_path: Path, command: C
     assert names_of_one["config"]["model"] == "qwen3-32b"
 
 
-def test_a_config_json_is_found_by_name(tmp_path: Path, command: Command) -> None:
+def test_a_config_json_is_found_by_name(tmp_path: Path, command: Command, byte_spec: str) -> None:
     """Beside the tokenizer, in a folder of the model's name; another folder is proposed, and not taken."""
-    from kvtool.text.tokens.tokenizer_files import find_tokenizer
-
     for name in ("qwen-foo", "another"):
         folder = tmp_path / name
         folder.mkdir()
-        (folder / "tokenizer.json").write_bytes(find_tokenizer(None, offline=True).data)
+        (folder / "tokenizer.json").write_text(byte_spec)
         config = {"model_type": "qwen3", "num_hidden_layers": 5, "hidden_size": 512, "intermediate_size": 1024}
         config |= {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64, "vocab_size": 1000}
         (folder / "config.json").write_text(json.dumps(config))

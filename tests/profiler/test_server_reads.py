@@ -12,6 +12,7 @@ import pytest
 
 from kvtool.cli.app import run
 from kvtool.results.money import MORE_PREDICTED, MORE_REPORTED
+from tests.conftest import some
 from tests.files import write
 from tests.measure.servers.recordings import recording
 
@@ -76,7 +77,7 @@ def _hits(capsys: pytest.CaptureFixture[str], bytes_json: str, prompts: list[str
     return [row["hit_tokens"] for row in report["requests"]]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", some(range(3), 1))
 def test_the_right_configuration_leaves_no_difference(
     seed: int, bytes_json: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -277,6 +278,8 @@ def test_recorded_sessions_of_a_real_server(
     right = _profiled(capsys, str(log), *flags)
     assert (right["reported"]["requests"], right["difference"]) == (requests, {})
     assert all(row["provider"]["difference"] == {} for row in right["requests"])
+    if session == "sequential":  # as that of own prompts
+        return
     wrong = _profiled(capsys, str(log))
     expected = {"block_size"} if session != "eviction" else {"block_size", "evicted_there"}
     assert set(wrong["difference"]) == expected

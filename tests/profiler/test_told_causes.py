@@ -303,7 +303,7 @@ def test_how_long_ago_something_was_in_messages_that_are_sent_again(kvtool: Comm
 def test_files_that_a_listing_gains_are_a_listing_that_varies(kvtool: Command, entries: list[str]) -> None:
     rng = random.Random(3)
     records, listed = [], list(entries)
-    for n in range(32):
+    for n in range(20):
         if n % 4 == 3:
             like = rng.choice(entries[:2])
             stem = like.rpartition(".")[0]
@@ -352,5 +352,5 @@ def test_examples_of_which_each_says_one_of_a_few_verdicts_move_as_a_section(kvt
             f"{head}\n\n3. RULES\nKeep to these rules.\n{rules}\n\n4. FORM\nWrite one word and nothing else.", n
         )
 
-    first, *_ = findings(kvtool, [record(n) for n in range(32)])
+    first, *_ = findings(kvtool, [record(n) for n in range(16)])
     assert first["fix"].startswith("move this section (12 lines) to")

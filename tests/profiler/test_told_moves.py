@@ -35,7 +35,6 @@ def findings(kvtool: Command, records: Sequence[dict[str, Any]]) -> list[dict[st
     ("first", "noun"),
     [
         ("Eres Olmo, el asistente de la cooperativa de energía solar. Hablas con {}, con calma.", "sentence"),
-        ("Jesteś asystentem biblioteki miejskiej w małym mieście. Rozmawiasz z {}, spokojnie.", "sentence"),
         ("Eres Olmo, el asistente de la cooperativa de energía solar.\nHablas con {}, con calma.", "line"),
     ],
 )

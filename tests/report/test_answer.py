@@ -98,24 +98,21 @@ def test_a_cache_that_is_too_small_is_doubled() -> None:
     assert answer.change == "--capacity 200"
 
 
-@pytest.mark.parametrize("found", [[], [fixed()], [fixed(rerun=None, fix_key="", fix="merge the parts")]])
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
-        ({"capacity_blocks": 90}, ", 100.0% with an unlimited cache"),
-        ({"capacity_blocks": None}, ""),
-        ({"capacity_blocks": None, "ttl_seconds": 60.0}, ", 100.0% with one cache that evicts nothing"),
-        ({"capacity_blocks": None, "replicas": 4}, ", 100.0% with one cache that evicts nothing"),
-        ({"capacity_blocks": None, "rules_by_day": True}, ""),
-        ({"capacity_blocks": None, "provider": "openai", "ttl_seconds": 60.0}, ""),
-    ],
-)
-def test_only_a_cache_that_is_another_one_is_compared(config: dict[str, Any], said: str, found: list[Finding]) -> None:
-    made = made_results.report(made_results.group(hit=400, reachable=1000), findings=found)
-    rate = answer_of(made.model_copy(update={"config": made.config | config})).rate
-    assert rate.startswith("40.0% now")
-    assert rate.endswith(said)
-    assert ("cache" in rate) == bool(said)
+def test_only_a_cache_that_is_another_one_is_compared() -> None:
+    for found in [[], [fixed()], [fixed(rerun=None, fix_key="", fix="merge the parts")]]:
+        for config, said in [
+            ({"capacity_blocks": 90}, ", 100.0% with an unlimited cache"),
+            ({"capacity_blocks": None}, ""),
+            ({"capacity_blocks": None, "ttl_seconds": 60.0}, ", 100.0% with one cache that evicts nothing"),
+            ({"capacity_blocks": None, "replicas": 4}, ", 100.0% with one cache that evicts nothing"),
+            ({"capacity_blocks": None, "rules_by_day": True}, ""),
+            ({"capacity_blocks": None, "provider": "openai", "ttl_seconds": 60.0}, ""),
+        ]:
+            made = made_results.report(made_results.group(hit=400, reachable=1000), findings=found)
+            rate = answer_of(made.model_copy(update={"config": made.config | config})).rate
+            assert rate.startswith("40.0% now")
+            assert rate.endswith(said)
+            assert ("cache" in rate) == bool(said)
 
 
 def test_what_is_well_is_held() -> None:
@@ -154,9 +151,8 @@ def test_a_finding_that_was_not_run_says_what_to_do() -> None:
     assert (answer.todo, answer.command) == ("Merge the parts. Then run again", ("profile", "w.yaml"))
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
+def test_a_command_is_proposed_without_flags_of_output() -> None:
+    for flags in [
         ["--json"],
         ["-o", "report.html"],
         ["-oreport.html"],
@@ -165,11 +161,9 @@ def test_a_finding_that_was_not_run_says_what_to_do() -> None:
         ["-q"],
         ["--quiet", "--boundaries", "--show-text", "full"],
         ["--events", "e.jsonl", "--events-no-tokens", "--metrics=m.prom"],
-    ],
-)
-def test_a_command_is_proposed_without_flags_of_output(flags: list[str]) -> None:
-    kept = ["profile", "w.yaml", "--offline", "-b", "32", "--capacity", "100"]
-    assert list(CommandLine([*kept[:2], *flags, *kept[2:]]).without_output()) == kept
+    ]:
+        kept = ["profile", "w.yaml", "--offline", "-b", "32", "--capacity", "100"]
+        assert list(CommandLine([*kept[:2], *flags, *kept[2:]]).without_output()) == kept
 
 
 def test_content_is_changed_only_after_all_moves() -> None:
@@ -256,35 +250,37 @@ def test_what_a_log_does_not_hold_is_unknown(tmp_path: Path, bytes_json: str, cu
     assert bool(answer.lost or answer.command) is (cut == 1)
 
 
-@pytest.mark.parametrize("cause", get_args(MissCause))
-def test_the_screen_gives_a_change_or_says_that_none_is_advised(cause: MissCause) -> None:
+def test_the_screen_gives_a_change_or_says_that_none_is_advised() -> None:
     """Never both, and a change names the record and the message."""
-    report = made_results.report().model_copy(update={"misses": missed(cause, place="a.jsonl:5, messages[3] (system)")})
-    answer, section = answer_of(report), view(report)
-    assert section is not None
-    todo = "" if cause == "provider" else answer.todo
-    if cause == "provider":  # the requests are not to be changed; the provider is to be asked, where there is one
-        of_provider = report.model_copy(update={"config": {**report.config, "provider": "openai"}})
-        assert (of_provider.hosted, report.hosted) == (True, False)
-        assert ("ticket" in answer_of(of_provider).command, "ticket" in answer.command) == (True, False)
-    none_advised = any(note.endswith("First find out why reports and rules differ.") for note in section.notes)
-    assert none_advised is (not todo)
-    assert ("a.jsonl:5, messages[3] (system)" in todo) is (
-        bool(todo) and cause not in ("expired", "setting_changed", "key_changed", "answer_not_kept")
-    )
+    for cause in get_args(MissCause):
+        report = made_results.report().model_copy(
+            update={"misses": missed(cause, place="a.jsonl:5, messages[3] (system)")}
+        )
+        answer, section = answer_of(report), view(report)
+        assert section is not None
+        todo = "" if cause == "provider" else answer.todo
+        if cause == "provider":  # the requests are not to be changed; the provider is to be asked, where there is one
+            of_provider = report.model_copy(update={"config": {**report.config, "provider": "openai"}})
+            assert (of_provider.hosted, report.hosted) == (True, False)
+            assert ("ticket" in answer_of(of_provider).command, "ticket" in answer.command) == (True, False)
+        none_advised = any(note.endswith("First find out why reports and rules differ.") for note in section.notes)
+        assert none_advised is (not todo)
+        assert ("a.jsonl:5, messages[3] (system)" in todo) is (
+            bool(todo) and cause not in ("expired", "setting_changed", "key_changed", "answer_not_kept")
+        )
 
 
-@pytest.mark.parametrize("cause", get_args(MissCause))
-@pytest.mark.parametrize("events", [1, 3])
-def test_steps_are_stable_only_in_the_order_and_form_that_is_sent(cause: MissCause, events: int) -> None:
-    report = made_results.report().model_copy(update={"misses": missed(cause, events), "steps": STEPS})
-    label, text = answer_of(report).lines[1]
-    if cause in ("system_changed", "wire_form", "resumed"):
-        requests = "1 request sends" if events == 1 or cause == "system_changed" else "3 requests send"
-        same = "9 of 9 steps begin with the step before"
-        assert (label, text) == ("Steps", f"{same}, but {requests} that text in another order or form")
-    else:
-        assert (label, text) == ("Stable", "9 of 9 steps begin with the step before")
+def test_steps_are_stable_only_in_the_order_and_form_that_is_sent() -> None:
+    for cause in get_args(MissCause):
+        for events in [1, 3]:
+            report = made_results.report().model_copy(update={"misses": missed(cause, events), "steps": STEPS})
+            label, text = answer_of(report).lines[1]
+            if cause in ("system_changed", "wire_form", "resumed"):
+                requests = "1 request sends" if events == 1 or cause == "system_changed" else "3 requests send"
+                same = "9 of 9 steps begin with the step before"
+                assert (label, text) == ("Steps", f"{same}, but {requests} that text in another order or form")
+            else:
+                assert (label, text) == ("Stable", "9 of 9 steps begin with the step before")
 
 
 def test_other_text_is_no_other_form_and_broken_steps_leave_the_costs_to_the_misses() -> None:
@@ -305,13 +301,15 @@ def test_other_text_is_no_other_form_and_broken_steps_leave_the_costs_to_the_mis
     assert any(cell.startswith("system, line 3: system prompt changed") for cell in cells)
 
 
-@pytest.mark.parametrize("cause", get_args(MissCause))
-def test_causes_of_misses_hide_no_difference(cause: MissCause) -> None:
+def test_causes_of_misses_hide_no_difference() -> None:
     """What is read less and more than predicted adds up to the difference, whatever causes the misses have."""
-    made = made_results.report().model_copy(update={"misses": missed(cause, 3), "predicted": PREDICTED})
-    tables = money_view(made.model_copy(update={"difference": {"not_explained": 700, "tokenizer": 100}})).tables
-    shown = {table.caption: [str(row[1]) for row in table.rows] for table in tables if "cached tokens" in table.caption}
-    assert shown == {"Fewer cached tokens than predicted": ["700"], "More cached tokens than predicted": ["100"]}
+    for cause in get_args(MissCause):
+        made = made_results.report().model_copy(update={"misses": missed(cause, 3), "predicted": PREDICTED})
+        tables = money_view(made.model_copy(update={"difference": {"not_explained": 700, "tokenizer": 100}})).tables
+        shown = {
+            table.caption: [str(row[1]) for row in table.rows] for table in tables if "cached tokens" in table.caption
+        }
+        assert shown == {"Fewer cached tokens than predicted": ["700"], "More cached tokens than predicted": ["100"]}
 
 
 @pytest.mark.parametrize("certainty", get_args(Certainty))
@@ -387,13 +385,13 @@ def test_steps_whose_keys_change_their_order_are_not_stable() -> None:
 HEALTHY = "Nothing to change: reports and rules agree, and no request loses text that it can reuse"
 
 
-@pytest.mark.parametrize("cause", get_args(MissCause))
-@pytest.mark.parametrize("agrees", [True, False])
-def test_a_log_is_healthy_where_all_is_known_and_nothing_can_be_mended(cause: MissCause, agrees: bool) -> None:
-    found = missed(cause)
-    misses = found.model_copy(update={"calibration": found.calibration.model_copy(update={"advises": agrees})})
-    todo = answer_of(made_results.report().model_copy(update={"misses": misses})).todo
-    assert (todo == HEALTHY) is (agrees and cause in ("first_use", "answer_not_kept"))
+def test_a_log_is_healthy_where_all_is_known_and_nothing_can_be_mended() -> None:
+    for cause in get_args(MissCause):
+        for agrees in [True, False]:
+            found = missed(cause)
+            misses = found.model_copy(update={"calibration": found.calibration.model_copy(update={"advises": agrees})})
+            todo = answer_of(made_results.report().model_copy(update={"misses": misses})).todo
+            assert (todo == HEALTHY) is (agrees and cause in ("first_use", "answer_not_kept"))
 
 
 @pytest.mark.parametrize(

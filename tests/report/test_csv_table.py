@@ -7,8 +7,6 @@ import io
 import json
 from pathlib import Path
 
-import pytest
-
 from kvtool.accounting.ledger.fates import FATES
 from kvtool.cli.app import run
 from kvtool.report.formats.csv_table import COLUMNS, write
@@ -63,13 +61,13 @@ def test_a_row_for_each_group_and_a_total() -> None:
         assert int(total[name]) == int(support[name]) + int(rag[name])
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_result_has_one(name: str) -> None:
-    made = CASES[name]()
-    found = rows(made)
-    assert len(found) == sum(len(one.groups) + 1 for one in made.reports)
-    assert all(one["partial"] == ("true" if name == "partial" else "false") for one in found)
-    assert all(None not in one and None not in one.values() for one in found)
+def test_every_result_has_one() -> None:
+    for name in CASES:
+        made = CASES[name]()
+        found = rows(made)
+        assert len(found) == sum(len(one.groups) + 1 for one in made.reports)
+        assert all(one["partial"] == ("true" if name == "partial" else "false") for one in found)
+        assert all(None not in one and None not in one.values() for one in found)
 
 
 def test_silenced_findings_and_the_worst_of_those_kept() -> None:
@@ -83,11 +81,11 @@ def test_silenced_findings_and_the_worst_of_those_kept() -> None:
     assert (first["findings"], first["worst_code"], total["findings"]) == ("2", "KV101", "2")
 
 
-@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "  =", "\uff1d", "'="])
-def test_no_cell_is_a_formula(sign: str) -> None:
-    name = f'{sign}HYPERLINK("http://evil.example")'
-    [first, total] = rows(result("none", "", report(group(name), workload=name)))
-    assert first["group"] == first["workload"] == total["workload"] == f"'{name}"
+def test_no_cell_is_a_formula() -> None:
+    for sign in ["=", "+", "-", "@", "  =", "\uff1d", "'="]:
+        name = f'{sign}HYPERLINK("http://evil.example")'
+        [first, total] = rows(result("none", "", report(group(name), workload=name)))
+        assert first["group"] == first["workload"] == total["workload"] == f"'{name}"
 
 
 def test_an_apostrophe_can_be_taken_away_again() -> None:

@@ -71,16 +71,16 @@ def test_nothing_unsafe_is_left_of_any_text(name: str, text: str) -> None:
         json.loads(written)
 
 
-@pytest.mark.parametrize("name", [*EXTENSIONS, "summary"])
-@pytest.mark.parametrize("make", [hostile, failing])
-def test_no_line_is_a_command_of_somebody_else(name: str, make: object) -> None:
-    made = hostile() if make is hostile else failing()
-    text = step_summary(made, WriteOptions()) if name == "summary" else render(name, made)
-    commands = [line for line in text.splitlines() if line.lstrip().startswith("::")]
-    assert all(re.match(r"::(error|warning|notice) ", line) for line in commands)
-    assert bool(commands) == (name == "github")
-    assert "##[" not in text
-    assert "##vso[" not in text
+def test_no_line_is_a_command_of_somebody_else() -> None:
+    for name in [*EXTENSIONS, "summary"]:
+        for make in [hostile, failing]:
+            made = hostile() if make is hostile else failing()
+            text = step_summary(made, WriteOptions()) if name == "summary" else render(name, made)
+            commands = [line for line in text.splitlines() if line.lstrip().startswith("::")]
+            assert all(re.match(r"::(error|warning|notice) ", line) for line in commands)
+            assert bool(commands) == (name == "github")
+            assert "##[" not in text
+            assert "##vso[" not in text
 
 
 # GitHub's annotations
@@ -134,10 +134,10 @@ def tokens(text: str) -> list[Token]:
     return [one for one in flat if not (one.type.startswith("html") and ours.fullmatch(one.content))]
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_markdown_holds_no_markup_of_users(case: str) -> None:
-    kinds = {one.type for one in tokens(render("markdown", CASES[case]()))}
-    assert not kinds & {"html_block", "html_inline", "link_open", "image", "em_open", "s_open"}
+def test_markdown_holds_no_markup_of_users() -> None:
+    for case in CASES:
+        kinds = {one.type for one in tokens(render("markdown", CASES[case]()))}
+        assert not kinds & {"html_block", "html_inline", "link_open", "image", "em_open", "s_open"}
 
 
 @given(text=st.text(st.sampled_from("`|\\*_[]()<>!@#~:/.a1 \n-&;=\u202e")))

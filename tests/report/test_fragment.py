@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 import kvtool
 from kvtool.report.html.fragment import fragment
 from tests.made_results import CASES, finding, group, report, result
@@ -30,16 +28,16 @@ def test_it_leads_with_the_answer_and_adds_up() -> None:
     assert "FAIL 1 of 2 checks (support)" in whole.words()
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_it_is_one_element_that_does_nothing(name: str) -> None:
-    found = parse(fragment(CASES[name]()))
-    assert [node.tag for node in found.children if node.tag != "#text"] == ["div"]
-    assert {node.tag for node in found.all()} - {"#text"} <= TAGS
-    for node in found.all():
-        assert not [key for key in node.attributes if key.startswith("on") or key in ("style", "src", "href", "id")]
-    rules = re.findall(r"^([^{\n]+)\{", found.all("style")[0].words().replace("} ", "}\n"), re.MULTILINE)
-    assert len(rules) > 10
-    assert all(selector.strip().startswith(".kvtool-result") for rule in rules for selector in rule.split(","))
+def test_it_is_one_element_that_does_nothing() -> None:
+    for name in CASES:
+        found = parse(fragment(CASES[name]()))
+        assert [node.tag for node in found.children if node.tag != "#text"] == ["div"]
+        assert {node.tag for node in found.all()} - {"#text"} <= TAGS
+        for node in found.all():
+            assert not [key for key in node.attributes if key.startswith("on") or key in ("style", "src", "href", "id")]
+        rules = re.findall(r"^([^{\n]+)\{", found.all("style")[0].words().replace("} ", "}\n"), re.MULTILINE)
+        assert len(rules) > 10
+        assert all(selector.strip().startswith(".kvtool-result") for rule in rules for selector in rule.split(","))
 
 
 def test_hostile_text_is_only_text() -> None:

@@ -188,7 +188,7 @@ def test_causes_of_a_group_sum_to_what_is_behind_them(
 def test_the_report_tells_causes_and_the_command_that_edits(
     folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for width in (60, 80, 120):
+    for width in (60, 120):
         out = profiled(capsys, "w.yaml", "-t", bytes_json, "--width", str(width))
         assert widest(out) <= width
         assert len(re.findall(r"^  Causes of [\d,]+ lost tokens in (?:acme|globex)", out, re.MULTILINE)) == 2
@@ -315,7 +315,7 @@ def test_what_a_log_needs_is_told_and_not_edited(
     folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log_of_shuffled_tools(folder / "log.jsonl", dated=True)
-    for width in (60, 80, 120):
+    for width in (60, 120):
         out = profiled(capsys, "log.jsonl", "-t", bytes_json, "--width", str(width))
         assert widest(out) <= width
         assert re.search(r"blocked .*fix above", out)

@@ -68,18 +68,18 @@ def test_the_schema_refuses_what_is_wrong(schema: dict[str, Any]) -> None:
     assert not jsonschema.Draft7Validator(schema).is_valid(log)
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_every_result_has_a_relative_place_and_its_rule(case: str) -> None:
-    run = run_of(CASES[case]())
-    rules = run["tool"]["driver"]["rules"]
-    prints = [one["partialFingerprints"]["kvtool/v1"] for one in run["results"]]
-    assert len(set(prints)) == len(prints)
-    for one in run["results"]:
-        assert rules[one["ruleIndex"]]["id"] == one["ruleId"]
-        place = one["locations"][0]["physicalLocation"]["artifactLocation"]
-        assert place["uriBaseId"] == "%SRCROOT%"
-        assert not place["uri"].startswith(("/", ".."))
-        assert ":" not in place["uri"]
+def test_every_result_has_a_relative_place_and_its_rule() -> None:
+    for case in CASES:
+        run = run_of(CASES[case]())
+        rules = run["tool"]["driver"]["rules"]
+        prints = [one["partialFingerprints"]["kvtool/v1"] for one in run["results"]]
+        assert len(set(prints)) == len(prints)
+        for one in run["results"]:
+            assert rules[one["ruleIndex"]]["id"] == one["ruleId"]
+            place = one["locations"][0]["physicalLocation"]["artifactLocation"]
+            assert place["uriBaseId"] == "%SRCROOT%"
+            assert not place["uri"].startswith(("/", ".."))
+            assert ":" not in place["uri"]
 
 
 def test_regions_count_characters() -> None:

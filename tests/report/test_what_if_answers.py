@@ -27,9 +27,8 @@ TODAY: dict[str, Any] = {"host_blocks": 0, "disk_blocks": 0, "computed_tokens": 
 TIER: dict[str, Any] = {"host_blocks": 50, "disk_blocks": 0, "bandwidth": 14e9, "computed_tokens": 900}
 
 
-@pytest.mark.parametrize(
-    ("today", "tier", "said"),
-    [
+def test_tiers() -> None:
+    for today, tier, said in [
         (
             {"ttft_p99": 2.0},
             {"ttft_p99": 1.0, "break_even_tokens": 96},
@@ -54,10 +53,8 @@ TIER: dict[str, Any] = {"host_blocks": 50, "disk_blocks": 0, "bandwidth": 14e9, 
             {"loaded_rate": 0.4},
             "Hit rate 10.0% with GPU memory alone; with 50 blocks of host memory 10.0%, and 40.0% more is loaded",
         ),
-    ],
-)
-def test_tiers(today: dict[str, Any], tier: dict[str, Any], said: str) -> None:
-    assert said in tier_answer([row("tier", **TODAY, **today), row("tier", **TIER, **tier)], 16)
+    ]:
+        assert said in tier_answer([row("tier", **TODAY, **today), row("tier", **TIER, **tier)], 16)
 
 
 @pytest.mark.parametrize(
@@ -121,39 +118,33 @@ def test_the_router_that_serves_most_within_the_objectives_is_named() -> None:
     assert "dynamo serves most within the objectives: 4.00 requests/s instead of 1.00" in routing_answer(rows)
 
 
-@pytest.mark.parametrize(
-    ("rates", "reachable", "said"),
-    [
+def test_the_shortest_time_that_keeps_most() -> None:
+    for rates, reachable, said in [
         ([0.1, 0.39, 0.4, 0.4], 0.4, "A time to live of 60 s is enough: hit rate 39.0%"),
         ([0.4, 0.4, 0.4, 0.4], 0.4, "The time to live has no effect from 30 s to 1 h: hit rate 40.0%"),
         ([0.0, 0.1, 0.2, 0.3], 0.4, "Every time to live is too short: hit rate 30.0% with 1 h"),
         ([0.1], 0.4, "Every time to live is too short: hit rate 10.0% with 30 s"),
         ([0.39], 0.4, "A time to live of 30 s is enough: hit rate 39.0%"),
         ([], 0.4, ""),
-    ],
-)
-def test_the_shortest_time_that_keeps_most(rates: list[float], reachable: float, said: str) -> None:
-    rows = [made.row("ttl", rate, ttl_seconds=ttl) for rate, ttl in zip(rates, (30, 60, 300, 3600), strict=False)]
-    said = said.replace("60 s", "1 min")
-    assert ttl_answer(rows, reachable) == said
-    assert ttl_answer(rows[::-1], reachable) == said
+    ]:
+        rows = [made.row("ttl", rate, ttl_seconds=ttl) for rate, ttl in zip(rates, (30, 60, 300, 3600), strict=False)]
+        said = said.replace("60 s", "1 min")
+        assert ttl_answer(rows, reachable) == said
+        assert ttl_answer(rows[::-1], reachable) == said
 
 
-@pytest.mark.parametrize(
-    ("rates", "said"),
-    [
+def test_the_largest_block_that_loses_little() -> None:
+    for rates, said in [
         ([0.4, 0.39, 0.385, 0.1], "Best block size: 16 tokens, hit rate 40.0%; 64 tokens: 38.5%"),
         ([0.4, 0.3, 0.2, 0.1], "Best block size: 16 tokens, hit rate 40.0%"),
         ([0.3, 0.4, 0.2, 0.1], "Best block size: 32 tokens, hit rate 40.0%"),
         ([0.4] * 4, "The block size has no effect from 16 to 128 tokens: hit rate 40.0%"),
         ([0.4], "Best block size: 16 tokens, hit rate 40.0%"),
         ([], ""),
-    ],
-)
-def test_the_largest_block_that_loses_little(rates: list[float], said: str) -> None:
-    rows = [made.row("block-size", rate, block_size=16 << step) for step, rate in enumerate(rates)]
-    assert block_size_answer(rows) == said
-    assert block_size_answer(rows[::-1]) == said
+    ]:
+        rows = [made.row("block-size", rate, block_size=16 << step) for step, rate in enumerate(rates)]
+        assert block_size_answer(rows) == said
+        assert block_size_answer(rows[::-1]) == said
 
 
 def test_of_several_rooms_the_largest_counts() -> None:

@@ -42,7 +42,7 @@ def finished() -> Callable[[Path], Report]:
         if path not in known:
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(ProfileCommand, "_print", lambda _, report, *_rest: known.__setitem__(path, report))
-                assert run(["profile", str(path), "--dry-run", "--quiet"]) == 0
+                assert run(["profile", str(path), "--dry-run", "--quiet", "--requests", "12"]) == 0
         return known[path]
 
     return profile_of
@@ -133,17 +133,20 @@ def test_bytes_of_a_token_that_are_no_character_are_shown_as_escapes(text: str, 
 
 
 @pytest.mark.parametrize(
-    ("env", "colored"),
+    ("env", "flags", "colored"),
     [
-        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, False),
-        ({"FORCE_COLOR": "0"}, False),
-        ({"CLICOLOR_FORCE": "1"}, True),
-        ({"FORCE_COLOR": "1", "TERM": "dumb"}, True),
-        ({}, False),
+        ({"NO_COLOR": "1", "FORCE_COLOR": "1"}, [], False),
+        ({"FORCE_COLOR": "0"}, [], False),
+        ({"CLICOLOR_FORCE": "1"}, [], True),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, [], True),
+        ({}, [], False),
+        ({"NO_COLOR": "1"}, ["--color", "always"], True),
+        ({"FORCE_COLOR": "1"}, ["--color", "never"], False),
     ],
 )
 def test_colour(
     env: dict[str, str],
+    flags: list[str],
     colored: bool,
     folder: Path,
     bytes_json: str,
@@ -152,25 +155,13 @@ def test_colour(
 ) -> None:
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert run(["profile", "w.yaml", "--dry-run", "-t", bytes_json]) == 1
+    assert run(["profile", "w.yaml", "--dry-run", "--no-advice", "-t", bytes_json, *flags]) == 1
     out = capsys.readouterr().out
     assert ("\x1b[" in out) is colored
     assert "\x1b]8" not in out
     plain = re.sub(r"\x1b\[[\d;]*m", "", out)
     assert "\x1b" not in plain
     assert widest(plain) <= 80
-
-
-def test_the_flag_decides_on_colour_before_the_environment(
-    folder: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    run(["profile", "w.yaml", "--dry-run", "-t", bytes_json, "--color", "always"])
-    assert "\x1b[" in capsys.readouterr().out
-    monkeypatch.delenv("NO_COLOR")
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    run(["profile", "w.yaml", "--dry-run", "-t", bytes_json, "--color", "never"])
-    assert "\x1b" not in capsys.readouterr().out
 
 
 def test_an_ascii_terminal_gets_ascii(kvtool: RunKvtool, folder: Path, bytes_json: str) -> None:

@@ -38,7 +38,7 @@ def test_asynchronous_scheduling_without_pressure(flags: list[str], shown: Shown
     assert "asynchronous scheduling" in shown("--dry-run", "--async-scheduling", *flags)
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("width", [60, 120])
 def test_the_report_fits_its_width(width: int, checkpoint: Path, bytes_json: str, capsys: Capture) -> None:
     flags = [
         "--kv-cache-dtype",

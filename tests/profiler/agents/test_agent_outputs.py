@@ -186,10 +186,10 @@ def test_requests_of_an_agent_that_somebody_else_starts_are_recorded(
     assert run(["probe", "--record", "0", "-o", str(tmp_path / "other.jsonl")]) == 0
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0:80", "example.com:80", "x", "127.0.0.1:99999", "[::]:1", "127.0.0.1:-1"])
-def test_recordings_are_made_on_loopback_only(address: str) -> None:
-    with pytest.raises(KvtoolError, match="no port of this machine"):
-        recording_stub.listening(address)
+def test_recordings_are_made_on_loopback_only() -> None:
+    for address in ["0.0.0.0:80", "example.com:80", "x", "127.0.0.1:99999", "[::]:1", "127.0.0.1:-1"]:
+        with pytest.raises(KvtoolError, match="no port of this machine"):
+            recording_stub.listening(address)
 
 
 def test_a_port_in_use_is_a_sentence() -> None:

@@ -273,7 +273,7 @@ def test_a_flood_of_requests_is_cut_off(tmp_path: Path, capsys: pytest.CaptureFi
         "url = os.environ['OPENAI_BASE_URL'] + '/chat/completions'\n"
         'while True: opener.open(url, b\'{"messages": [{"role": "user", "content": "x"}]}\')\n'
     )
-    assert run(["probe", "--agent", f"{sys.executable} {agent}", "--timeout", "3"]) == 2
+    assert run(["probe", "--agent", f"{sys.executable} {agent}", "--timeout", "2"]) == 2
     assert "none goes on with another one" in capsys.readouterr().err
 
 

@@ -38,7 +38,7 @@ class HostedLog:
     marks: tuple[str, ...] = ()
     lines: dict[str, int] = field(default_factory=lambda: {"time": 1})
     """Names of changing lines, and how many rules are before each."""
-    rules: int = 120
+    rules: int = 60
     sessions: int = 1
     turns: int = 1
     gap: int = 40

@@ -88,23 +88,23 @@ def test_the_code_is_python_and_has_the_settings(sdk: Sdk, responses: bool, part
     assert all(part in code for part in parts)
 
 
-@pytest.mark.parametrize("sdk", ["OpenAI", "Anthropic", "LiteLLM", "LangChain", "google-genai", "AI SDK"])
-@pytest.mark.parametrize("moves", [False, True])
-def test_a_result_of_a_tool_is_part_of_the_history(sdk: Sdk, moves: bool) -> None:
+def test_a_result_of_a_tool_is_part_of_the_history() -> None:
     """It belongs to a call, whose id no snippet knows: an API refuses it without."""
-    edit = _edit(responses=False)
-    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-    result = {"role": "tool", "tool_call_id": "c1", "content": "found\nit"}
-    head = [{"role": "system", "content": "rules"}, {"role": "user", "content": "q"}]
-    edit.turn.messages = [*head, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
-    end = {**result, "content": "found\nit\nclock 1"} if moves else result
-    edit.edited.messages = [*edit.turn.messages[:-1], end]
-    code = snippet(edit, sdk)
-    assert not [each for each in ('"tool"', "ToolMessage", "question") if each in code]
-    assert code.count("history,") == 1
-    assert ("the changing text at its end" in code) == moves
-    if sdk != "AI SDK":
-        ast.parse(code)
+    for sdk in ["OpenAI", "Anthropic", "LiteLLM", "LangChain", "google-genai", "AI SDK"]:
+        for moves in [False, True]:
+            edit = _edit(responses=False)
+            call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+            result = {"role": "tool", "tool_call_id": "c1", "content": "found\nit"}
+            head = [{"role": "system", "content": "rules"}, {"role": "user", "content": "q"}]
+            edit.turn.messages = [*head, {"role": "assistant", "content": None, "tool_calls": [call]}, result]
+            end = {**result, "content": "found\nit\nclock 1"} if moves else result
+            edit.edited.messages = [*edit.turn.messages[:-1], end]
+            code = snippet(edit, sdk)
+            assert not [each for each in ('"tool"', "ToolMessage", "question") if each in code]
+            assert code.count("history,") == 1
+            assert ("the changing text at its end" in code) == moves
+            if sdk != "AI SDK":
+                ast.parse(code)
 
 
 @pytest.mark.parametrize("end", ["tools", "system_instruction", "contents[3]"])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import Command
+from tests.conftest import Command, some
 
 WORDS = ["alpha", "bravo", "customer", "delivery", "order", "refund", "policy", "ticket", "product", "agent"]
 CHANGING = (
@@ -60,7 +60,7 @@ def files() -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in Path().iterdir() if path.suffix in (".yaml", ".j2")}
 
 
-@pytest.mark.parametrize("seed", [9, 0, 1, 2, 3, 4])
+@pytest.mark.parametrize("seed", some([9, 0, 1, 2, 3, 4], 2))
 def test_a_second_run_changes_no_file(in_folder: Command, seed: int) -> None:
     """What the first one promises of a step is what its files hit, and each step begins where the one before ended."""
     rng = random.Random(seed)
@@ -84,7 +84,7 @@ def test_a_second_run_changes_no_file(in_folder: Command, seed: int) -> None:
     assert files() == first
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", some([1, 2], 1))
 def test_the_rate_beside_a_command_is_what_it_reaches(in_folder: Command, seed: int) -> None:
     """What a later step would win, such as a change of content, is not in the figure."""
     rng = random.Random(seed)
@@ -168,7 +168,7 @@ def test_what_was_impossible_is_tried_again_in_edited_files(in_folder: Command) 
     assert not any(step["edited"] for step in second["steps"])
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), 2))
 def test_fewer_tiers_reach_what_is_in_them(in_folder: Command, seed: int) -> None:
     write_workload(random.Random(seed), "\n")
     found = {}

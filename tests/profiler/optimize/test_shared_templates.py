@@ -57,7 +57,7 @@ def workload(kinds: list[str]) -> str:
     return f"{head}groups:\n{groups}"
 
 
-@pytest.mark.parametrize("seed", some(range(3), 2))
+@pytest.mark.parametrize("seed", some([1, 0, 2], 1))
 def test_a_line_of_a_base_template_moves_once_for_all_prompts(optimize: Optimize, seed: int) -> None:
     chance = random.Random(seed)
     kinds = ["asked", *chance.choices(["asked", "constant", "empty"], k=chance.randint(1, 3))]
