@@ -189,7 +189,9 @@ def contained_units(text: str, target: MoveTarget, role: str) -> Iterator[Movabl
     if not places:
         return
     places = [(_inner(plain, *value), place) for value, place in places]
-    values = tuple(sorted(value for value, place in places if value != _inner(plain, *place) or not _is_line(target.slot)))
+    values = tuple(
+        sorted(value for value, place in places if value != _inner(plain, *place) or not _is_line(target.slot))
+    )
     for (start, stop), _ in places:
         known = (start, stop) in values
         reason = is_in_many(plain, start, stop) if known else None
