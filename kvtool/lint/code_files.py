@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import PurePath
 
 from kvtool.lint.lint_inputs import TYPESCRIPT_SUFFIXES
-from kvtool.lint.python.built_prompts import PythonPrompts, built_prompts
+from kvtool.lint.python.built_prompts import CodePrompts
 from kvtool.lint.python.python_source import PythonSource
 
 _LONGEST_KEPT = 65_536
@@ -32,6 +32,6 @@ def _parsed(path: str, text: str) -> PythonSource:
 _kept = lru_cache(maxsize=64)(_parsed)
 
 
-def code_prompts(path: str, text: str) -> PythonPrompts:
-    """Return the prompts that a file of code builds; KvtoolError, with the place, where it does not parse."""
-    return built_prompts(path, text, read_code)
+def code_prompts() -> CodePrompts:
+    """Return the reader of the files of a run: what several of them import is read once."""
+    return CodePrompts(read_code)

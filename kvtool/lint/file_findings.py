@@ -86,6 +86,7 @@ class Finder:
     def __init__(self, options: RunOptions, load: Tokenizers) -> None:
         asked = requested_engine(options)
         self._block_size = asked.block_size or EngineConfig.block_size
+        self._code = code_prompts()
         self._count = _Counter(lambda: _counting(asked.tokenizer, load))
 
     def judge(self, one: TextInput) -> JudgedText:
@@ -117,7 +118,7 @@ class Finder:
         prompts: list[list[Node]] = []
         note, partly = "", False
         if one.is_code:
-            read_code = code_prompts(one.path, one.text)
+            read_code = self._code.of(one.path, one.text)
             prompts, rendered, imported = read_code.prompts, read_code.rendered, read_code.imported
             note = (
                 "" if prompts or rendered else "nothing to report: no changing value was found in a prompt of this file"

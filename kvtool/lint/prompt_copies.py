@@ -29,6 +29,7 @@ from kvtool.lint.passed_values import (
     ValueKind,
     value_kind,
 )
+from kvtool.lint.python.built_prompts import CodePrompts
 from kvtool.lint.python.chats import Chat, ChatMessage, parted
 from kvtool.lint.python.rendered_files import only_file, template_paths
 from kvtool.lint.python.text_values import MESSAGE_KEYS
@@ -122,9 +123,10 @@ def copy_prompts(
     """
     rendered = [] if rendered is None else rendered
     copies: list[CopiedPrompt] = []
+    code = code_prompts()
     for name in names:
         try:
-            copies += _copies(folder, name, rendered)
+            copies += _copies(folder, name, rendered, code)
         except (KvtoolError, RecursionError) as error:
             message = error.message if isinstance(error, KvtoolError) else "nested too deeply to read"
             notes.append(f"{name} was left out: {message}")
@@ -168,9 +170,10 @@ def copy_text(folder: Path, name: str, text: str) -> CopiedPrompt | None:
 
 def rendered_by(folder: Path, names: Iterable[str]) -> Iterator[RenderedFile]:
     """Yield the template files that files of code render; a file that cannot be read yields none."""
+    code = code_prompts()
     for name in names:
         with suppress(KvtoolError, RecursionError):
-            found = code_prompts(str(folder / name), read_text(folder / name, shown=name)).rendered
+            found = code.of(str(folder / name), read_text(folder / name, shown=name)).rendered
             yield from (replace(one, source=name) for one in found)
 
 
@@ -182,11 +185,11 @@ def calls_of(rendered: Iterable[RenderedFile]) -> dict[str, TemplateCalls]:
     return found
 
 
-def _copies(folder: Path, name: str, rendered: list[RenderedFile]) -> Iterator[CopiedPrompt]:
+def _copies(folder: Path, name: str, rendered: list[RenderedFile], reader: CodePrompts) -> Iterator[CopiedPrompt]:
     text = read_text(folder / name, shown=name)
     if name.endswith(CODE_SUFFIXES):
         seen: set[object] = set()
-        code = code_prompts(str(folder / name), text)
+        code = reader.of(str(folder / name), text)
         rendered += (replace(one, source=name) for one in code.rendered)
         each = [
             *code.chats,

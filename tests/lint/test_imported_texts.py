@@ -27,7 +27,7 @@ Lint = Callable[..., tuple[int, str, str]]
 def prompt(path: str, imports: str, name: str) -> list[str | Hole]:
     """The texts and values of the longest prompt of a file that imports a text and puts it after an id."""
     write(path, f"from uuid import uuid4\n{imports}\n{SEND % name}")
-    prompts = [list(leaves(nodes)) for nodes in code_prompts(path, Path(path).read_text()).prompts]
+    prompts = [list(leaves(nodes)) for nodes in code_prompts().of(path, Path(path).read_text()).prompts]
     return max(prompts, key=len)
 
 

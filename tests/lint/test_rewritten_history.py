@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.files import write
 from tests.lint.found import made_findings
 
 _PYTHON = "from openai import OpenAI\nclient = OpenAI()\nLIMIT = 30\n"
@@ -246,3 +249,33 @@ def test_strides(kept: int, more: int) -> None:
         messages="messages"
     )
     assert codes(body) == ([("KV141", "warning")] if more <= 2 else [])
+
+
+_BACK = "kept, used = [], 0\nfor m in {over}:\n    used += count(m)\n    if {test}:\n        break\n    {add}\nreturn "
+
+
+@pytest.mark.parametrize(
+    ("over", "test", "add", "found"),
+    [
+        ("reversed(messages)", "used > 8000", "kept.insert(0, m)", True),
+        ("messages[::-1]", "used > 8000", "kept.append(m)", True),
+        ("reversed(messages)", "used > 8000", "kept = [m, *kept]", True),
+        ("messages", "used > 8000", "kept.append(m)", False),  # the beginning stays
+        ("reversed(messages)", "m.role == 'user'", "kept.insert(0, m)", False),  # the latest turn
+    ],
+)
+def test_latest_up_to_a_limit(over: str, test: str, add: str, found: bool) -> None:
+    """A loop from the end that stops at a limit keeps a window."""
+    body = _BACK.format(over=over, test=test, add=add) + _SEND.format(messages="kept")
+    assert codes(body) == ([("KV141", "warning")] if found else [])
+
+
+@pytest.mark.parametrize(("cut", "found"), [("messages.slice(-20)", True), ("messages.filter(isSent)", False)])
+def test_window_of_another_file(cut: str, found: bool, tmp_path: Path) -> None:
+    """A history that an imported function cuts is reported where it is sent; `@/` is a folder of the package."""
+    write(f"{tmp_path}/package.json", "{}")
+    write(f"{tmp_path}/src/lib/window.ts", f"export function fit(messages: Message[]) {{ return {cut} }}\n")
+    call = _SEND_TS.format(messages="fit(messages)")
+    code = f'import {{ fit }} from "@/lib/window"\nconst client = new OpenAI()\nconst ask = (messages) => {call}\n'
+    findings = made_findings(code, write(f"{tmp_path}/src/app/chat.ts", code))
+    assert [one.code for one in findings] == (["KV141"] if found else [])

@@ -194,7 +194,7 @@ def test_any_text_is_read(text: str) -> None:
     """Whatever stands in a file: it is read as far as it goes, and what was read can be written again."""
     for name in ("made.ts", "made.jsx"):
         ast.unparse(ast.fix_missing_locations(read_code(name, text).tree))
-        code_prompts(name, text)
+        code_prompts().of(name, text)
 
 
 _NAMES = st.from_regex(re.compile(r"[a-z][a-zA-Z]{2,8}", re.ASCII), fullmatch=True)

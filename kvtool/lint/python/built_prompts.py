@@ -14,7 +14,7 @@ from kvtool.engine.no_garbage_collection import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.chats import Chat
-from kvtool.lint.python.imported_texts import ImportedTexts
+from kvtool.lint.python.imported_texts import ImportedTexts, ReadModules
 from kvtool.lint.python.module import Module
 from kvtool.lint.python.program import Program
 from kvtool.lint.python.python_source import PythonSource
@@ -42,34 +42,38 @@ def python_prompts(path: str, text: str) -> PythonPrompts:
 
     KvtoolError, with the place, where the file does not parse.
     """
-    return built_prompts(path, text, PythonSource)
+    return CodePrompts(PythonSource).of(path, text)
 
 
-def built_prompts(path: str, text: str, parse: Callable[[str, str], PythonSource]) -> PythonPrompts:
-    """Return the prompts that code builds; `parse` reads a file and those that it imports, in whatever language."""
+class CodePrompts:
+    """Prompts that the files of a run build; `parse` reads these and those that they import, in whatever language."""
 
-    def read(path: str, text: str, inside: ImportedTexts) -> Program:
-        return Program(Module(path, parse(path, text)), PythonStatements, inside)
+    def __init__(self, parse: Callable[[str, str], PythonSource]) -> None:
+        self._parse = parse
+        self._modules = ReadModules(self._program)
 
-    try:
-        with (
-            uncollected()
-        ):  # syntax trees are many small objects, none of them garbage yet: to look takes half of the time
-            imports = ImportedTexts(path, read)
-            program = read(path, text, imports)
-            prompts = program.prompts()
-            unread = dict.fromkeys(program.unread)
-            rendered = [
-                replace(one, roles=tuple(sorted(role for name, role in program.found.roles if name == one.name)))
-                for one in program.rendered
-            ]
-            return PythonPrompts(
-                prompts,
-                tuple(unread),
-                tuple(rendered),
-                tuple(imports.budget.looked_at),
-                program.chats.all(),
-                program.names(),
-            )
-    except RecursionError as error:
-        raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error
+    def _program(self, path: str, text: str, imports: ImportedTexts) -> Program:
+        return Program(Module(path, self._parse(path, text)), PythonStatements, imports)
+
+    def of(self, path: str, text: str) -> PythonPrompts:
+        """Return the prompts that a file builds; KvtoolError, with the place, where it does not parse."""
+        try:
+            with uncollected():  # syntax trees are many small objects, none garbage yet: to look takes half of the time
+                imports = self._modules.imports_of(path)
+                program = self._program(path, text, imports)
+                prompts = program.prompts()
+                unread = dict.fromkeys(program.unread)
+                rendered = [
+                    replace(one, roles=tuple(sorted(role for name, role in program.found.roles if name == one.name)))
+                    for one in program.rendered
+                ]
+                return PythonPrompts(
+                    prompts,
+                    tuple(unread),
+                    tuple(rendered),
+                    self._modules.looked_at(imports),
+                    program.chats.all(),
+                    program.names(),
+                )
+        except RecursionError as error:
+            raise KvtoolError("the file is nested too deeply to read", place=Place(path)) from error

@@ -103,6 +103,39 @@ def number_of_message(target: ast.expr, over: ast.expr) -> str:
     return dotted(first) if first is not None and holds_turns(first_argument(call)) else ""
 
 
+def latest_kept(loop: ast.For | ast.AsyncFor | ast.While) -> list[tuple[str, ast.expr | ast.stmt]]:
+    """Return where a loop from the end adds to a list until a limit, with the list: `for m in reversed(messages)`."""
+    parts = [part for statement in loop.body for part in ast.walk(statement)]
+    limits = [one for one in parts if isinstance(one, ast.If) and is_limit(one.test)]
+    if not any(isinstance(each, ast.Break) for one in limits for each in (*one.body, *one.orelse)):
+        return []
+    back = _is_backwards(loop.test if isinstance(loop, ast.While) else loop.iter)
+    found: list[tuple[str, ast.expr | ast.stmt]] = []
+    for one in parts:
+        if isinstance(one, ast.Call) and isinstance(one.func, ast.Attribute):
+            first = one.func.attr == "insert" and len(one.args) == 2 and _number(one.args[0]) == 0
+            if first or one.func.attr == "appendleft" or (back and one.func.attr == "append"):
+                found.append((dotted(one.func.value), one))
+        elif isinstance(one, ast.Assign) and isinstance(one.value, ast.List) and len(one.value.elts) > 1:
+            last = one.value.elts[-1]
+            name = dotted(last.value) if isinstance(last, ast.Starred) else ""
+            if name and name == dotted(one.targets[0]):
+                found.append((name, one))
+    return found
+
+
+def _is_backwards(over: ast.expr) -> bool:
+    """Return whether a loop goes from the end to the beginning: by what it goes over, or by its condition."""
+    if isinstance(over, ast.Compare):
+        return isinstance(over.ops[0], ast.Gt | ast.GtE) and _number(over.comparators[0]) in (0, -1)
+    if isinstance(over, ast.Subscript) and isinstance(over.slice, ast.Slice):
+        return _number(over.slice.step) == -1
+    if not isinstance(over, ast.Call):
+        return False
+    last = over.func.attr if isinstance(over.func, ast.Attribute) else dotted(over.func)
+    return "reverse" in last.lower() or (last == "range" and len(over.args) == 3 and _number(over.args[2]) == -1)
+
+
 def makes_message(body: list[ast.stmt]) -> bool:
     """Return whether statements make another message of one, or another content."""
     for statement in body:

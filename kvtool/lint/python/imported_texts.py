@@ -6,8 +6,7 @@ import ast
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
@@ -21,25 +20,20 @@ from kvtool.text.files.text_files import decode, file_bytes
 
 _MOST_FOLDERS = 12
 """Folders above a file in which a module is looked for."""
-_MOST_MODULES = 24
+_MOST_MODULES = 64
 _MOST_BYTES = 1 << 20
-"""Modules that are read for one file, and bytes of all of them."""
-_MOST_DEPTH = 6
+"""Modules that are read anew for one file, and bytes of each."""
+_MOST_KEPT = 256
+"""Modules that are kept for the next file."""
+_MOST_DEPTH = 8
 """Modules that import a text from each other."""
 _MOST_STEPS = 200_000
 _SCRIPTS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
+OF_PROJECT = (".", "@/", "~", "#")
+"""How the path of a module of the same project begins in TypeScript: no package can be named so."""
 _ROOTS = (".git", ".hg", "pyproject.toml", "setup.py", "setup.cfg", "package.json")
 """What only the top folder of a project has; a repository goes before the packages in it."""
 _TEXTS = (str, Literal, Items, Mapped, Message, Either, Many)
-
-
-@dataclass(slots=True)
-class ImportBudget:
-    """What may still be read for one file, and the files that decide what its imports mean, those that do not exist too."""
-
-    modules: int = _MOST_MODULES
-    bytes: int = _MOST_BYTES
-    looked_at: dict[str, None] = field(default_factory=dict)
 
 
 class ImportedModule(Protocol):
@@ -51,21 +45,75 @@ class ImportedModule(Protocol):
     def origins(self, name: str) -> Iterable[Imported]: ...
     def function(self, name: str) -> Callee | None: ...
     def call_from(self, called: Callee, node: ast.Call, scope: Any) -> Value: ...
+    def cuts(self, called: Callee) -> bool: ...
+
+
+class ReadModules:
+    """The modules of a run, each read once, whoever imports it. `read` makes one of its path and its text."""
+
+    def __init__(self, read: Callable[[str, str, ImportedTexts], ImportedModule]) -> None:
+        self._read = read
+        self._files: dict[str, bytes] = {}
+        self._known: dict[str, ImportedModule] = {}
+        self._left = 0
+        self.depth = 0
+        """Questions that are being answered, each by a module that the one before imports."""
+
+    def imports_of(self, path: str) -> ImportedTexts:
+        """Return the imports of the next file that is read for itself."""
+        self._left = _MOST_MODULES
+        if len(self._known) > _MOST_KEPT:
+            self._known.clear()
+            self._files.clear()
+        return ImportedTexts(path, self)
+
+    def get(self, path: str, word: str) -> ImportedModule | None:
+        """Return the module in a file; None for one that does not write a word, or does not parse."""
+        if path not in self._files:
+            self._files[path] = self._bytes_of(path)
+        if not re.search(rf"\b{word}\b|(?:im|ex)port\s*\*".encode(), self._files[path]):
+            return None
+        with suppress(KvtoolError, RecursionError), set_apart(_MOST_STEPS):
+            if path not in self._known:
+                if not self._left:
+                    return None
+                self._left -= 1
+                data = self._files[path]
+                text = python_text(data, path) if path.endswith(".py") else decode(data, shown=path)
+                self._known[path] = self._read(path, text, ImportedTexts(path, self))
+            return self._known[path]
+        self._files[path] = b""
+        return None
+
+    @staticmethod
+    def _bytes_of(path: str) -> bytes:
+        with suppress(KvtoolError):
+            return file_bytes(Path(path), shown=path, limit=_MOST_BYTES)
+        return b""
+
+    def looked_at(self, imports: ImportedTexts) -> tuple[str, ...]:
+        """Return the files that decide what some imports mean, those that do not exist too."""
+        found: dict[str, None] = {}
+        waiting, seen = [imports], {id(imports)}
+        while waiting:
+            one = waiting.pop()
+            found |= one.looked_at
+            inside = [self._known[path].imports for path in one.looked_at if path in self._known]
+            waiting += [each for each in inside if id(each) not in seen]
+            seen.update(map(id, inside))
+        return tuple(found)
 
 
 class ImportedTexts:
-    """The texts and functions of the modules that one module imports. `read` reads a module from its path and its text."""
+    """The texts and functions of the modules that one module imports."""
 
-    def __init__(self, path: str, read: Callable[[str, str, ImportedTexts], ImportedModule], depth: int = 0) -> None:
+    def __init__(self, path: str, modules: ReadModules) -> None:
         self._path = path
-        self._read = read
-        self._depth = depth
-        self._files: dict[str, bytes] = {}
-        self._known: dict[str, ImportedModule] = {}
+        self._modules = modules
         self._folders: list[str] = []
         self._values: dict[tuple[Imported, str], Value | None] = {}
         self._functions: dict[tuple[Imported, str], tuple[ImportedModule, Callee] | None] = {}
-        self.budget = ImportBudget()
+        self.looked_at: dict[str, None] = {}
 
     def value_of(self, origin: Imported, rest: str) -> Value | None:
         """Return the texts that an imported name, or an attribute below it, means; None where that is not known."""
@@ -77,9 +125,10 @@ class ImportedTexts:
     def call(self, origin: Imported, rest: str, node: ast.Call, scope: Any) -> Value | None:
         """Return what an imported function gives for a call; None where it is not known."""
         found = self.function(origin, rest)
-        if found is not None:
-            with suppress(RecursionError), set_apart(_MOST_STEPS):
-                return found[0].call_from(found[1], node, scope)
+        if found is None or self._modules.depth >= _MOST_DEPTH:
+            return None
+        with suppress(RecursionError), self._answered():
+            return found[0].call_from(found[1], node, scope)
         return None
 
     def function(self, origin: Imported, rest: str) -> tuple[ImportedModule, Callee] | None:
@@ -94,7 +143,7 @@ class ImportedTexts:
             module = self._module(path, name)
             if module is None:
                 continue
-            with suppress(RecursionError), set_apart(_MOST_STEPS):
+            with suppress(RecursionError), self._answered():
                 if (callee := module.function(name)) is not None:
                     return module, callee
             root, _, below = name.partition(".")
@@ -112,9 +161,9 @@ class ImportedTexts:
 
     def _places(self, origin: Imported, rest: str) -> Iterator[tuple[str, str]]:
         """Yield the files that an imported name can be written in, each with its name there."""
-        if self._depth >= _MOST_DEPTH:
+        if self._modules.depth >= _MOST_DEPTH:
             return
-        if origin.module.startswith("." if not self._path.endswith(".py") else "/"):
+        if not self._path.endswith(".py") and origin.module.startswith(OF_PROJECT):
             name = ".".join(one for one in (origin.name, rest) if one)
             for path in self._scripts(origin.module):
                 yield from ((path, each) for each in ((name, f"default.{name}") if name else ("default",)))
@@ -127,15 +176,26 @@ class ImportedTexts:
                 yield from ((path, ".".join(names[split:])) for path in self._paths(level, names[:split]))
 
     def _scripts(self, source: str) -> Iterator[str]:
-        """Yield the existing file that `./lib/prompts` means in TypeScript, whatever its suffix, or the index of a folder."""
-        self._folders = self._folders or list(_folders(self._path))
-        base = os.path.normpath(os.path.join(self._folders[0], source))  # noqa: PTH118
-        stem = base[: -len(suffix)] if (suffix := PurePath(base).suffix) in _SCRIPTS else base
-        for path in (f"{each}{end}" for each in (stem, os.path.join(base, "index")) for end in _SCRIPTS):  # noqa: PTH118
-            self.budget.looked_at[path] = None
-            if os.path.isfile(path) and _is_below(path, self._folders[-1]):  # noqa: PTH113
-                yield path
-                return
+        """Yield the existing file that `./lib/prompts` means in TypeScript, whatever its suffix, or the index of a folder.
+
+        `@/lib/prompts` is below a package, or its `src`: nearly all that set another name for it set this one.
+        """
+        self._folders = folders = self._folders or list(_folders(self._path))
+        inside = source.lstrip("@~#/")
+        bases = [
+            os.path.join(each, below, inside)  # noqa: PTH118
+            for each in folders
+            if not source.startswith(".") and os.path.isfile(os.path.join(each, "package.json"))  # noqa: PTH113, PTH118
+            for below in ("", "src")
+        ]
+        for each in bases or [os.path.join(folders[0], source)]:  # noqa: PTH118
+            base = os.path.normpath(each)
+            stem = base[: -len(suffix)] if (suffix := PurePath(base).suffix) in _SCRIPTS else base
+            for path in (f"{one}{end}" for one in (stem, os.path.join(base, "index")) for end in _SCRIPTS):  # noqa: PTH118
+                self.looked_at[path] = None
+                if os.path.isfile(path) and _is_below(path, folders[-1]):  # noqa: PTH113
+                    yield path
+                    return
 
     def _paths(self, level: int, names: list[str]) -> Iterator[str]:
         """Yield the existing files that a module can be, the nearest first."""
@@ -146,46 +206,32 @@ class ImportedTexts:
             base = os.path.join(folder, *names)  # noqa: PTH118 - paths stay as the user wrote them
             files = [os.path.join(base, "__init__.py")]  # noqa: PTH118
             for path in [f"{base}.py", *files] if names else files:
-                self.budget.looked_at[path] = None
+                self.looked_at[path] = None
                 if os.path.isfile(path) and _is_below(path, folders[-1]):  # noqa: PTH113
                     yield path
 
     def _value_in(self, path: str, name: str) -> Value | None:
         """Return the texts that a name means in a file."""
         module = self._module(path, name)
-        with suppress(RecursionError), set_apart(_MOST_STEPS):
+        with suppress(RecursionError), self._answered():
             value = module.text_of(name) if module is not None else None
             return value if value and _is_text(value) else None
         return None
 
     def _module(self, path: str, name: str) -> ImportedModule | None:
-        """Return the module in a file; None for one that does not write the name, or does not parse."""
-        if path not in self._files:
-            self._files[path] = self._bytes_of(path)
-        word = name.partition(".")[0]
-        if not re.search(rf"\b{word}\b|(?:im|ex)port\s*\*".encode(), self._files[path]):
+        if os.path.realpath(path) == os.path.realpath(self._path):
             return None
-        with suppress(KvtoolError, RecursionError), set_apart(_MOST_STEPS):
-            if path not in self._known:
-                inside = ImportedTexts(path, self._read, self._depth + 1)
-                inside.budget = self.budget
-                data = self._files[path]
-                text = python_text(data, path) if path.endswith(".py") else decode(data, shown=path)
-                self._known[path] = self._read(path, text, inside)
-            return self._known[path]
-        self._files[path] = b""
-        return None
+        return self._modules.get(path, name.partition(".")[0])
 
-    def _bytes_of(self, path: str) -> bytes:
-        budget = self.budget
-        if not budget.modules or os.path.realpath(path) == os.path.realpath(self._path):
-            return b""
-        with suppress(KvtoolError):
-            data = file_bytes(Path(path), shown=path, limit=budget.bytes)
-            budget.modules -= 1
-            budget.bytes -= len(data)
-            return data
-        return b""
+    @contextmanager
+    def _answered(self) -> Iterator[None]:
+        """A question that another module answers, with work of its own; one that is too deep has no answer."""
+        self._modules.depth += 1
+        try:
+            with set_apart(_MOST_STEPS):
+                yield
+        finally:
+            self._modules.depth -= 1
 
 
 def _folders(path: str) -> Iterator[str]:

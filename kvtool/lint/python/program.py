@@ -83,7 +83,7 @@ class Program:
         return self._all_prompts()
 
     def _all_prompts(self) -> list[list[Node]]:
-        self.found.add_holes(RewrittenHistory(self._module.source).holes())
+        self.found.add_holes(self._history.holes())
         self.values()
         functions = list(self._module.functions.values())
         for cls in self._module.classes.values():
@@ -129,6 +129,19 @@ class Program:
             return Callee(self._module.functions[name])
         exported = self.values().get("default", ()) if name == "default" else ()
         return next((one for one in exported if isinstance(one, Callee)), None)
+
+    @cached_property
+    def _history(self) -> RewrittenHistory:
+        return RewrittenHistory(self._module.source, self._cuts_elsewhere)
+
+    def _cuts_elsewhere(self, name: str) -> bool:
+        root, _, rest = name.partition(".")
+        found = (self.imports.function(origin, rest) for origin in self.origins(root))
+        return any(one[0].cuts(one[1]) for one in found if one is not None)
+
+    def cuts(self, called: Callee) -> bool:
+        """Return whether a function of the module returns a history that it cuts."""
+        return self._history.cuts(called.function.node)
 
     def call_from(self, called: Callee, node: ast.Call, scope: Names) -> Value:
         """Return what a function of the module gives for a call in another one.

@@ -1,7 +1,7 @@
 """Code that changes what was sent before: a history that is cut, old messages that are shortened, tools in order of arrival.
 
 What a call sends to a model is followed backwards: through the names, attributes and functions of the file that its messages
-are made of. On that way only, a slice is one of the history.
+are made of. On that way only, a slice is one of the history. A function of another file is followed from what it returns.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from kvtool.lint.python.history_cuts import (
     is_front,
     is_limit,
     kept_of,
+    latest_kept,
     makes_message,
     number_of_message,
     slides,
@@ -32,7 +33,10 @@ from kvtool.lint.python.syntax import dotted, names_in
 from kvtool.lint.python.value_origins import TURNS, holds_turns, is_request_body
 from kvtool.lint.skeleton import Hole
 
-_CUTS = (".pop(0)", ".pop(1)", "popleft(", "maxlen=", ".shift()", ".splice(", "trim_messages", "trimMessages", " del ")
+_CUTS = (
+    *(".pop(0)", ".pop(1)", "popleft(", "maxlen=", ".shift()", ".splice(", "trim_messages", "trimMessages", " del "),
+    *("insert(0", "unshift(", "appendleft(", "reverse", "::-1]"),
+)
 _DISTANCES = ("[-", "[:-", "slice(-", "[len(", ".length -", ") - ")
 _OF_TURNS = re.compile(
     r"(?:istory|ontext|onversation|hat|ranscript|ialogue|emory|hread|urns|essages)\s?"
@@ -43,8 +47,6 @@ _OF_TURNS = re.compile(
 
 def _may_rewrite(text: str) -> bool:
     """Return whether a file has the words of any of this: most have none, and are read no further."""
-    if "essages" not in text and "istory" not in text:
-        return False
     if any(mark in text for mark in _DISTANCES) and _OF_TURNS.search(text):
         return True
     beside = ("gather(" in text or "Promise.all" in text) and "ools" in text
@@ -62,6 +64,7 @@ _MOST = 4_000
 """Expressions that are followed."""
 
 
+_Loop = ast.For | ast.AsyncFor | ast.While
 _Guarded = tuple[ast.expr, ast.expr | None]
 """An expression, and the condition under which it is reached."""
 
@@ -94,10 +97,14 @@ _Key = tuple[object, str]
 
 
 class RewrittenHistory:
-    """Finds in one file what changes messages that were sent, as holes that the whole rest of a conversation follows."""
+    """Finds in one file what changes messages that were sent, as holes that the whole rest of a conversation follows.
 
-    def __init__(self, source: PythonSource) -> None:
+    `cuts_elsewhere` says of the name of an imported function whether what it returns is a history that it cuts.
+    """
+
+    def __init__(self, source: PythonSource, cuts_elsewhere: Callable[[str], bool]) -> None:
         self._source = source
+        self._cuts_elsewhere = cuts_elsewhere
         self._functions: dict[str, list[_Code]] = {}
         self._bases: dict[str, str] = {}
         """The first class that each class of the file is made of."""
@@ -105,7 +112,7 @@ class RewrittenHistory:
         self._assigned: list[tuple[_Code, str, _Guarded]] = []
         self._made: dict[_Key, list[tuple[_Code, _Guarded]]] = {}
         """What each name is made of, and in which function."""
-        self._loops: list[tuple[_Code, ast.For | ast.AsyncFor]] = []
+        self._loops: list[tuple[_Code, _Loop]] = []
         self._sites: dict[str, list[tuple[_Code, ast.Call, ast.expr | None]]] = {}
         """Calls by the last name of what they call."""
         self._repeats: set[int] = set()
@@ -114,32 +121,52 @@ class RewrittenHistory:
 
     def holes(self) -> list[Hole]:
         """Return what was found, by place; nothing where the file has none of the words that it takes."""
-        if not _may_rewrite(self._source.text):
+        text = self._source.text
+        if ("essages" not in text and "istory" not in text) or not (_may_rewrite(text) or "import" in text):
             return []
+        self._read_all()
+        self._follow(self._sent(TURNS), self._judge)
+        if any(code.together for code in self._codes):
+            tools = self._follow(self._sent(_TOOLS), lambda *_: None)
+            self._in_order_of_arrival({key for key in tools if not any(map(_sorts, self._values_of(key)))})
+        return sorted(self._found.values(), key=lambda hole: (hole.spot.line, hole.spot.column))
+
+    def cuts(self, function: ast.AST) -> bool:
+        """Return whether a function of the file returns a history that it cuts itself."""
+        if not _may_rewrite(self._source.text):
+            return False
+        self._read_all()
+        before, self._found = self._found, {}
+        returned = [(code, one) for code in self._codes if code.node is function for one in code.returned]
+        self._follow(returned, self._judge, callers=False)
+        found, self._found = self._found, before
+        return any(hole.kind is WINDOW for hole in found.values())
+
+    def _read_all(self) -> None:
+        if self._codes:
+            return
         self._read(_Code(self._source.tree), self._source.tree.body)
         for code, name, value in self._assigned:
             self._made.setdefault(self._key(code, name), []).append((code, value))
         for code, loop in self._loops:
             self._loop(code, loop)
-        messages = self._follow(TURNS, self._judge)
-        for code in self._codes:
-            for name, node in code.drops:
-                if self._key(code, name) in messages:
-                    self._add(node, WINDOW)
-        if any(code.together for code in self._codes):
-            tools = self._follow(_TOOLS, lambda *_: None)
-            self._in_order_of_arrival({key for key in tools if not any(map(_sorts, self._values_of(key)))})
-        return sorted(self._found.values(), key=lambda hole: (hole.spot.line, hole.spot.column))
 
-    def _follow(
-        self, keywords: Collection[str], judge: Callable[[_Code, ast.expr, ast.expr | None], None]
-    ) -> set[_Key]:
-        """Return the names that lead to what calls send under keywords; `judge` gets each part of that."""
-        followed: set[int] = set()
-        names: set[_Key] = set()
-        waiting = [
+    def _sent(self, keywords: Collection[str]) -> list[tuple[_Code, _Guarded]]:
+        """Return what calls send under keywords."""
+        return [
             (code, (one, guard)) for code in self._codes for call, guard in code.sent for one in _sent(call, keywords)
         ]
+
+    def _follow(
+        self,
+        waiting: list[tuple[_Code, _Guarded]],
+        judge: Callable[[_Code, ast.expr, ast.expr | None], None],
+        *,
+        callers: bool = True,
+    ) -> set[_Key]:
+        """Return the names that lead to some expressions; `judge` gets each part of these, and of what callers give for it."""
+        followed: set[int] = set()
+        names: set[_Key] = set()
         while waiting and len(followed) < _MOST:
             code, (expression, guard) = waiting.pop()
             if id(expression) in followed:
@@ -147,7 +174,11 @@ class RewrittenHistory:
             followed.add(id(expression))
             for part in _messages_in(expression):
                 judge(code, part, guard)
-                waiting += self._made_of(code, part, names)
+                waiting += self._made_of(code, part, names, callers=callers)
+        for code in self._codes if judge == self._judge else ():
+            for name, node in code.drops:
+                if self._key(code, name) in names:
+                    self._add(node, WINDOW)
         return names
 
     # Reading
@@ -182,6 +213,7 @@ class RewrittenHistory:
             inside = statement.test if isinstance(statement, ast.If | ast.While) else guard
             if isinstance(statement, ast.While):
                 self._repeats.add(id(statement.test))
+                self._loops.append((code, statement))
             self._statement(code, statement, guard)
             for name in ("body", "orelse", "finalbody"):
                 self._statements(code, getattr(statement, name, []), inside if name == "body" else guard)
@@ -242,8 +274,11 @@ class RewrittenHistory:
         if front and base and is_limit(guard) and not (method == "splice" and len(node.args) != 2):
             code.drops.append((base, node))
 
-    def _loop(self, code: _Code, loop: ast.For | ast.AsyncFor) -> None:
-        """A loop that makes other messages of those far from the end, by their number."""
+    def _loop(self, code: _Code, loop: _Loop) -> None:
+        """A loop that keeps the latest messages up to a limit, or makes others of those far from the end, by their number."""
+        code.drops += latest_kept(loop)
+        if isinstance(loop, ast.While):
+            return
         number = number_of_message(loop.target, loop.iter)
         over = loop.iter.args[0] if isinstance(loop.iter, ast.Call) and loop.iter.args else loop.iter
         if isinstance(over, ast.Subscript) and is_all_but_latest(over) and makes_message(loop.body):
@@ -272,7 +307,9 @@ class RewrittenHistory:
 
     # Following
 
-    def _made_of(self, code: _Code, part: ast.expr, names: set[_Key]) -> Iterator[tuple[_Code, _Guarded]]:
+    def _made_of(
+        self, code: _Code, part: ast.expr, names: set[_Key], *, callers: bool
+    ) -> Iterator[tuple[_Code, _Guarded]]:
         """What a part of the messages is made of: what its name was assigned, and what its function returns."""
         if isinstance(part, ast.Call):
             function = self._function(code, dotted(part.func) or _last_name(part))
@@ -287,7 +324,7 @@ class RewrittenHistory:
         names.add(key)
         yield from self._made.get(key, ())
         home, attribute = key[0], name.partition(".")[2]
-        if isinstance(home, _Code) and (parameter := name.partition(".")[0]) in home.named:
+        if callers and isinstance(home, _Code) and (parameter := name.partition(".")[0]) in home.named:
             for site, given in self._given(home, parameter):
                 yield from ((site, (one, None)) for one in (_part_of(given, attribute) if attribute else [given]))
 
@@ -336,7 +373,9 @@ class RewrittenHistory:
             last = dotted(part.func).rpartition(".")[2]
             if last in _TRIMS:
                 self._add(part, WINDOW, minor=True)
-            elif last == "deque" and any(word.arg == "maxlen" for word in part.keywords):
+            elif (last == "deque" and any(word.arg == "maxlen" for word in part.keywords)) or (
+                self._function(code, dotted(part.func)) is None and self._cuts_elsewhere(dotted(part.func))
+            ):
                 self._add(part, WINDOW)
         elif isinstance(part, ast.ListComp | ast.GeneratorExp):
             number = number_of_message(part.generators[0].target, part.generators[0].iter)

@@ -6,6 +6,7 @@ import ast
 
 from tree_sitter import Node
 
+from kvtool.lint.python.imported_texts import OF_PROJECT
 from kvtool.lint.typescript.translated_nodes import (
     FUNCTIONS,
     at,
@@ -70,7 +71,7 @@ def required_module(value: Node) -> str | None:
 
 def module_name(source: str) -> str:
     """A module's name, without what a dotted name cannot hold: `@ai-sdk/openai` is `ai-sdk/openai`. Of a file it is the path."""
-    if source.startswith("."):
+    if source.startswith(OF_PROJECT):
         return source
     return source.removeprefix("node:").lstrip("@./").replace(".", "_") or "_"
 
