@@ -20,12 +20,12 @@ from kvtool.text.files.text_files import decode, file_bytes
 
 _MOST_FOLDERS = 12
 """Folders above a file in which a module is looked for."""
-_MOST_MODULES = 64
+_MOST_MODULES = 24
 _MOST_BYTES = 1 << 20
 """Modules that are read anew for one file, and bytes of each."""
 _MOST_KEPT = 256
 """Modules that are kept for the next file."""
-_MOST_DEPTH = 8
+_MOST_DEPTH = 6
 """Modules that import a text from each other."""
 _MOST_STEPS = 200_000
 _SCRIPTS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
