@@ -312,7 +312,7 @@ class CacheMisses(Model):
     Of `promised` tokens, which earlier requests had cached, `read` were read; the sums of the causes are the rest. For `unjudged`
     requests the log does not say what earlier ones left for them: what they missed is unknown.
 
-    `events` has the largest ones, in the order of their requests; `left_out` counts the others.
+    `events` has each of them, in the order of their requests.
     """
 
     requests: Count
@@ -329,7 +329,6 @@ class CacheMisses(Model):
     """Requests whose log counts cached tokens twice; here they count once."""
     by_cause: CauseSums = Field(validation_alias="causes", serialization_alias="causes")
     events: list[MissEvent]
-    left_out: Count
     rule_contradictions: list[str]
     predictable: bool
     """Whether documented rules predict these requests: the log holds what the rules need, and no report contradicts them."""

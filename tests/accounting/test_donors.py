@@ -110,6 +110,19 @@ def test_a_session_that_grows_takes_the_place_of_what_it_contains() -> None:
     assert len(donors) <= 12  # an early turn doubles the prompt; from the tenth on, the last one is nine tenths of it
 
 
+def test_a_request_that_a_cache_keeps_goes_before_a_more_similar_one_that_expired() -> None:
+    donors = Donors(lambda _: 300.0)
+    system = text("system", 300)
+    for at, (first, asked) in enumerate(((40_000, "same"), (40_001, "other"))):
+        seen = Prompt(ids([first, *system, *text(asked, 60)]))
+        turn = Turn("g", arrival=(0.0, 500.0)[at])
+        donors.add(EarlierPrompt(turn, seen, seen.ids), DonorContent.of(seen.ids), DonorContent.of(ids([])))
+    asked = DonorContent.of(ids([40_002, *system, *text("same", 60)]))
+    found = {now: begins(donors.find(Turn("g", arrival=now), asked)) for now in (None, 300.0, 600.0, 900.0)}
+    assert found == {None: 40_000, 300.0: 40_000, 600.0: 40_001, 900.0: 40_000}
+    donors.check()
+
+
 def test_what_was_not_used_for_longest_is_forgotten() -> None:
     donors = Donors()
     templates = [text(f"template {number}", 100) for number in range(MOST_SLOTS + 2)]

@@ -29,3 +29,11 @@ def test_text_is_bounded_and_late_turns_are_kept_all_the_same() -> None:
     assert len(found) <= 14
     assert max(found) > 200
     assert len(sampled(3, 9_000_000)) == 2
+
+
+def test_text_in_parts_of_messages_counts_as_much() -> None:
+    book = SampleBook()
+    for number in range(10):
+        inner = [{"type": "text", "text": f"{number}".ljust(900_000, "x")}]
+        book.add(Turn("g", messages=[{"role": "user", "content": [{"type": "tool_result", "content": inner}]}]))
+    assert len(book.of_group("g")) <= 6

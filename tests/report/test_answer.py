@@ -221,7 +221,6 @@ def missed(cause: MissCause, events: int = 1, place: str | None = None) -> Cache
             "read": 8_000 - 500 * events,
             "causes": {cause: sums},
             "events": [event],
-            "left_out": 0,
             "rule_contradictions": [],
             "predictable": True,
             "calibration": sides,

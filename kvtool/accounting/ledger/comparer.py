@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kvtool.accounting.ledger.alignment import MIN_RUN, DonorAlignment, EarlierPrompt
-from kvtool.accounting.ledger.donors import DonorContent, Donors
+from kvtool.accounting.ledger.donors import DonorContent, Donors, KeptFor
 from kvtool.accounting.ledger.form_gaps import with_form_gaps
 from kvtool.accounting.ledger.gaps import find_gaps
 from kvtool.accounting.ledger.line_set import LineSet
@@ -44,13 +44,13 @@ class Compares(Protocol):
 class Comparer:
     """Keep some earlier requests, and the names of all lines; bounded in tokens but for these."""
 
-    def __init__(self, newline: Newline | None, *, lines: bool = True) -> None:
+    def __init__(self, newline: Newline | None, *, kept_for: KeptFor | None = None, lines: bool = True) -> None:
         """Create the comparer. `newline` returns the mask of token ids that end a line; without `lines` repeated lines are not
         needed."""
         self._newline = newline
         self._with_lines = lines
         self._count = 0
-        self.donors = Donors()
+        self.donors = Donors(kept_for)
         self.lines = LineSet()
         """Every line of `MIN_RUN` tokens or more, of prompts and answers."""
 

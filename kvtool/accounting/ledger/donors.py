@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise, repeat
+from math import inf
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,8 @@ _EACH = 1_000
 _SHORT = 4_096
 """Tokens of a prompt that is compared even with a request with which it shares no chunk."""
 
+KeptFor = Callable[[Turn], float | None]
+"""For how many seconds a cache keeps a request; None: not known."""
 _Place = tuple[str, str, str | int | None]
 """Group, and `last`, `session` with its name, or `slot` with its number."""
 
@@ -118,6 +121,8 @@ class _KeptRequest:
     seen: EarlierPrompt
     content: DonorContent
     order: int
+    until: float = inf
+    """When a cache forgets it, in seconds since the log began."""
     places: int = 0
     slot: int | None = None
     """Its number as an example of its group."""
@@ -142,6 +147,7 @@ class _Slots:
         )  # tokens that a later request may lack to take the place; -1 where free
         self._sizes = np.zeros(MOST_SLOTS, np.int64)
         self._orders = np.full(MOST_SLOTS, -1)  # -1 where free
+        self._until = np.full(MOST_SLOTS, -inf)
         self._marks: dict[int, int] = {}
         """Examples with each chunk; bit i is set if example i has it."""
         self._last_query: tuple[DonorContent, npt.NDArray[np.int64]] | None = None
@@ -165,9 +171,9 @@ class _Slots:
         # Whole numbers below 2^53 are exact in float64, whose product is many times faster than that of integers.
         return (np.array(list(together.values()), np.float64) @ bits).astype(np.int64)
 
-    def nearest(self, turn: Turn, content: DonorContent) -> _KeptRequest | None:
-        """Return the example with the most in common; of equals one of the same session, then the latest."""
-        shares = self.shares(content)
+    def nearest(self, turn: Turn, content: DonorContent, now: float) -> _KeptRequest | None:
+        """Return the example with the most in common that a cache keeps; of equals one of the same session, then the latest."""
+        shares = np.where(self._until >= now, self.shares(content), 0)
         most = int(shares.max())
         if not most:
             return None
@@ -197,7 +203,7 @@ class _Slots:
         if before is not None:
             before.slot = None
         self.kept[index], self._used[index], self._sizes[index] = kept, now, size
-        self._orders[index], kept.slot = kept.order, index
+        self._orders[index], self._until[index], kept.slot = kept.order, kept.until, index
         self._lacking[index] = max(_MISSING * size, min(_SPOILT, size / 2))
         marks, bit = self._marks, 1 << index
         for name in kept.content.chunks.keys() - old.keys():
@@ -220,7 +226,7 @@ class _Slots:
         self._last_query = None
         kept.slot = None
         self.kept[index], self._used[index], self._sizes[index], self._lacking[index] = None, -1, 0, -1.0
-        self._orders[index] = -1
+        self._orders[index], self._until[index] = -1, -inf
 
     def _unmark(self, index: int, names: Iterable[int]) -> None:
         marks, bit = self._marks, 1 << index
@@ -253,7 +259,8 @@ class Donors:
     recently used is dropped.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, kept_for: KeptFor | None = None) -> None:
+        self._kept_for = kept_for
         self._places: OrderedDict[_Place, _KeptRequest] = OrderedDict()
         self._groups: dict[str, _Slots] = {}
         self._cost = 0
@@ -262,15 +269,20 @@ class Donors:
         """The order of dropped requests, if a reader checks and clears it."""
 
     def find(self, turn: Turn, content: DonorContent) -> EarlierPrompt | None:
-        """Return the earlier request with the most tokens in common; of equals one of the same session, then the latest."""
+        """Return the earlier request with the most tokens in common, if possible one that a cache still keeps; of equals one of the
+        same session, then the latest."""
         group = turn.group
         slots = self._groups.get(group)
         if slots is None:
             return None
-        found = [slots.nearest(turn, content), self._places.get((group, "last", None))]
-        if turn.session is not None:
-            found.append(self._places.get((group, "session", turn.session)))
-        best = self._best({kept for kept in found if kept is not None}, turn, content)
+        best = None
+        for now in dict.fromkeys((-inf if turn.arrival is None else turn.arrival, -inf)):
+            found = [slots.nearest(turn, content, now), self._places.get((group, "last", None))]
+            if turn.session is not None:
+                found.append(self._places.get((group, "session", turn.session)))
+            near = {kept for kept in found if kept is not None and kept.until >= now}
+            if (best := self._best(near, turn, content)) is not None:
+                break
         if best is None:
             return None
         index = slots.touch(best, self._order)
@@ -290,8 +302,10 @@ class Donors:
     def add(self, seen: EarlierPrompt, content: DonorContent, answer: DonorContent) -> None:
         """Keep a request, with the content of its prompt and that of its answer."""
         self._order += 1
-        kept = _KeptRequest(seen, content.joined(answer), self._order)
-        group, session = seen.turn.group, seen.turn.session
+        group, session, began = seen.turn.group, seen.turn.session, seen.turn.arrival
+        seconds = None if self._kept_for is None or began is None else self._kept_for(seen.turn)
+        until = inf if seconds is None or began is None else began + seconds
+        kept = _KeptRequest(seen, content.joined(answer), self._order, until)
         self._put((group, "last", None), kept)
         if session is not None:
             self._put((group, "session", session), kept)

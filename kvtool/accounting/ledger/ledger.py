@@ -13,6 +13,7 @@ import numpy.typing as npt
 from kvtool.accounting.ledger.alignment import Attributed, DonorAlignment, Rung, attribute
 from kvtool.accounting.ledger.booked_fates import after_gaps, replace_moved
 from kvtool.accounting.ledger.comparer import Comparer, Compares
+from kvtool.accounting.ledger.donors import KeptFor
 from kvtool.accounting.ledger.fates import FATES, OF_TEXT, OF_TOKENS, block_rungs
 from kvtool.accounting.ledger.ranges import Ranges
 from kvtool.accounting.ledger.sums import Booked, SumBook, SumTotals
@@ -70,6 +71,7 @@ class Ledger:
         moves: bool = False,
         by: TokensBy | None = None,
         watcher: Watcher | None = None,
+        kept_for: KeptFor | None = None,
     ) -> None:
         """Create the ledger. `newline` returns the mask of token ids that end a line. Without `find_gaps` differences are not
         searched. Without `salted` the cache ignores salts and senders. If it `moves` its content, text after the first difference
@@ -78,10 +80,12 @@ class Ledger:
         Without `fates` requests are submitted for comparison, and then counted: none is settled.
 
         `whole_prompt_may_hit` is the rule of trace studies: no token of a prompt must be computed. `by` requests `sums`. `watcher`
-        receives the entries.
+        receives the entries. `kept_for` returns for how many seconds a cache keeps a request: prompts are compared with those that
+        it still keeps, if there are any.
         """
         self.block_size = block_size
         self.newline = newline
+        self.kept_for = kept_for
         self.caching = caching
         self.whole_prompt_may_hit = whole_prompt_may_hit
         self.find_gaps = find_gaps
@@ -108,7 +112,7 @@ class Ledger:
         """Tokens whose fate `close` finds, by owner with any; not for traces."""
         self._taken = Ranges()
         """New text that already has a fate, by owner."""
-        self.comparer: Compares = Comparer(newline, lines=fates)
+        self.comparer: Compares = Comparer(newline, kept_for=kept_for, lines=fates)
         self._sums = None if by is None else SumBook(by)
         self._had: set[str] = set()
         """`tokens` and `text`, where any prompt had them."""

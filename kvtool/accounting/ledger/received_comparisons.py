@@ -11,7 +11,7 @@ import numpy as np
 
 from kvtool.accounting.ledger.alignment import DonorAlignment, EarlierPrompt, Gap
 from kvtool.accounting.ledger.comparer import Compared, Comparer, Newline
-from kvtool.accounting.ledger.donors import Donors
+from kvtool.accounting.ledger.donors import Donors, KeptFor
 from kvtool.accounting.ledger.line_set import LineSet
 from kvtool.accounting.prefix_tree import Ids, Match, RadixTree, with_answer
 from kvtool.text.tokens.prompt import Prompt
@@ -34,8 +34,8 @@ class SentComparison(NamedTuple):
 class ComparedHere:
     """The side that compares, with a tree of its own."""
 
-    def __init__(self, newline: Newline | None) -> None:
-        self._comparer = Comparer(newline)
+    def __init__(self, newline: Newline | None, kept_for: KeptFor | None = None) -> None:
+        self._comparer = Comparer(newline, kept_for=kept_for)
         self._comparer.donors.gone = self._gone = list[int]()
         self._tree = RadixTree()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,8 +14,8 @@ from kvtool.accounting.misses.changed_part import part_of_place, place_in_record
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, UNEXPLAINED, Explained, HypothesisTrials
-from kvtool.accounting.misses.largest_events import LargestEvents
 from kvtool.accounting.misses.miss_causes import cause_of_report
+from kvtool.accounting.misses.miss_events import MissEvents
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
 from kvtool.accounting.misses.miss_sums import CauseSum, MissedRequest, MissesByKey, MissTotals
 from kvtool.accounting.misses.own_text import has_own_text
@@ -102,7 +103,7 @@ class MissBook(Book):
     _changed: set[tuple[str, str]] = field(default_factory=set)
     """Groups, and parts of their requests of which reports prove that a change in them was not read."""
     _states: PromptStates = field(default_factory=PromptStates)
-    _events: LargestEvents = field(default_factory=LargestEvents)
+    _events: MissEvents = field(default_factory=MissEvents)
     _keys: set[CacheKey] = field(default_factory=set)
     _searches: dict[str | None, FieldSearch] = field(default_factory=dict)
     """By model, as no model reads what another one stored."""
@@ -217,7 +218,7 @@ class MissBook(Book):
             if each.cause == "expired" and part.gap is not None and request.rules is not None:
                 self.expired += 1
                 self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
-            if each.cause in RERUN_CAUSES and self._reruns(request):
+            if each.cause in RERUN_CAUSES and part.found.certainty != "proven" and self._reruns(request):
                 misses = CauseSum(1, each.tokens, whole.written, each.cost)
                 self._rerun[self._events.count] = request.job.request.id, each.cause, misses, row
         if self._reruns(request):
@@ -313,6 +314,7 @@ class MissBook(Book):
             self._take(found.model_copy(update={"misses": len(open_ones), "explained": len(explained)}), explained)
 
     def _take(self, hypothesis: Hypothesis | None, explained: Explained) -> None:
+        explained = {number: causes for number, causes in explained.items() if number in self._rerun}
         self._tested = hypothesis, explained
         for number, (was, cause) in explained.items():
             _, _, misses, row = self._rerun[number]
@@ -402,6 +404,10 @@ class MissBook(Book):
         events = self._events.results(hypothesis, explained)
         by_cause = total.by_cause()
         assert total.missed == sum(each.tokens for each in by_cause.values())
+        counted = Counter[MissCause]()
+        for event in events:
+            counted[event.cause] += event.tokens
+        assert counted == {cause: each.tokens for cause, each in by_cause.items()}, "events do not sum to their causes"
         return CacheMisses(
             requests=total.requests,
             prompt_tokens=total.prompt_tokens,
@@ -414,7 +420,6 @@ class MissBook(Book):
             zoned_times=self.zoned_times,
             by_cause=by_cause,
             events=events,
-            left_out=self._events.count - len(events),
             unknown_fields=sorted(self.unknown),
             predictable=self.predictable,
             calibration=self.agreement,

@@ -56,11 +56,11 @@ class ComparedRequest:
     @property
     def before(self) -> PromptState | None:
         """The request before in the session or, with a longer common beginning, one of the same cache or of any; else one with the
-        same text after another beginning, while the cache keeps it."""
+        same text after another beginning."""
         earlier, before = self.earlier, self.earlier.session or self._conversation
         other = earlier.any if self._may_share(earlier.any) else None
-        if before is None and earlier.same_cache is None and other is None and self._keeps(earlier.like):
-            return earlier.like
+        if before is None and earlier.same_cache is None and other is None:
+            return earlier.like if self._shares_cache(earlier.like) else None
         if before is None or (self.request.whole and earlier.shared_same_cache > earlier.shared_session):
             return earlier.same_cache if other is None or earlier.shared_same_cache >= earlier.shared else other
         return before
@@ -91,11 +91,15 @@ class ComparedRequest:
 
     def _keeps(self, like: PromptState | None) -> bool:
         """Return whether the cache of this request still keeps an earlier one."""
+        gap = self.request.gap_after(like) if like is not None and self._shares_cache(like) else None
+        return like is not None and gap is not None and (like.ttl is None or gap <= like.ttl)
+
+    def _shares_cache(self, like: PromptState | None) -> bool:
+        """Return whether this request reads the cache of an earlier one, and how much later it is."""
         request = self.request
-        gap = None if like is None else request.gap_after(like)
-        if like is None or request.lack is not None or like.key != request.key or gap is None:
+        if like is None or request.lack is not None or like.key != request.key:
             return False
-        return like.ttl is None or gap <= like.ttl
+        return request.gap_after(like) is not None
 
     @property
     def is_judged(self) -> bool:

@@ -40,7 +40,7 @@ class ComparedAhead:
     @property
     def _compares(self) -> ComparedHere:
         if self._here is None:
-            self._here = ComparedHere(self._ledger.newline)
+            self._here = ComparedHere(self._ledger.newline, self._ledger.kept_for)
         return self._here
 
     def take_over(self, state: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
+from kvtool.accounting.ledger.donors import KeptFor
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.plan import Plan
@@ -57,6 +58,9 @@ def new_ledger(
     watcher: ViewBook | None = None,
 ) -> Ledger:
     """Make the ledger of a run; see `Ledger`."""
+    kept_for: KeptFor | None = None
+    if traits.hosted:
+        from kvtool.accounting.caches.dated_rules import life_of as kept_for
     return Ledger(
         plan.base_block,
         newline=lambda: maker.renderer.tokenizer.newline_mask,
@@ -68,6 +72,7 @@ def new_ledger(
         fates=fates,
         salted=traits.salted,
         moves=traits.moves,
+        kept_for=kept_for,
     )
 
 

@@ -78,8 +78,12 @@ class SampleBook(Book):
 
 
 def _size(turn: Turn) -> int:
-    """Return the characters of a turn's text, roughly: nested parts of a message count by their own length."""
-    if turn.text is not None:
-        return len(turn.text)
-    contents = (message.get("content") for message in turn.messages or ())
-    return sum(len(content) if isinstance(content, str | list) else 16 for content in contents)
+    """Return the characters of a turn's text, roughly: those of all parts of its messages, however deep."""
+    found, left = 0, list[object]([turn.text if turn.messages is None else turn.messages])
+    while left:
+        value = left.pop()
+        if isinstance(value, str):
+            found += len(value)
+        else:
+            left += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return found

@@ -179,7 +179,7 @@ def _events(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Ta
         TableColumn("known", keep=1),
         TableColumn("evidence", keep=0),
     )
-    return Table("Misses by event", columns, rows, more=misses.left_out, sorts="misses")
+    return Table("Misses by event", columns, rows, sorts="misses")
 
 
 def _moment(event: MissEvent, began: float | None) -> str:
@@ -221,7 +221,7 @@ def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> T
         TableColumn("known", keep=0),
         TableColumn("cause", "prose"),
     )
-    more = len(misses.events) + misses.left_out - sum(len(events) for events in shown)
+    more = len(misses.events) - sum(len(events) for events in shown)
     table = Table("Largest misses", columns, rows, more=more)
     return (
         table

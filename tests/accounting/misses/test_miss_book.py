@@ -10,7 +10,7 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from kvtool.accounting.misses import hypothesis_trials, largest_events, prompt_states
+from kvtool.accounting.misses import hypothesis_trials, miss_events, prompt_states
 from kvtool.accounting.misses.miss_book import MissBook
 from kvtool.accounting.misses.prompt_states import NO_NAMES, CacheKey, PromptStates, chunk_names
 from kvtool.accounting.prices.money_book import MoneyBook
@@ -218,22 +218,23 @@ def test_requests_without_usage_are_not_judged() -> None:
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prompt_states, "_MOST_NAMES", 50)
     monkeypatch.setattr(prompt_states, "_MOST_HELD", 400)
-    monkeypatch.setattr(largest_events, "_MOST_EVENTS", 3)
+    monkeypatch.setattr(miss_events, "_PACKED", 3)
     source = random.Random(1)
-    book, all_tokens = MissBook(None, CLOCK, True), []
+    book = MissBook(None, CLOCK, True)
     for number in range(40):
         session = HiddenSession(source, f"s{number}", True, np.arange(FRONT, dtype=np.int32), 0.0)
         for cause in (None, "provider"):
-            turn, ids, missed = session.request(cause)
+            turn, ids, _ = session.request(cause)
             enter(book, turn, ids, f"r{number}")
-        all_tokens.append(missed)
     misses = book.misses()
     assert misses is not None
-    assert len(misses.events) == 3
-    assert misses.left_out == sum(total.events for total in misses.by_cause.values()) - 3
+    assert len(misses.events) == sum(total.events for total in misses.by_cause.values()) > 30
+    assert [int(event.request[1:]) for event in misses.events] == sorted(
+        int(event.request[1:]) for event in misses.events
+    )
+    assert len(book._events._latest) < 3
     assert len(book._states._any) <= 60
     assert len(book._states._sessions) <= 6
-    assert min(event.tokens for event in misses.events) >= sorted(all_tokens)[-3] - 96
 
 
 def test_names_of_chunks_are_of_the_beginning() -> None:

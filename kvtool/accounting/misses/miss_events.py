@@ -1,8 +1,10 @@
-"""Keep the largest misses as events; the sums are of all."""
+"""Keep every miss as an event, in a small part of the room that it has in a report."""
 
 from __future__ import annotations
 
-import heapq
+import json
+import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -12,17 +14,17 @@ from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.results.misses import Hypothesis, MissCause, MissEvent, hypothesis_in_words
 from kvtool.results.money import known_amount_text
 
-_MOST_EVENTS = 10_000
-"""Events that are kept, a bound on memory."""
+_PACKED = 1_000
+"""Events that are packed together."""
 
 
 @dataclass(slots=True)
-class LargestEvents:
+class MissEvents:
     """Misses in their order, each with its number from 1 on."""
 
     count: int = 0
-    _kept: list[tuple[int, int, MissEvent]] = field(default_factory=list)
-    """A heap: tokens, number, event."""
+    _packed: list[bytes] = field(default_factory=list)
+    _latest: list[MissEvent] = field(default_factory=list)
 
     def add(self, request: ReportedRequest, part: MissPart, cost: Decimal | None, prefix: str | None) -> None:
         """Enter the next miss. `prefix` is a hash of the tokens that the request shares with an earlier one."""
@@ -45,23 +47,28 @@ class LargestEvents:
             prefix=prefix if found.cause == "provider" else None,
             longer_life=request.longer_life(part.gap) if found.cause == "expired" else None,
         )
-        keep = heapq.heappush if len(self._kept) < _MOST_EVENTS else heapq.heappushpop
-        keep(self._kept, (part.tokens, -self.count, event))
+        self._latest.append(event)
+        if len(self._latest) == _PACKED:
+            self._packed.append(zlib.compress(json.dumps([vars(each) for each in self._latest]).encode()))
+            self._latest.clear()
 
     def results(self, hypothesis: Hypothesis | None, explained: Explained) -> list[MissEvent]:
         """Return the events in their order, those that a rerun explains with its cause."""
         return [
             event
-            if hypothesis is None or -number not in explained
-            else _simulated(event, explained[-number][1], hypothesis)
-            for _, number, event in sorted(self._kept, key=lambda kept: -kept[1])
+            if hypothesis is None or number not in explained
+            else _simulated(event, explained[number][1], hypothesis)
+            for number, event in enumerate(self._all(), 1)
         ]
+
+    def _all(self) -> Iterator[MissEvent]:
+        for packed in self._packed:
+            yield from (MissEvent.model_construct(**each) for each in json.loads(zlib.decompress(packed)))
+        yield from self._latest
 
 
 def _simulated(event: MissEvent, cause: MissCause, hypothesis: Hypothesis) -> MissEvent:
-    """Return a miss with what a rerun shows of it, where nothing proves its cause."""
-    if event.certainty == "proven":
-        return event
+    """Return a miss with what a rerun shows of it."""
     if cause == event.cause:
         return event.model_copy(update={"certainty": "simulated"})
     words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"
