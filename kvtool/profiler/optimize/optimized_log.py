@@ -35,7 +35,7 @@ from kvtool.workload.drive import NO_ANSWER
 from kvtool.workload.logs.files.log_file import read_raw, records_of
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.logs.records.record import Where
-from kvtool.workload.logs.records.usage import record_without_reads
+from kvtool.workload.logs.records.usage import COSTS, FLAT, record_without_reads
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 _LOOKED_AT = 64
 """Edited requests at the front of the log of which the one with the most changes is shown."""
-_COUNTED = (b'"usage', b'"meta_info"')
-"""What a record with reported tokens contains."""
+_COUNTED = (b'"usage', b'"meta_info"', *(f'"{name}"'.encode() for name in (*COSTS, *FLAT)))
+"""What a record with reported tokens or a cost contains."""
 _SEVERAL = "a record with several requests is not rewritten"
 
 
@@ -138,7 +138,7 @@ def _costliest(fixes: Sequence[Fix]) -> tuple[str, int] | None:
 
 def write_log(path: str, log: OptimizedLog, output: str) -> None:
     """Write a log as JSON lines with its edited records, compressed as the name says; others as they are, but without reported
-    reads, as these would count for all of it. A new file is as private as the log.
+    reads and costs, as these would count for all of it. A new file is as private as the log.
     """
     with AtomicFile(output, mode=as_private_as([path])) as target:
         for chunk in compressed(_lines(path, log.values.get(path, {})), output):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from kvtool.accounting.ledger.donors import KeptFor
 from kvtool.accounting.ledger.ledger import Ledger, LedgerEntry
 from kvtool.accounting.ledger.traced_batch import TracedBatch
 from kvtool.accounting.plan import Plan
@@ -58,7 +57,7 @@ def new_ledger(
     watcher: ViewBook | None = None,
 ) -> Ledger:
     """Make the ledger of a run; see `Ledger`."""
-    kept_for: KeptFor | None = None
+    kept_for: Callable[[Turn], float | None] | None = None
     if traits.hosted:
         from kvtool.accounting.caches.dated_rules import life_of as kept_for
     return Ledger(

@@ -12,6 +12,7 @@ import pytest
 
 from kvtool.profiler.optimize.optimized_log import OptimizedLog
 from kvtool.profiler.optimize.request_diff import RequestEdit, request_diff
+from kvtool.workload.logs.records.usage import record_without_reads
 from kvtool.workload.turn import Turn
 from tests.conftest import Command, some
 from tests.profiler.optimize.block_logs import BlockLog, BlockPlace
@@ -196,15 +197,27 @@ def test_without_consent_the_edit_is_shown_and_nothing_is_written(in_folder: Com
     assert not Path("better.jsonl").exists()
 
 
-def test_reads_that_were_reported_are_not_in_the_written_log(in_folder: Command) -> None:
-    """What a provider read of requests that were sent says nothing of those that were not."""
+def test_reads_and_costs_that_were_reported_are_not_in_the_written_log(in_folder: Command) -> None:
+    """What a provider read of requests that were sent says nothing of those that were not, nor what these cost."""
     usage = {"input_tokens": 20, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 4000, "output_tokens": 9}
     bodies = [
-        {"request": body, "timestamp": body.pop("timestamp"), "response": {"usage": usage}} for body in ONE.bodies()
+        {"request": body, "timestamp": body.pop("timestamp"), "response": {"usage": usage}, "cost_usd": 9.5}
+        for body in ONE.bodies()
     ]
     in_folder("optimize", written(bodies, "log.jsonl"), "--allow", "P2", "-o", "better.jsonl")
     for line in Path("better.jsonl").read_text().splitlines()[1:]:
         assert json.loads(line)["response"]["usage"] == {"input_tokens": 4020, "output_tokens": 9}
+        assert "cost_usd" not in line
+
+
+def test_arguments_and_parameters_of_that_name_stay() -> None:
+    call = {"type": "tool_use", "name": "buy", "input": {"cost": 3}}
+    tools = [{"name": "buy", "input_schema": {"properties": {"cost": {"type": "number"}}}}]
+    request = {"tools": tools, "messages": [{"role": "assistant", "content": [call]}]}
+    assert record_without_reads({"request": request, "cost": 3, "metadata": {"spend": 1}}) == {
+        "request": request,
+        "metadata": {},
+    }
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from kvtool.workload.logs.records.endpoint_models import model_in_address
 from kvtool.workload.logs.records.record import RESPONSES, Record, object_of, seconds
 from kvtool.workload.logs.records.retries import is_retry
 from kvtool.workload.logs.records.streamed_answers import answer_in
-from kvtool.workload.logs.records.usage import usage_in_answer, usage_of
+from kvtool.workload.logs.records.usage import COSTS, FLAT, usage_in_answer, usage_of
 from kvtool.workload.turn import Ids
 
 _MODELS = ("model", "model_name", "modelId", "model_id", "modelVersion", "request_model")
@@ -39,9 +39,7 @@ _ENDS = (
     "processed_time",
 )
 _FIRST_ANSWERS = ("completion_start_time", "completionStartTime", "first_token_time", "time_of_first_token")
-_COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost")
 _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
-_FLAT = ("prompt_tokens", "input_tokens", "cached_tokens")
 _STATUSES = ("status", "status_code", "statusCode", "response_status", "http_status")
 _MOST_STATUS = 1_000  # HTTP has three digits
 _METADATA = ("metadata", "meta", "labels", "attributes", "extra")
@@ -73,10 +71,10 @@ _OF_CALL = frozenset(
             *_REGIONS,
             *_KEYS,
             *_ENDS,
-            *_COSTS,
+            *COSTS,
             *_USAGES,
         ),
-        *(*_FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS, *_FIRST_ANSWERS, "costDetails"),
+        *(*FLAT, *_STATUSES, *_METADATA, *RESPONSES, *_SETTINGS, *_FIRST_ANSWERS),
     )
 )
 _ANSWER_NAME = re.compile(
@@ -285,7 +283,7 @@ def _usage(record: Record, response: dict[str, Any], at: tuple[str | int, ...]) 
     if isinstance(value, dict):
         return usage_of(value, pointer)
     for depth, fields in enumerate((record.fields, *record.around)):
-        if any(isinstance(fields.get(name), int | float | str) for name in _FLAT):
+        if any(isinstance(fields.get(name), int | float | str) for name in FLAT):
             return usage_of(fields, record.pointer[: max(len(record.pointer) - depth, 0)])
     return None
 
@@ -343,7 +341,7 @@ def _settings(record: Record, response: dict[str, Any], *, images: int, citation
 
 def _cost(said: dict[str, Any], response: dict[str, Any]) -> Decimal | None:
     usage = object_of(response.get("usage"))
-    for value in (_first(said, _COSTS), usage.get("cost"), object_of(said.get("costDetails")).get("total")):
+    for value in (_first(said, COSTS), usage.get("cost"), object_of(said.get("costDetails")).get("total")):
         if (cost := decimal_of(value)) is not None:
             return cost
     return None

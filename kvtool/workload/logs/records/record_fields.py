@@ -7,6 +7,7 @@ from hashlib import blake2b
 
 from kvtool.workload.logs.groups.field_paths import joined_path
 from kvtool.workload.logs.records.record import RESPONSES
+from kvtool.workload.logs.records.usage import COSTS, FLAT
 
 _MOST_FIELDS = 64
 _DEPTH = 4
@@ -24,10 +25,9 @@ _CONSEQUENCES = frozenset(
             "diagnostics",
             "prompt_cache_diagnostics",
             "timings",
-            "costDetails",
         ),
-        *("prompt_tokens", "input_tokens", "cached_tokens", "output_tokens", "completion_tokens", "total_tokens"),
-        *("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost"),
+        *(*FLAT, "output_tokens", "completion_tokens", "total_tokens"),
+        *COSTS,
     )
 )
 """What a miss changes itself: it is no cause."""

@@ -55,6 +55,11 @@ _BESIDE = frozenset(
 _REMAINDERS = ("input_tokens", "inputTokens", "inputTokenCount")
 _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object", "meta_info")
 """Objects of an answer that hold counts; `meta_info` is that of SGLang's own API."""
+COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost", "costDetails", "cost_details")
+"""What loggers and gateways call the price of a request."""
+FLAT = ("cached_tokens", "prompt_tokens", "input_tokens")
+"""Counts that loggers write beside an answer."""
+_TEXTS = ("content", "tools", "functions", "tool_calls")
 _OLLAMA = ("prompt_eval_count", "prompt_eval_cached_count", "eval_count")
 """Counts of Ollama's own API, which are in the answer itself."""
 
@@ -213,7 +218,8 @@ def without_reads(usage: dict[str, Any], *, same_prompt: bool = True) -> dict[st
     Of a prompt that is not the same one its tokens are left out, too.
     """
     counted = usage_of(usage, ())
-    left = {name: value for name, value in usage.items() if name not in (*_READ, *_WRITTEN, *_WRITTEN_12H, *_BESIDE)}
+    of_cache = (*_READ, *_WRITTEN, *_WRITTEN_12H, *_BESIDE, *COSTS)
+    left = {name: value for name, value in usage.items() if name not in of_cache}
     for name in _DETAILS:
         if isinstance(left.get(name), dict):
             dropped = (*_READ_IN_DETAILS, *_WRITTEN_IN_DETAILS, *_WRITTEN_12H, *_BESIDE)
@@ -227,14 +233,17 @@ def without_reads(usage: dict[str, Any], *, same_prompt: bool = True) -> dict[st
 
 
 def record_without_reads(value: Any, *, same_prompt: bool = True) -> Any:
-    """Return a record of a log, all of its `usage` objects without reads: of requests that were never sent none is known."""
+    """Return a record of a log without reads and costs: of requests that were never sent none is known. Texts stay as they are."""
     if isinstance(value, list):
         return [record_without_reads(each, same_prompt=same_prompt) for each in value]
     if not isinstance(value, dict):
         return value
-    return {
-        name: without_reads(each, same_prompt=same_prompt)
-        if name in _USAGES and isinstance(each, dict)
-        else record_without_reads(each, same_prompt=same_prompt)
-        for name, each in value.items()
-    }
+    left = {}
+    for name, each in value.items():
+        if name in _USAGES and isinstance(each, dict):
+            left[name] = without_reads(each, same_prompt=same_prompt)
+        elif name in _TEXTS:
+            left[name] = each
+        elif name not in (*COSTS, *(FLAT[:1] if same_prompt else FLAT)):
+            left[name] = record_without_reads(each, same_prompt=same_prompt)
+    return left
