@@ -304,7 +304,9 @@ _OF_REPORTS = (
     _TOO_SHORT,
     _Row(_by_field, lambda _: "Compare the hit rates by this field", _itself),
     _Row(
-        lambda case: case.change if case.change is not None and case.change.cache is not None else None,
+        lambda case: (
+            case.change if case.change and case.change.cache and _with_cache(case, case.change.cache) else None
+        ),
         lambda change: f"{change.text}. Run the prediction",
         lambda case, change: _with_cache(case, change.cache),
     ),

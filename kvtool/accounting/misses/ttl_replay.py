@@ -26,6 +26,8 @@ class TtlReplay:
     models: set[str] = field(default_factory=set)
     paid: Decimal = Decimal(0)
     costs: dict[float, Decimal] = field(default_factory=lambda: {MINUTES: Decimal(0), HOUR: Decimal(0)})
+    gained: dict[float, int] = field(default_factory=lambda: {MINUTES: 0, HOUR: 0})
+    """Tokens that more are read than were (negative: fewer)."""
 
     def add(
         self,
@@ -55,6 +57,7 @@ class TtlReplay:
                     gained = min(expired, prompt - read)
                 elif ttl < HOUR:
                     gained = -min(read, before.stored_1h)
+            self.gained[ttl] += gained
             now_written = max(written - gained, 0)
             hour = now_written if ttl == HOUR else 0
             self.costs[ttl] += bill_of(Charged(prompt, read + gained, now_written, hour, answer), rates).total

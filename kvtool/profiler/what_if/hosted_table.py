@@ -7,7 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
-from kvtool.accounting.caches.timed_tree import LONG
+from kvtool.accounting.caches.timed_tree import LONG, SHORT
 from kvtool.accounting.hosted_models import hosted_model
 from kvtool.accounting.misses.advised_change import costliest_change
 from kvtool.accounting.misses.miss_book import MissBook
@@ -30,7 +30,7 @@ from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.reported.request_settings import fix_of_calls, longer_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
-from kvtool.profiler.what_if.change_table import EditsOf, advice_withheld, lacks_prompts
+from kvtool.profiler.what_if.change_table import EditsOf, advice_withheld
 from kvtool.profiler.what_if.planned_change import RunChange
 from kvtool.results.choices import ChangeKind, Sure
 from kvtool.results.documents.parts import ReportedUse
@@ -51,6 +51,8 @@ _BOTH = "edit the prompts and the marks as kvtool optimize shows"
 _OF_PROMPTS = (_PROMPTS, _BOTH)
 _KINDS: dict[MissCause, ChangeKind] = {"key_changed": "cache-key", "not_marked": "marks", "expired": "ttl"}
 """The rows that try what to change about a cause."""
+_TIMES = {SHORT: "5m", LONG: "1h"}
+_SET_TTL = 'set "ttl": "{}" in every mark'
 _MOST_MODELS = 4
 """Models with rows of their own."""
 
@@ -70,12 +72,12 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
             hint=f"kvtool profile shows what was reused; {own} plans a server of your own",
         )
     misses = today.find(MissBook)
-    if misses is not None and not misses.predictable:
-        raise lacks_prompts(opened)
     table = _HostedTable(profiler, today, book, advice=advice)
-    rows = table.rows()
+    silent = None if misses is None or misses.predictable else misses
+    rows = table.rows() if silent is None else table.replayed(silent)
     found, currency = None if misses is None else misses.misses(), next(iter(book.currencies), "USD")
     first, side = rows[0], book.total[book.told]
+    reachable = min(side.reachable if silent is None else silent.total.promised, first.references)
     withheld = "" if misses is None else misses.agreement.too_few
     notes, explicit = [*opened.wrong_usage, *unpriced_notice(book)], named_caches_note(today)
     return WhatIfDocument(
@@ -83,11 +85,11 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         input=opened.name,
         rules=HOSTED_RULES,
         block_size=1,
-        requests=side.predicted.requests,
-        references=side.predicted.prompt,
-        distinct_blocks=max(side.predicted.prompt - side.reachable, 0),
-        reachable_blocks=min(side.reachable, side.predicted.prompt),
-        reachable_hit_rate=min(side.reachable / max(side.predicted.prompt, 1), 1.0),
+        requests=side.predicted.requests if silent is None else silent.total.requests,
+        references=first.references,
+        distinct_blocks=first.references - reachable,
+        reachable_blocks=reachable,
+        reachable_hit_rate=reachable / max(first.references, 1),
         sampled=1.0,
         notes=notes,
         answer=[
@@ -131,6 +133,19 @@ class _HostedTable:
                 rows.append(row)
         return [*rows, *self._explicit()]
 
+    def replayed(self, misses: MissBook) -> list[SweepRow]:
+        """Return what was reported, and a row for each time to live, by the gaps of a log that no rules predict."""
+        replay = misses.total.replay
+        self._lack("other changes", "The log does not contain what predictions need")
+        side = self._book.total[True]
+        paid, told = side.costs.paid.total, side.told
+        rows = [_told_row("today", f"{_TODAY}, reported", "", told, paid, sure="exact")]
+        for seconds, ttl in _TIMES.items() if replay.requests else ():
+            read = Read(told.requests, told.prompt, told.cached + replay.gained[seconds])
+            cost = paid + replay.costs[seconds] - replay.paid
+            rows.append(_told_row("ttl", f"all marks {ttl}", _SET_TTL.format(ttl), read, cost, sure="predicted"))
+        return rows
+
     def _explicit(self) -> Iterator[SweepRow]:
         """Yield a row for explicit caches that cost less than what was paid; other requests read and cost what was reported."""
         caches = explicit_caches(self._today)
@@ -172,10 +187,8 @@ class _HostedTable:
                 sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
                 yield RunChange("marks", "no marks", "send no cache_control", [marks_fix(sets)])
             if all(LONG in each.rules.tiers for each in layouts):
-                for seconds, ttl in ((300.0, "5m"), (LONG, "1h")):
-                    yield RunChange(
-                        "ttl", f"all marks {ttl}", f'set "ttl": "{ttl}" in every mark', [_with_ttl(seconds)]
-                    )
+                for seconds, ttl in _TIMES.items():
+                    yield RunChange("ttl", f"all marks {ttl}", _SET_TTL.format(ttl), [_with_ttl(seconds)])
         for name in sorted({name for call in calls for name in longer_retentions(call)}):
             fix = retention_fix(name)
             yield RunChange("ttl", f"retention {name}", fix.what, [fix])
@@ -271,7 +284,8 @@ def _told(reported: ReportedUse | None, today: SweepRow) -> list[str]:
         return []
     predicted = f"hit rate {percent(today.hit_rate)}, cost {shown_money(Decimal(today.cost or 0))}"
     paid = "" if reported.paid is None else f", paid {shown_money(Decimal(reported.paid), reported.currency)}"
-    return [f"Reported: hit rate {percent(reported.hit_rate)}{paid}.", f"Predicted by the rules: {predicted}."]
+    by_rules = [f"Predicted by the rules: {predicted}."] if today.sure == "rules" else []
+    return [f"Reported: hit rate {percent(reported.hit_rate)}{paid}.", *by_rules]
 
 
 def _named_first(found: CacheMisses, rows: list[SweepRow], currency: str, *, differs: bool) -> list[str]:
@@ -304,7 +318,8 @@ def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool, other: Sequ
     of marks, times and keys in some groups, so that only edits of the others are proposed. Nothing is said of no change then, nor
     where there is an `other` one.
     """
-    today, *others = (row for row in rows if row.sure == "rules")  # an estimate is compared with what was paid
+    is_replayed = rows[0].sure != "rules"
+    today, *others = (row for row in rows if row.sure == "rules" or is_replayed)  # an estimate is beside what was paid
     others = [row for row in others if row.does in _OF_PROMPTS or not only_prompts]
     before = Decimal(today.cost or 0)
     best = min((row for row in others if row.kind != "model"), key=_cost_of, default=None)
@@ -320,7 +335,7 @@ def _answer(rows: list[SweepRow], edits: str, *, only_prompts: bool, other: Sequ
 
 def _not_first(rows: list[SweepRow], best: SweepRow, why: str) -> list[str]:
     """Say why another row that costs less is not the change to begin with; nothing where none costs less."""
-    least = min((row for row in rows[1:] if row.sure == "rules"), key=_cost_of)
+    least = min((row for row in rows[1:] if row.sure == best.sure), key=_cost_of)
     if _cost_of(least) >= _cost_of(best):
         return []
     why = "another model gives other answers" if least.kind == "model" else why

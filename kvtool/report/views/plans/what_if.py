@@ -138,9 +138,12 @@ def _of_columns(words: Mapping[str, str], titles: Collection[str] | None) -> lis
 
 
 def _legend_of_changes(rows: Sequence[SweepRow], titles: Collection[str] | None = None) -> str:
-    if any(row.sure == "rules" for row in rows):
+    if any(row.cost is not None for row in rows):
         computed = {"computed": "Computed: prompt tokens that are not read from the cache, relative to today."}
         estimated = any(row.sure == "predicted" for row in rows)
+        if rows[0].sure != "rules":
+            replayed = ["Estimate: by a replay of the reported gaps."] if estimated else []
+            return " ".join([*replayed, *_of_columns(computed, titles)])
         return " ".join(
             [
                 "Hit rate and cost: by the published rules and prices, each row from another run.",
