@@ -325,3 +325,23 @@ def test_requests_without_a_method_of_an_sdk(sent: str) -> None:
         assert (found.code, found.severity) == ("KV101", "error")
     logged = code.replace("model, messages:", "messages:").replace("TEXT", f"`It is ${{id}}. {RULES}`")
     assert [one for one in made_findings(logged, "made.ts") if one.severity == "error"] == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "const run = (o: Options) => generateText({ model, system: o.system, messages: o.messages });",
+        "const run = (o: Options) => generateText({ model, ...o });",
+        'import { query as run } from "@anthropic-ai/claude-agent-sdk";',
+    ],
+)
+def test_object_of_options(call: str) -> None:
+    """A system prompt that an object of options hands on."""
+    text = (
+        f"const text = () => `It is ${{new Date().toISOString()}}. {'Answer in plain words, please. ' * 20}`;\n{call}\n"
+    )
+    asked = "options: { systemPrompt: text() }" if "query" in call else "system: text(), messages"
+    assert [
+        (one.code, one.severity)
+        for one in made_findings(f"{text}const chat = (messages) => run({{ {asked} }});", "made.ts")
+    ] == [("KV101", "error")]

@@ -147,7 +147,7 @@ def is_prompt_decorator(name: str) -> bool:
 
 
 _SDK = re.compile(
-    r"(?:chat\.completions\.(?:create|parse|stream)|completions\.create|responses\.(?:create|parse|stream)"
+    r"(?:claude[-_](?:agent[-_]sdk|code(?:[-_]sdk)?)\.query|chat\.completions\.(?:create|parse|stream)|completions\.create|responses\.(?:create|parse|stream)"
     r"|messages\.(?:create|stream|parse|count_tokens)|models\.generate_content(?:_stream)?|generate_content(?:_async|_stream)?"
     r"|litellm\.a?completion|litellm\.a?text_completion|a?completion(?:_with_retries)?|chat_completion|apply_chat_template"
     r"|converse(?:_stream)?(?:_command)?|chats\.create|start_chat|invoke_model(?:_with_response_stream)?|ollama\.(?:a?chat|generate)|chat\.(?:complete|stream|parse)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import replace
 
+from kvtool.lint.evidence.prompt_evidence import is_prompt_name, is_system_name
 from kvtool.lint.evidence.value_precision import refined
 from kvtool.lint.python.module import ClassCode
 from kvtool.lint.python.syntax import dotted
@@ -51,7 +52,17 @@ class Objects(ValueOrigins):
                 result.append(piece)
             elif isinstance(piece, Param) and (cls := self._declared(piece)) is not None:
                 result += self.program.attribute(cls, attribute, self.depth)
+            elif isinstance(piece, Param) and (is_prompt_name(attribute) or is_system_name(attribute)):
+                result.append(self._part_of(piece, attribute))  # `options.system`
         return tuple(result)
+
+    def _part_of(self, param: Param, attribute: str) -> Param:
+        """Return the prompt in an object that a caller gives."""
+
+        def part(given: Value) -> Value:
+            return self.attribute_of(given if param.filled is None else param.filled(given), attribute)
+
+        return Param(param.name, filled=part)
 
     def _of_instance(self, piece: Instance, attribute: str) -> Value:
         given = dict(piece.given).get(attribute)

@@ -18,6 +18,7 @@ from kvtool.lint.python.text_values import (
     MOST_INSIDE,
     Items,
     Mapped,
+    Param,
     Piece,
     SentChat,
     Value,
@@ -30,6 +31,8 @@ from kvtool.lint.skeleton import TemplatePlace
 _TOOLS = frozenset(["tools", "functions"])
 _TOOL_TEXT = "description"
 _ASKED_WITH = frozenset(["prompt", "input", "messages", "query", "contents", "inputs"])
+_OPTIONS = ("system", "messages", "prompt")
+"""What an object of options gives a call that asks a model."""
 TEMPLATES = ("Template", "from_template", "from_string", "from_messages")
 _PASSES = (
     "format",
@@ -102,12 +105,8 @@ class UnknownCalls(TemplateFills):
             passed.append(value)
             if makes and word.arg in ("template", "prefix", "suffix"):
                 self.told(self._later(value, given), Evidence.NAME)
+            self._reported_parts(word, value, name, sends)
             if word.arg is None:
-                for piece in value:
-                    for key, one in piece.pairs if isinstance(piece, Mapped) else ():
-                        self.reported_as(key, one, is_prompt_keyword(name, key))
-                        if key in _TOOLS and sends:
-                            self.tools(one, word.value)
                 continue
             self._reported_tools(word)
             evidence = is_prompt_keyword(name or last, word.arg)
@@ -128,6 +127,20 @@ class UnknownCalls(TemplateFills):
             return self._passed_on(node, passed)
         hole = self.by_name(last, spot) if last[:1].islower() else None
         return (hole,) if hole is not None else ()
+
+    def _reported_parts(self, word: ast.keyword, value: Value, name: str, sends: Evidence) -> None:
+        """Report the parts of an object of options: one that is spread into a call, or that a call which asks a model gets."""
+        spread = word.arg is None
+        for piece in value if spread or sends is Evidence.ASKED else ():
+            if isinstance(piece, Param) and spread and sends is Evidence.ASKED:
+                for key in _OPTIONS:
+                    self.reported_as(key, self.attribute_of((piece,), key), sends)
+            for key, one in piece.pairs if isinstance(piece, Mapped) else ():
+                says = is_prompt_keyword(name, key)
+                if spread or says is Evidence.SENT:
+                    self.reported_as(key, one, says)
+                if spread and key in _TOOLS and sends:
+                    self.tools(one, word.value)
 
     def _add_chat(self, node: ast.Call, values: Sequence[Value], sends: Evidence, last: str) -> None:
         """Keep the messages that a call sends: those of the system are before all others, whatever their order is."""
