@@ -33,7 +33,17 @@ from kvtool.lint.python.built_prompts import CodePrompts
 from kvtool.lint.python.chats import Chat, ChatMessage, parted
 from kvtool.lint.python.rendered_files import only_file, template_paths
 from kvtool.lint.python.text_values import MESSAGE_KEYS
-from kvtool.lint.skeleton import MARKED_BLOCK, Choice, Hole, Node, TemplatePlace, TemplatePlaces, leaves, style_of
+from kvtool.lint.skeleton import (
+    MARKED_BLOCK,
+    Choice,
+    Hole,
+    Node,
+    Repeat,
+    TemplatePlace,
+    TemplatePlaces,
+    leaves,
+    style_of,
+)
 from kvtool.text.files.root_folder import RootFolder
 from kvtool.text.files.text_files import read_text
 from kvtool.text.terminal.numbers import plural
@@ -193,7 +203,11 @@ def _copies(folder: Path, name: str, rendered: list[RenderedFile], reader: CodeP
         rendered += (replace(one, source=name) for one in code.rendered)
         each = [
             *code.chats,
-            *(Chat(called, [("", nodes)]) for nodes, called in zip(code.prompts, code.names, strict=True)),
+            *(
+                Chat(called, [("", nodes)])
+                for nodes, called in zip(code.prompts, code.names, strict=True)
+                if any(isinstance(leaf, str) or leaf.unseen != MARKED_BLOCK for leaf in leaves(nodes))
+            ),
         ]
         for chat in each:
             copy = _from_chat(folder, name, chat.messages, chat.sender, chat.places, chat.line)
@@ -360,6 +374,8 @@ class _Writer:
         self._taken: Counter[str] = Counter()
         self.orders: dict[str, Hole] = {}
         """Variables that choose an order of a list, and where that is left to chance."""
+        self.elements: dict[str, str] = {}
+        """Names in the loop that is written, and what they are of its element."""
 
     def written(self, nodes: Iterable[Node]) -> Iterator[str]:
         for node in nodes:
@@ -369,18 +385,32 @@ class _Writer:
                 path, text = found
                 yield _include(path) if style_of(text) == "jinja" else _literal(text)
             elif isinstance(node, Hole):
-                yield "" if node.unseen == MARKED_BLOCK else f"{{{{ {_variable(node)} }}}}"
+                name = _variable(node)
+                yield "" if node.unseen == MARKED_BLOCK else f"{{{{ {self.elements.get(name, name)} }}}}"
             elif isinstance(node, Choice):
                 yield from self._choice(node)
             else:
-                self._number += 1
-                number, body = self._number, "".join(self.written(node.body))
-                holes = [_variable(leaf) for leaf in leaves(node.body) if isinstance(leaf, Hole)]
-                yield f"{{% for item_{number} in {self._free_name('repeated', *holes[:1] or _words(body))} %}}"
-                if node.between:
-                    yield f"{{% if not loop.first %}}{_literal(node.between)}{{% endif %}}"
-                yield body
-                yield "{% endfor %}"
+                yield from self._loop(node)
+
+    def _loop(self, node: Repeat) -> Iterator[str]:
+        """Write a text for each element of a list: what only its name is known of is the element, or a field of it."""
+        self._number += 1
+        item = f"item_{self._number}"
+        holes = [leaf for leaf in leaves(node.body) if isinstance(leaf, Hole)]
+        names = dict.fromkeys(
+            _variable(one) for one in holes if not (one.constant or one.file or one.unseen or value_kind(one.kind))
+        )
+        of_item = {name: f"{item}.{name}" if len(names) > 1 else item for name in names if name not in self.elements}
+        self.elements |= of_item
+        body = "".join(self.written(node.body))
+        called = self._free_name(next(iter(names)), "list") if names else self._free_name("repeated", *_words(body))
+        yield f"{{% for {item} in {called} %}}"
+        if node.between:
+            yield f"{{% if not loop.first %}}{_literal(node.between)}{{% endif %}}"
+        yield body
+        yield "{% endfor %}"
+        for name in of_item:
+            self.elements.pop(name)
 
     def _choice(self, node: Choice) -> Iterator[str]:
         texts = list(dict.fromkeys("".join(self.written(branch)) for branch in node.branches))

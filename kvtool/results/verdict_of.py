@@ -111,20 +111,19 @@ def _withheld(reports: Sequence[Report]) -> str:
 
 def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
     """Return a notice that names each place with a demanded hit rate of 0 %; none where each limit can fail."""
+    off = [check for check in checks if _is_off(check)]
+    if not off:
+        return []
     places = dict.fromkeys(
         f"{check.path}:{check.line}:{check.column}"
         if check.line
         else subject(check.group, check.workload, check.covered)
-        for check in checks
-        if _is_off(check)
+        for check in off
     )
-    if not places:
-        return []
     named = list(places)[:_MOST_TOLD]
     more = f" and {len(places) - _MOST_TOLD:,} more" if len(places) > _MOST_TOLD else ""
-    are, them = ("limits are", "them") if len(places) > 1 else ("limit is", "it")
-    todo = f"Fix the prompts, then raise {them}: `kvtool check --tighten`."
-    return [f"{len(places):,} {are} 0 % and cannot fail: {', '.join(named)}{more}. {todo}"]
+    todo = "Fix the prompts, then raise the limit: `kvtool check --tighten`."
+    return [f"{plural(len(off), 'gate')} off (limit 0%): {', '.join(named)}{more}. {todo}"]
 
 
 def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), *, partial: bool = False) -> Report:

@@ -149,11 +149,21 @@ def test_a_list_keeps_the_text_between_its_elements(file: tuple[str, str], betwe
     name, program = file
     (copy,) = _copies(tmp_path, {name: program.format(rules=RULES, between=json.dumps(between))})
     system = next(text for role, text in copy.messages if role == "system")
-    assert (
-        jinja2.Template(system)
-        .render({"repeated_d_id": [1, 2, 3], "d_id": "x"})
-        .endswith("\n" + between.join(["<x>"] * 3))
+    rendered = jinja2.Template(system).render({"d_id_list": ["x", "y", "z"]})
+    assert rendered.endswith("\n" + between.join(["<x>", "<y>", "<z>"]))
+
+
+def test_several_values_of_an_element_are_its_fields_and_a_mark_alone_is_no_prompt(tmp_path: Path) -> None:
+    program = (
+        "def ask(docs, text, history):\n    messages = list(history)\n    messages.append({'role': 'user', 'content': text})\n"
+        "    lines = [f'{doc.id}: {doc.title} for {text}' for doc in docs]\n    messages[-1]['content'] = "
+        "[{'type': 'text', 'text': text, 'cache_control': {'type': 'ephemeral'}}]\n    return client.messages.create("
+        f"system={RULES!r} + '\\n'.join(lines), messages=messages)\n"
     )
+    (copy,) = _copies(tmp_path, {"a.py": program})
+    docs = [{"doc_id": 1, "doc_title": "Oslo", "text": "us"}, {"doc_id": 2, "doc_title": "Rome", "text": "us"}]
+    rendered = jinja2.Template(copy.messages[0][1]).render({"doc_id_list": docs})
+    assert rendered == f"{RULES}1: Oslo for us\n2: Rome for us"
 
 
 @pytest.mark.parametrize("language", ["py", "ts"])

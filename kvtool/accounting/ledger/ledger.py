@@ -28,6 +28,9 @@ from kvtool.results.choices import TokensBy
 from kvtool.text.tokens.prompt import Prompt
 from kvtool.workload.turn import Turn
 
+_UNREACHABLE = frozenset(("below_minimum", "partial_block"))
+"""Fates of tokens that a provider never caches in these prompts, whatever else is changed."""
+
 
 @dataclass(slots=True)
 class LedgerEntry:
@@ -277,7 +280,8 @@ class Ledger:
         if self._sums is not None:
             self._sums.enter(entry.owner, entry.turn, entry.prompt, entry.num_tokens, entry.known, booked)
         group.add(entry.num_tokens, hit)
-        group.reachable_tokens += entry.reachable
+        never = (min(stop, entry.reachable) - start for start, stop, fate in booked if fate in _UNREACHABLE)
+        group.reachable_tokens += entry.reachable - sum(tokens for tokens in never if tokens > 0)
         turn = group.turns.get(entry.turn.index)
         if turn is None:
             turn = group.turns[entry.turn.index] = TurnTotals()

@@ -77,9 +77,9 @@ class GroupEdits:
         return self._known[label, path]
 
     def _load(self, part: TextSource, at: Path, path: str) -> PiecePlace | None:
-        if part.text is not None:
+        if part.text is not None and path == self._source.document.path:
             node = self._source.document.find((*at, "text"))
-            if path != self._source.document.path or not isinstance(node, Scalar):
+            if not isinstance(node, Scalar):
                 return None
             origin = next((mark.origin for mark in node.text.marks if mark.origin), Origin(path))
             return PiecePlace(path, (*at, "text"), node.value, origin, part.raw)

@@ -47,7 +47,7 @@ def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan, *, marked: boo
         return _advised(stuck)
     if _is_moved(stuck.tried) and _is_last_line(stuck.cause):
         return f"{_at_the_end(stuck.cause)} (tested: moving it gains nothing)"
-    tested = no_gain(f"{stuck.tried.what}{' with the marks of the log' if marked else ''}")
+    tested = no_gain(f"{stuck.tried.what}{' with the cache breakpoints as they are' if marked else ''}")
     may_be_short = plan.hosted and tokens < _OFTEN_LEAST
     return tested + (_HOSTED_SHORT.format(tokens=tokens, least=_OFTEN_LEAST) if may_be_short else "")
 

@@ -67,9 +67,10 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
     book = _book(today)
     if book is None:
         own = " ".join(flags(block_size=EngineConfig.block_size))
+        lack = "kvtool knows none of its models" if opened.group_names is None else "a workload file names no model"
         raise KvtoolError(
-            f"{opened.name}: no price is known for its models",
-            hint=f"kvtool profile shows what was reused; {own} plans a server of your own",
+            f"{opened.name}: {lack}, so it has no price",
+            hint=f"kvtool profile shows what is reused; {own} plans a server of your own",
         )
     misses = today.find(MissBook)
     table = _HostedTable(profiler, today, book, advice=advice)

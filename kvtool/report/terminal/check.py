@@ -103,7 +103,7 @@ def _table(console: Console, result: CheckResult, plain: bool) -> None:
     """A line for each workload, and under those with something missed a line for each group."""
     rows: list[list[str]] = []
     left_out = 0
-    room, whole = max(console.width // 4, 12), is_plain(console)
+    room, whole = max(console.width // 4, 20), is_plain(console)
     for report in result.reports:
         checks = [check for check in result.verdict.checks if check.workload == report.workload]
         of_all = [check for check in checks if check.group is None]

@@ -88,7 +88,7 @@ def test_blank_lines_and_a_byte_order_mark(optimize: Optimize) -> None:
         ),
         (
             FileEdit("prompts/desk.md", 0, 0, "!"),
-            "the edited files hit no more than before, so kvtool dropped the edit",
+            "it gains nothing with the edits that kvtool can make, so kvtool dropped the edit",
         ),
     ],
 )

@@ -90,6 +90,17 @@ def test_a_prompt_that_does_not_win_by_it_is_named(optimize: Optimize) -> None:
     assert any("`g0` reads the same text" in step["reason"] for step in found["steps"])
 
 
+def test_a_line_moves_between_files_that_a_message_joins(optimize: Optimize) -> None:
+    chance = random.Random(2)
+    write("head.j2", f"Now: {{{{ now }}}}\n{rules(chance, 9)}\n")
+    write("tail.j2", f"{rules(chance, 5)}\n")
+    joined = '"{% include \\"head.j2\\" %}\\n{% include \\"tail.j2\\" %}"'
+    group = f"- {{name: g, requests: 4, messages: [{{role: user, text: {joined}}}]}}\n"
+    path = write("w.yaml", f"version: 1\nvars: {{now: {{datetime: 1m}}}}\ngroups:\n{group}")
+    assert document(optimize, path, "--allow", "P2", "--write")["files"] == ["head.j2", "tail.j2"]
+    assert Path("tail.j2").read_text().strip().endswith("\nNow: {{ now }}")
+
+
 def test_prompts_that_the_workload_does_not_run_are_named(in_folder: Command) -> None:
     """They include an edited file, here through another one; a template that only looks alike does not."""
     write("prompts/parts/head.j2", "Now: {{ now }}\n")

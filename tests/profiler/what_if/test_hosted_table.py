@@ -109,7 +109,7 @@ def test_the_screen(in_folder: Command, width: int) -> None:
 def test_a_log_without_prices_names_another_way(in_folder: Command) -> None:
     requests = [Sent("gpt-7.3", 10.0 * n, cached=None) for n in range(2)]
     code, _, err = in_folder("what-if", written(requests))
-    assert (code, "no price is known for its models" in err) == (2, True)
+    assert (code, "kvtool knows none of its models, so it has no price" in err) == (2, True)
 
 
 def test_edits_of_prompts_cost_what_the_log_with_them_costs(in_folder: Command) -> None:
