@@ -15,8 +15,8 @@ _LONGEST_NAME = 60
 
 
 def ttl_sentence(ttl: TtlCosts | None, currency: str = "USD") -> str:
-    """Say what the requests cost with each time to live, and which one is cheaper; empty where no request could choose."""
-    if ttl is None:
+    """Say what the requests cost with each time to live, and which one is cheaper; empty where none could choose or cached."""
+    if ttl is None or ttl.paid == ttl.five_minutes == ttl.one_hour:
         return ""
     paid, minutes, hour = (shown_money(Decimal(each), currency) for each in (ttl.paid, ttl.five_minutes, ttl.one_hour))
     models = [sanitize(name, newlines=False)[:_LONGEST_NAME] for name in ttl.models]
