@@ -327,7 +327,7 @@ def _exact(names: _Ints, tokens: _Ints, before: Sequence[int]) -> tuple[list[int
     count, requests = names.shape
     best: list[int | None] = [0] + [None] * ((1 << count) - 1)
     last = [0] * (1 << count)
-    varies = names.any(axis=1).tolist()
+    varies: list[bool] = [bool(row.any()) for row in names]
     parts: list[tuple[_Ints, int, list[int]]] = [
         (np.zeros(requests, dtype=np.int64), 1, tokens[:, :1].sum(axis=1).tolist())
     ]
