@@ -65,7 +65,7 @@ def view(report: Report) -> Section | None:
         else []
     )
     if misses.unreported:
-        notes.append(f"{plural(misses.unreported, 'request')} do not report what they read: no figure includes them.")
+        notes.append(f"Cache reads are unknown for {plural(misses.unreported, 'request')}: no figure includes them.")
     notes += local_times_in_words(misses.local_times, misses.zoned_times)
     if (found := misses.hypothesis) is not None:
         notes.append(
