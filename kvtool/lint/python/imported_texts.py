@@ -20,7 +20,7 @@ from kvtool.text.files.text_files import decode, file_bytes
 
 _MOST_FOLDERS = 12
 """Folders above a file in which a module is looked for."""
-_MOST_MODULES = 24
+_MOST_MODULES = 64
 _MOST_BYTES = 1 << 20
 """Modules that are read anew for one file, and bytes of each."""
 _MOST_KEPT = 256
