@@ -132,8 +132,6 @@ class PromptFixes:
 def explained_requests(opened: Opened, progress: Progress) -> tuple[Profiler, RunResult]:
     """Return a run of the prompts with the causes of their losses, and its profiler."""
     profiler = opened.profiler(ReportOptions(), progress)
-    if workload_file(profiler.source) is None:  # requests whole, as in rows without a clock
-        profiler.plan = replace(profiler.plan, use_arrivals=False, concurrency=None)
     try:
         return profiler, profiler.explained()
     except TrialInterruptedError:
