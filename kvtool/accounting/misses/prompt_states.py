@@ -27,7 +27,7 @@ Names: TypeAlias = "array[int]"
 NO_NAMES: Names = array("Q")
 _RESULTS = ("tool", "function")
 _MOST_NAMES = 400_000
-_MOST_HELD = 4_000_000
+_MOST_HELD = 1_000_000
 """Names of the latest requests of sessions; a form of a message counts as `_FORM` names."""
 _FORM = 20
 _MOST_TURNS = 512
