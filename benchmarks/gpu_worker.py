@@ -242,7 +242,7 @@ def decode_row(section: Section, point: DecodePoint, at: AttentionShape) -> dict
         section.kernels,
         section.device,
         seconds=section.seconds,
-        most_layers=2 if section.smoke else 32,
+        most_layers=1 if section.smoke else 32,
     )
     return {
         **plain(point),
@@ -261,7 +261,7 @@ def decode_row(section: Section, point: DecodePoint, at: AttentionShape) -> dict
 def decode(section: Section) -> None:
     """Batch x context x share; peers once for each batch and context, since sharing is nothing to them."""
     at = shape(section)
-    sizes = [(3, 160)] if section.smoke else [(b, c << 10) for c in (1, 4, 16, 64) for b in (64, 32, 128)]
+    sizes = [(3, 80)] if section.smoke else [(b, c << 10) for c in (1, 4, 16, 64) for b in (64, 32, 128)]
     for batch, context in section.enough_time(sizes, 6.0):
         found: dict[str, Any] = {}
         for share in (0.0, 0.8) if section.smoke else (0.0, 0.5, 0.95):
@@ -281,7 +281,7 @@ def chunk_attention(section: Section) -> None:
     """Where ChunkAttention's paper reports 3.2 to 4.8 times: 32 K/V heads of 128, fp16, a batch of 32 with little of its own."""
     small = {"heads": 2, "kv_heads": 2, "dtype": torch.float16}
     at = shape(section, **small if section.smoke else {"kv_heads": 32, "dtype": torch.float16})
-    for shared in section.enough_time([128] if section.smoke else [1024, 2048, 4096], 3.0):
+    for shared in section.enough_time([32] if section.smoke else [1024, 2048, 4096], 3.0):
         point = DecodePoint(2 if section.smoke else 32, shared + (16 if section.smoke else 64), shared)
         with section.trying(point):
             section.add(**decode_row(section, point, at))
@@ -324,7 +324,7 @@ def writes(section: Section) -> None:
 
     how: dict[str, Any] = {"seconds": section.seconds, "most_layers": 1 if section.smoke else 32}
     floors, device, kernels = section.ceilings, section.device, section.kernels
-    many, few = (20, 4) if section.smoke else (8192, 64)
+    many, few = (8, 2) if section.smoke else (8192, 64)
     hidden, inner = (64, 96) if section.smoke else (4096, 14_336)
     kept = [None, torch.int8] if section.smoke else [None, torch.float8_e4m3fn, torch.float8_e5m2, torch.int8]
     caches = [shape(section, cache_dtype=cache) for cache in kept]
@@ -366,7 +366,7 @@ def end_to_end(section: Section) -> None:
         kind="model", model=config.name, dtype=str(dtype), kernels=model.kernels.NAME, seconds=time.time() - began
     )
     until = time.monotonic() + section.left / 3
-    small = {"document": 96, "question": 5, "documents": 1} if section.smoke else {}
+    small = {"document": 48, "question": 5, "documents": 1} if section.smoke else {}
     with section.trying("time to the first token"):
         section.add(**ttft_row(measure_ttft(model, until=until, **small)))
     runs = [(64, 1024, 0, "auto"), (64, 1024, 0, "flat"), (64, 4096, 3888, "prefix-aware"), (64, 4096, 3888, "flat")]
@@ -377,11 +377,11 @@ def end_to_end(section: Section) -> None:
         (64, 1024, 960, "auto"),
     ]
     if section.smoke:
-        runs = [(3, 128, 96, "flat"), (3, 128, 96, "prefix-aware")]
+        runs = [(3, 64, 32, "flat"), (3, 64, 32, "prefix-aware")]
     for batch, context, shared, mode in section.enough_time(runs, 8.0):
         with section.trying(f"{batch} x {context}, {shared} shared, {mode}"):
             result = measure_throughput(
-                model, batch=batch, context=context, shared=shared, mode=mode, steps=4 if section.smoke else 48
+                model, batch=batch, context=context, shared=shared, mode=mode, steps=2 if section.smoke else 48
             )
             section.add(**throughput_row(result))
 

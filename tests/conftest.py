@@ -60,7 +60,7 @@ _slow_machines = [HealthCheck.too_slow]
 settings.register_profile(
     "ci",
     deadline=None,
-    max_examples=25,
+    max_examples=15,
     stateful_step_count=40,
     derandomize=True,
     suppress_health_check=_slow_machines,

@@ -54,6 +54,7 @@ QUOTED = re.compile(
 )
 ENDS = re.compile(r"[.!?:](?=\s|$)|\n\s*\n|\n(?=\s*(?:[-*|#>]|\d+\.))|\|")
 BANNED = {re.compile(rf"\b(?:{bad})\b", re.IGNORECASE): good for bad, good in PLAINER.items()}
+ANY_BANNED = re.compile(rf"\b(?:{'|'.join(PLAINER)})\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Sentence:
 
     def faults(self) -> Iterator[str]:
         """Yield what a reader stumbles over in it."""
-        for pattern, better in BANNED.items():
+        for pattern, better in BANNED.items() if ANY_BANNED.search(self.text) else ():
             for found in pattern.finditer(self.text):
                 if not ALLOWED_BEFORE.search(self.text[: found.start()]) and not self.names_slots(found[0]):
                     yield f"“{found[0]}” (better: {better})"

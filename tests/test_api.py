@@ -114,20 +114,16 @@ def test_prompts_in_memory(bytes_json: str) -> None:
     assert "Now: 2026-01-01T10:00:01Z" in quoted.to_json()
 
 
-@pytest.mark.parametrize(
-    "prompts",
-    [
+def test_kinds_of_prompts(bytes_json: str) -> None:
+    for prompts in [
         [SHARED + "a", SHARED + "b"],
         [{"messages": chats(1)[0]}, {"messages": chats(2)[1], "tools": []}],
         [{"prompt": SHARED + "a"}, {"prompt": SHARED + "b"}],
         [tuple(chats(1)[0]), chats(2)[1]],
-    ],
-    ids=["texts", "bodies", "records", "messages"],
-)
-def test_kinds_of_prompts(prompts: list[Any], bytes_json: str) -> None:
-    report = kvtool.profile(prompts, tokenizer=bytes_json)
-    assert report.totals.requests == 2
-    assert report.totals.hit_rate > 0.3
+    ]:
+        report = kvtool.profile(prompts, tokenizer=bytes_json)
+        assert report.totals.requests == 2
+        assert report.totals.hit_rate > 0.3
 
 
 def test_messages_of_client_libraries(bytes_json: str) -> None:
@@ -156,9 +152,8 @@ def test_strings_that_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert kvtool.profile(["Summarize README.md", "See a.jsonl"], tokenizer=bytes_json).totals.requests == 2
 
 
-@pytest.mark.parametrize(
-    ("inputs", "message"),
-    [
+def test_what_is_no_input(bytes_json: str) -> None:
+    for inputs, message in [
         ([], "the list of prompts is empty"),
         (chats(1)[0], "this is a message, not a prompt"),
         ({"messages": []}, "one request body is one prompt"),
@@ -166,11 +161,9 @@ def test_strings_that_are_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         ([{"messages": [{"role": "user", "content": object()}]}], "JSON cannot hold it"),
         ([{"question": "?"}], "no prompt found in this record"),
         ("-", "does not read standard input"),
-    ],
-)
-def test_what_is_no_input(inputs: Any, message: str, bytes_json: str) -> None:
-    with pytest.raises(kvtool.KvtoolError, match=message):
-        kvtool.profile(inputs, tokenizer=bytes_json)
+    ]:
+        with pytest.raises(kvtool.KvtoolError, match=message):
+            kvtool.profile(inputs, tokenizer=bytes_json)
 
 
 def test_bad_prompts_can_be_skipped(bytes_json: str) -> None:

@@ -112,19 +112,19 @@ def without_fences(page: str) -> str:
     return "\n".join(lines)
 
 
-@pytest.mark.parametrize("path", PAGES, ids=name_of)
-def test_links_lead_somewhere(path: Path) -> None:
-    page = without_fences(path.read_text(encoding="utf-8"))
-    for target in LINK.findall(page):
-        if re.match(r"[a-z]+:", target):
-            assert target.startswith("https://")
-            continue
-        file, _, anchor = target.partition("#")
-        there = (path.parent / file).resolve() if file else path
-        assert there.is_file(), f"{name_of(path)}: {target}"
-        assert there.is_relative_to(ROOT)
-        if anchor:
-            assert anchor in slugs(there.read_text(encoding="utf-8")), f"{name_of(path)}: {target}"
+def test_links_lead_somewhere() -> None:
+    for path in PAGES:
+        page = without_fences(path.read_text(encoding="utf-8"))
+        for target in LINK.findall(page):
+            if re.match(r"[a-z]+:", target):
+                assert target.startswith("https://")
+                continue
+            file, _, anchor = target.partition("#")
+            there = (path.parent / file).resolve() if file else path
+            assert there.is_file(), f"{name_of(path)}: {target}"
+            assert there.is_relative_to(ROOT)
+            if anchor:
+                assert anchor in slugs(there.read_text(encoding="utf-8")), f"{name_of(path)}: {target}"
 
 
 def test_every_page_is_listed() -> None:
@@ -156,27 +156,27 @@ def as_workload(text: str) -> str:
     return "version: 1\n" + text + ("" if "groups" in found else "groups: [{name: example, text: Hello}]\n")
 
 
-@pytest.mark.parametrize(("place", "fence"), blocks("yaml"))
-def test_yaml_examples_are_workloads(tmp_path: Path, place: str, fence: Fence) -> None:
-    path = tmp_path / "workload.yaml"
-    path.write_text(as_workload(fence.text), encoding="utf-8")
-    validate(load_yaml(str(path)), codes)
-
-
-@pytest.mark.parametrize(("place", "fence"), blocks("toml"))
-def test_toml_examples_are_configurations(place: str, fence: Fence) -> None:
-    found = tomllib.loads(fence.text)
-    Config.model_validate(found.get("tool", {}).get("kvtool", found), context=codes)
-
-
-@pytest.mark.parametrize("name", [name for name in NOTES if name not in CONFIGURATION])
-def test_examples_of_workload_keys_are_accepted(tmp_path: Path, name: str) -> None:
-    """Each key alone, in an object that has what else must be there."""
-    for key, note in keys.notes_of(name).items():
+def test_yaml_examples_are_workloads(tmp_path: Path) -> None:
+    for _, fence in blocks("yaml"):
         path = tmp_path / "workload.yaml"
-        path.write_text(f"{key}: {note.example}\n", encoding="utf-8")
-        problems = schema_problems(name, key, path)
-        assert not problems, f"{name}.{key}: {problems}"
+        path.write_text(as_workload(fence.text), encoding="utf-8")
+        validate(load_yaml(str(path)), codes)
+
+
+def test_toml_examples_are_configurations() -> None:
+    for _, fence in blocks("toml"):
+        found = tomllib.loads(fence.text)
+        Config.model_validate(found.get("tool", {}).get("kvtool", found), context=codes)
+
+
+def test_examples_of_workload_keys_are_accepted(tmp_path: Path) -> None:
+    """Each key alone, in an object that has what else must be there."""
+    for name in [name for name in NOTES if name not in CONFIGURATION]:
+        for key, note in keys.notes_of(name).items():
+            path = tmp_path / "workload.yaml"
+            path.write_text(f"{key}: {note.example}\n", encoding="utf-8")
+            problems = schema_problems(name, key, path)
+            assert not problems, f"{name}.{key}: {problems}"
 
 
 def schema_problems(name: str, key: str, path: Path) -> list[str]:
@@ -193,13 +193,13 @@ def schema_problems(name: str, key: str, path: Path) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("name", CONFIGURATION)
-def test_examples_of_configuration_keys_are_accepted(name: str) -> None:
-    model, notes = keys.model_named(name), keys.notes_of(name)
-    needed = {key: notes[key].example for key, field in model.model_fields.items() if field.is_required()}
-    for key, note in notes.items():
-        lines = [f"{each} = {example}" for each, example in {**needed, key: note.example}.items()]
-        model.model_validate(tomllib.loads("\n".join(lines)))
+def test_examples_of_configuration_keys_are_accepted() -> None:
+    for name in CONFIGURATION:
+        model, notes = keys.model_named(name), keys.notes_of(name)
+        needed = {key: notes[key].example for key, field in model.model_fields.items() if field.is_required()}
+        for key, note in notes.items():
+            lines = [f"{each} = {example}" for each, example in {**needed, key: note.example}.items()]
+            model.model_validate(tomllib.loads("\n".join(lines)))
 
 
 def test_a_key_without_words_and_words_without_a_key_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,21 +276,21 @@ def test_workflow_files_are_valid() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("path", OWN_WORKFLOWS, ids=lambda path: path.name)
-def test_own_workflows_may_do_little_and_run_what_they_name(path: Path) -> None:
-    workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
-    assert workflow["permissions"] == {"contents": "read"}
-    triggers = set(workflow[True])  # YAML reads the key `on` so
-    assert triggers <= {"pull_request", "push", "schedule", "workflow_dispatch"}
-    for job in workflow["jobs"].values():
-        assert "permissions" not in job
-        assert 0 < job["timeout-minutes"] <= 120
-        for step in job["steps"]:
-            used = step.get("uses", "")
-            assert not used or re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", used)
-            assert "secrets." not in str(step)
-            if used.startswith("actions/checkout@"):
-                assert step["with"]["persist-credentials"] is False
+def test_own_workflows_may_do_little_and_run_what_they_name() -> None:
+    for path in OWN_WORKFLOWS:
+        workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
+        assert workflow["permissions"] == {"contents": "read"}
+        triggers = set(workflow[True])  # YAML reads the key `on` so
+        assert triggers <= {"pull_request", "push", "schedule", "workflow_dispatch"}
+        for job in workflow["jobs"].values():
+            assert "permissions" not in job
+            assert 0 < job["timeout-minutes"] <= 120
+            for step in job["steps"]:
+                used = step.get("uses", "")
+                assert not used or re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", used)
+                assert "secrets." not in str(step)
+                if used.startswith("actions/checkout@"):
+                    assert step["with"]["persist-credentials"] is False
 
 
 def test_the_own_workflow_runs_the_whole_check_on_each_python() -> None:

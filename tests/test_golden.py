@@ -24,11 +24,11 @@ def test_a_difference_is_shown_line_by_line_with_what_cannot_be_seen(tmp_path: P
     assert "pytest --update-golden" in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["one\r\n", "one", "one\n\n"])
-def test_line_ends_count(tmp_path: Path, text: str) -> None:
-    GoldenFiles(tmp_path, update=True)("a.txt", "one\n")
-    with pytest.raises(AssertionError, match="says otherwise"):
-        GoldenFiles(tmp_path)("a.txt", text)
+def test_line_ends_count(tmp_path: Path) -> None:
+    for text in ["one\r\n", "one", "one\n\n"]:
+        GoldenFiles(tmp_path, update=True)("a.txt", "one\n")
+        with pytest.raises(AssertionError, match="says otherwise"):
+            GoldenFiles(tmp_path)("a.txt", text)
 
 
 def test_a_missing_file_fails_with_the_command_and_the_text(tmp_path: Path) -> None:

@@ -140,16 +140,6 @@ def test_the_scripts_pass_shellcheck(tmp_path: Path) -> None:
             assert done.returncode == 0, done.stdout
 
 
-def test_a_check_that_passes(folder: Path) -> None:
-    done, outputs = run_step("Check the prompts", folder)
-    assert done.returncode == 0, done.stderr
-    assert set(outputs) == set(ACTION["outputs"])
-    assert (outputs["verdict"], outputs["exit-code"], outputs["html"]) == ("pass", "0", "")
-    assert 0.7 < float(outputs["hit-rate"]) < 0.9
-    assert json.loads(Path(outputs["json"]).read_text(encoding="utf-8"))["schema"] == "kvtool.check/1"
-    assert json.loads(Path(outputs["sarif"]).read_text(encoding="utf-8"))["version"] == "2.1.0"
-
-
 def test_a_check_that_fails(folder: Path) -> None:
     write(str(folder / "w.yaml"), WORKLOAD.replace("50%", "99%"))
     done, outputs = run_step("Check the prompts", folder, KV_ARGS="--no-advice\n--seed\n3", KV_HTML="true")
@@ -161,13 +151,6 @@ def test_a_check_that_fails(folder: Path) -> None:
     marker = re.search(r'startswith\("(.*?)"\)', STEPS["Comment on the pull request"]["run"])
     assert marker is not None
     assert Path(outputs["markdown"]).read_text(encoding="utf-8").startswith(marker[1])
-
-
-def test_a_check_that_cannot_be_made(folder: Path) -> None:
-    done, outputs = run_step("Check the prompts", folder, KV_CONFIG="missing.toml")
-    assert done.returncode == 2
-    assert "missing.toml" in done.stderr
-    assert outputs == dict.fromkeys(ACTION["outputs"], "") | {"verdict": "error", "exit-code": "2"}
 
 
 SHADOWED = ("json", "tokenize", "re", "contextlib", "pathlib", "typing", "pip", "kvtool", "jinja2", "sitecustomize")
@@ -185,13 +168,21 @@ def shadows(folder: Path) -> Path:
     return marker
 
 
-def test_the_check_of_the_action_imports_nothing_of_what_it_checks(
+def test_a_check_that_passes_and_imports_nothing_of_what_it_checks(
     folder: Path, shadows: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", ".")  # as workflows set it for their own tests
-    done, outputs = run_step("Check the prompts", folder)
+    write(str(folder / "my prompts" / "w 1.yaml"), WORKLOAD)
+    done, outputs = run_step("Check the prompts", folder, KV_INPUTS="w.yaml\n\nmy prompts/w 1.yaml\n")
     assert not shadows.exists(), shadows.read_text(encoding="utf-8")
-    assert (done.returncode, outputs["verdict"]) == (0, "pass"), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert set(outputs) == set(ACTION["outputs"])
+    assert (outputs["verdict"], outputs["exit-code"], outputs["html"]) == ("pass", "0", "")
+    assert 0.7 < float(outputs["hit-rate"]) < 0.9
+    document = json.loads(Path(outputs["json"]).read_text(encoding="utf-8"))
+    assert document["schema"] == "kvtool.check/1"
+    assert [report["config"]["input"] for report in document["reports"]] == ["my prompts/w 1.yaml", "w.yaml"]
+    assert json.loads(Path(outputs["sarif"]).read_text(encoding="utf-8"))["version"] == "2.1.0"
 
 
 def test_the_installation_of_the_action_imports_nothing_of_what_it_checks(
@@ -205,48 +196,23 @@ def test_the_installation_of_the_action_imports_nothing_of_what_it_checks(
     assert done.returncode == 0, done.stderr
 
 
-def test_the_hooks_import_nothing_of_what_they_check(
-    folder: Path, shadows: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", ".")
-    for name in ("kvtool-lint", "kvtool-check"):
-        done = hook(name, folder, "json.py")
-        assert not shadows.exists(), shadows.read_text(encoding="utf-8")
-        assert done.returncode == 0, done.stderr
-
-
-def test_the_script_imports_nothing_of_the_working_folder(folder: Path, shadows: Path) -> None:
-    done = subprocess.run([str(BIN / "kvtool"), "check"], cwd=folder, capture_output=True, text=True, timeout=60)
-    assert not shadows.exists(), shadows.read_text(encoding="utf-8")
-    assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.parametrize(
-    "path", ["action.yml", "docs/ci/github.yml", "docs/ci/github-action.yml", "docs/ci/gitlab-ci.yml"]
-)
-def test_every_python_of_a_pipeline_is_isolated(path: str) -> None:
-    text = (ROOT / path).read_text(encoding="utf-8")
-    calls = re.findall(r"\bpython3? -.*", text)
-    assert [call for call in calls if not call.startswith("python -I ")] == []
-    assert calls or path == "docs/ci/github-action.yml"  # which has no script
+def test_every_python_of_a_pipeline_is_isolated() -> None:
+    for path in ["action.yml", "docs/ci/github.yml", "docs/ci/github-action.yml", "docs/ci/gitlab-ci.yml"]:
+        text = (ROOT / path).read_text(encoding="utf-8")
+        calls = re.findall(r"\bpython3? -.*", text)
+        assert [call for call in calls if not call.startswith("python -I ")] == []
+        assert calls or path == "docs/ci/github-action.yml"  # which has no script
 
 
 def test_hostile_inputs_run_nothing(folder: Path) -> None:
     hostile = "$(touch pwned)\n`touch pwned`\n'; touch pwned; '\n--version\n-"
     done, outputs = run_step("Check the prompts", folder, KV_INPUTS=hostile)
     assert done.returncode == 2
-    assert outputs["verdict"] == "error"
+    assert outputs == dict.fromkeys(ACTION["outputs"], "") | {"verdict": "error", "exit-code": "2"}
     assert "touch pwned" in done.stderr  # as the name of a file that is not there
     done, _ = run_step("Check the prompts", folder, KV_ARGS='"; touch pwned\n$(touch pwned)')
     assert done.returncode == 2
     assert not (folder / "pwned").exists()
-
-
-def test_inputs_with_spaces(folder: Path) -> None:
-    write(str(folder / "my prompts" / "w 1.yaml"), WORKLOAD)
-    _, outputs = run_step("Check the prompts", folder, KV_INPUTS="w.yaml\n\nmy prompts/w 1.yaml\n")
-    document = json.loads(Path(outputs["json"]).read_text(encoding="utf-8"))
-    assert [report["config"]["input"] for report in document["reports"]] == ["my prompts/w 1.yaml", "w.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -305,9 +271,8 @@ def test_the_hooks_are_declared_as_pre_commit_wants_them() -> None:
         re.compile(hook.get("exclude", ""))
 
 
-@pytest.mark.parametrize(
-    ("path", "read"),
-    [
+def test_documentation_is_no_prompt() -> None:
+    for path, read in [
         ("prompts/support.md", True),
         ("support.md", True),
         ("documents/a.md", True),
@@ -318,10 +283,8 @@ def test_the_hooks_are_declared_as_pre_commit_wants_them() -> None:
         ("a/doc/b.md", False),
         (".github/ISSUE_TEMPLATE/bug.md", False),
         ("CHANGELOG-2.0.md", False),
-    ],
-)
-def test_documentation_is_no_prompt(path: str, read: bool) -> None:
-    assert (re.search(HOOKS[0]["exclude"], path) is None) is read
+    ]:
+        assert (re.search(HOOKS[0]["exclude"], path) is None) is read
 
 
 def hook(name: str, folder: Path, *files: str) -> subprocess.CompletedProcess[str]:
@@ -334,34 +297,34 @@ def hook(name: str, folder: Path, *files: str) -> subprocess.CompletedProcess[st
     )
 
 
-def test_the_lint_hook(folder: Path) -> None:
+def test_the_hooks_pass_and_import_nothing_of_what_they_check(
+    folder: Path, shadows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Documents that begin alike are no traffic, and percent signs no template."""
+    monkeypatch.setenv("PYTHONPATH", ".")
     write(str(folder / "good.j2"), SHARED + "\n{{ question }}\n")
-    write(str(folder / "bad.j2"), "Now: {{ now }}\n" + SHARED + SHARED)
-    write(str(folder / "code.py"), "print('no prompt here')\n")
-    done = hook("kvtool-lint", folder, "good.j2", "code.py")
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    done = hook("kvtool-lint", folder, "good.j2", "bad.j2")
-    assert done.returncode == 1
-    assert "bad.j2:1:6: KV101" in done.stdout
-
-
-def test_the_lint_hook_on_markdown(folder: Path) -> None:
-    """Prompts with Jinja in them are read; two documents that begin alike are no traffic, and percent signs no template."""
     for name in ("one.md", "two.md"):
         write(str(folder / name), f"# {name}, {{name}} and $user\n" + SHARED + SHARED)
     write(str(folder / "latex.md"), "{% 100 %} of {{ braces\n" + SHARED)
-    done = hook("kvtool-lint", folder, "one.md", "two.md", "latex.md")
+    done = hook("kvtool-lint", folder, "good.j2", "json.py", "one.md", "two.md", "latex.md")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    write(str(folder / "prompt.md"), "Now: {{ now }}\n" + SHARED + SHARED)
-    done = hook("kvtool-lint", folder, "one.md", "two.md", "prompt.md")
+    done = hook("kvtool-check", folder, "w.yaml")
+    assert done.returncode == 0, done.stderr
+    monkeypatch.delenv("PYTHONPATH")
+    script = subprocess.run([str(BIN / "kvtool"), "check"], cwd=folder, capture_output=True, text=True, timeout=60)
+    assert script.returncode == 0, script.stderr
+    assert not shadows.exists(), shadows.read_text(encoding="utf-8")
+
+
+def test_the_hooks_fail(folder: Path) -> None:
+    for name in ("bad.j2", "prompt.md"):
+        write(str(folder / name), "Now: {{ now }}\n" + SHARED + SHARED)
+    write(str(folder / "one.md"), "# One\n" + SHARED + SHARED)
+    done = hook("kvtool-lint", folder, "bad.j2", "one.md", "prompt.md")
     assert done.returncode == 1
+    assert "bad.j2:1:6: KV101" in done.stdout
     assert "prompt.md:1:6: KV101" in done.stdout
     assert "one.md" not in done.stdout
-    assert hook("kvtool-lint", folder, "none.md").returncode == 2
-
-
-def test_the_check_hook(folder: Path) -> None:
-    assert hook("kvtool-check", folder, "w.yaml").returncode == 0
     write(str(folder / "w.yaml"), WORKLOAD.replace("50%", "99%"))
     done = hook("kvtool-check", folder, "w.yaml")
     assert done.returncode == 1

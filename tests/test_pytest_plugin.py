@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from importlib.metadata import entry_points
@@ -203,30 +204,26 @@ def test_bad(kv_record):
     )
 
 
-@pytest.mark.parametrize(
-    ("marker", "message"),
-    [
-        ("", "needs a minimum: @pytest.mark.kv_hit_rate(min=0.8)"),
-        ("min=80", "min is a ratio from 0 to 1, not 80"),
-        ("min=True", "not True"),
-        ("min='80%'", "not '80%'"),
-        ("min=float('nan')", "not nan"),
-        ("0.8, min=0.7", "takes only min and group"),
-        ("minimum=0.7", "takes only min and group"),
-        ("0.8, group=3", "group is a name, not 3"),
-    ],
-)
-def test_a_marker_that_says_nothing_of_use(project: pytest.Pytester, marker: str, message: str) -> None:
-    said = outcome(
-        project,
-        f"""
-@pytest.mark.kv_hit_rate({marker})
-def test_it(kv_profile):
-    raise AssertionError("it does not run")
-""",
-        errors=1,
-    )
-    assert message in said
+MARKERS = {
+    "": "needs a minimum: @pytest.mark.kv_hit_rate(min=0.8)",
+    "min=80": "min is a ratio from 0 to 1, not 80",
+    "min=True": "not True",
+    "min='80%'": "not '80%'",
+    "min=float('nan')": "not nan",
+    "0.8, min=0.7": "takes only min and group",
+    "minimum=0.7": "takes only min and group",
+    "0.8, group=3": "group is a name, not 3",
+}
+
+
+def test_a_marker_that_says_nothing_of_use(project: pytest.Pytester) -> None:
+    tests = [
+        f"@pytest.mark.kv_hit_rate({marker})\ndef test_{number}(kv_profile):\n    raise AssertionError('it does not run')\n"
+        for number, marker in enumerate(MARKERS)
+    ]
+    said = outcome(project, "\n".join(tests), errors=len(MARKERS))
+    errors = re.split(r"_+ ERROR at setup of test_\d+ _+", said)[1:]
+    assert [message in error for message, error in zip(MARKERS.values(), errors, strict=True)] == [True] * len(MARKERS)
     assert "it does not run" not in said
 
 

@@ -151,9 +151,9 @@ def test_nothing_at_all() -> None:
 
 
 def test_a_sample_is_as_near_as_it_says() -> None:
-    """Of a skewed trace with twenty seeds: the exact rate lies within two standard errors in nearly all places."""
+    """Of a skewed trace with eight seeds: the exact rate lies within two standard errors in nearly all places."""
     inside = told = 0
-    for seed in range(20):
+    for seed in range(8):
         rng = np.random.default_rng(seed)
         documents = rng.zipf(1.3, size=3000) % 400
         trace = trace_of([[int(d) * 16 + at for at in range(1 + int(d) % 12)] for d in documents])

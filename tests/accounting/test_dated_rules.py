@@ -65,9 +65,8 @@ def chat(number: int, *, system: str = "", mark: dict[str, str] | None = None) -
 SYSTEM = filled(4000)
 
 
-@pytest.mark.parametrize(
-    ("model", "provider", "expected"),
-    [
+def test_whose_a_model_is() -> None:
+    for model, provider, expected in [
         ("gpt-4o-2024-08-06", None, ("openai", "gpt-4o")),
         ("openai/gpt-4o", None, ("openai", "gpt-4o")),
         ("openai/gpt-oss-120b", None, ("", "gpt-oss-120b")),
@@ -80,10 +79,8 @@ SYSTEM = filled(4000)
         ("meta-llama/Llama-3.1-8B-Instruct", None, ("", "llama-3.1-8b-instruct")),
         ("Qwen/Qwen3-8B", "vllm", ("", "qwen3-8b")),
         ("gpt-4o", "Azure OpenAI", ("azure", "gpt-4o")),
-    ],
-)
-def test_whose_a_model_is(model: str, provider: str | None, expected: tuple[str, str]) -> None:
-    assert tuple(hosted_model(model, provider)) == expected
+    ]:
+        assert tuple(hosted_model(model, provider)) == expected
 
 
 def test_every_row_can_be_read_and_has_a_source() -> None:
@@ -94,9 +91,8 @@ def test_every_row_can_be_read_and_has_a_source() -> None:
         assert row.since is None or row.until is None or row.since < row.until
 
 
-@pytest.mark.parametrize(
-    ("model", "day", "minimum"),
-    [
+def test_the_minimum_of_a_model_on_a_day() -> None:
+    for model, day, minimum in [
         ("gemini-2.5-pro", date(2026, 6, 30), 4096),
         ("gemini-2.5-flash", date(2026, 6, 30), 1024),
         ("gemini-2.5-pro", date(2026, 7, 1), 2048),
@@ -107,12 +103,10 @@ def test_every_row_can_be_read_and_has_a_source() -> None:
         ("claude-haiku-5-5", None, 512),
         ("gpt-5.5", date(2026, 10, 1), 2048),
         ("gpt-5.6-sol", date(2026, 10, 1), 1024),
-    ],
-)
-def test_the_minimum_of_a_model_on_a_day(model: str, day: date | None, minimum: int) -> None:
-    row = find_rule(model, None, day)
-    assert row is not None
-    assert row.rules.minimum == minimum
+    ]:
+        row = find_rule(model, None, day)
+        assert row is not None
+        assert row.rules.minimum == minimum
 
 
 def test_no_row_is_no_prediction() -> None:
@@ -341,9 +335,8 @@ def find_rule_of(model: str) -> Provider:
     return row.rules
 
 
-@pytest.mark.parametrize(
-    ("model", "provider", "name", "minimum", "keeps"),
-    [
+def test_a_closed_model_keeps_its_maker_s_rules_everywhere() -> None:
+    for model, provider, name, minimum, keeps in [
         ("qwen3-max", None, "qwen", 256, "prefix"),
         ("MiniMax-M2", None, "minimax", 512, "prefix"),
         ("glm-4.6", None, "zai", 1, "prefix"),
@@ -356,14 +349,10 @@ def find_rule_of(model: str) -> Provider:
         ("openai/gpt-5.2", "perplexity", "perplexity", 1024, "prefix"),
         ("ft:gpt-4o-2024-08-06:acme::id", None, "openai", 1024, "prefix"),
         ("support-gpt-4o", "azure", "azure", 1024, "prefix"),
-    ],
-)
-def test_a_closed_model_keeps_its_maker_s_rules_everywhere(
-    model: str, provider: str | None, name: str, minimum: int, keeps: str
-) -> None:
-    row = find_rule(model, provider, date(2026, 11, 29))
-    assert row is not None
-    assert (row.rules.name, row.rules.minimum, row.rules.keeps, row.documented) == (name, minimum, keeps, True)
+    ]:
+        row = find_rule(model, provider, date(2026, 11, 29))
+        assert row is not None
+        assert (row.rules.name, row.rules.minimum, row.rules.keeps, row.documented) == (name, minimum, keeps, True)
 
 
 def test_a_price_of_cached_tokens_alone_is_a_rule_that_says_so(byte_tokenizer: Tokenizer) -> None:

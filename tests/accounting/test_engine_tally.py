@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from kvtool.accounting.caches.engine_tally import EngineTally, SharedPrefixes
 from kvtool.engine.rules.rule_set import RuleChoice, RuleRequest
@@ -115,11 +114,11 @@ TABLE = {
 }
 
 
-@pytest.mark.parametrize("name", TABLE)
-def test_the_table_of_all_engines(name: str) -> None:
-    make, expected = TABLE[name]
-    tallies = tallied([choice(rules, **options) for rules, options in COLUMNS], make(Text()))
-    assert [tally.total().hit_tokens for tally in tallies] == expected
+def test_the_table_of_all_engines() -> None:
+    for name in TABLE:
+        make, expected = TABLE[name]
+        tallies = tallied([choice(rules, **options) for rules, options in COLUMNS], make(Text()))
+        assert [tally.total().hit_tokens for tally in tallies] == expected
 
 
 def test_a_model_with_a_window_recomputes_where_no_checkpoint_fits() -> None:

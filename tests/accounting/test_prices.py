@@ -34,9 +34,8 @@ def billed(
     return bill
 
 
-@pytest.mark.parametrize(
-    ("model", "provider", "day", "rates"),
-    [
+def test_the_prices_of_a_day() -> None:
+    for model, provider, day, rates in [
         ("gpt-4o", None, "2026-10-20", "2.5 1.25 2.5 2.5 10"),
         ("gpt-4.1", None, "2026-10-20", "2 0.5 2 2 8"),
         ("gpt-5", None, "2026-10-20", "1.25 0.125 1.25 1.25 10"),
@@ -65,16 +64,14 @@ def billed(
         ("kimi-k3", None, "2026-10-20", "3 0.3 3 6 15"),
         ("openai/gpt-oss-120b", "groq", "2026-10-20", "0.15 0.075 0.15 0.15 0.6"),
         ("mistral-large-latest", None, "2026-10-20", "0.5 0.05 0.5 0.5 1.5"),
-    ],
-)
-def test_the_prices_of_a_day(model: str, provider: str | None, day: str, rates: str) -> None:
-    row = price_table().row(model, provider, date.fromisoformat(day))
-    assert row is not None
-    found = row.rates
-    told = [found.input, found.read, found.write, found.write_1h, found.output]
-    assert told == [D(rate) for rate in rates.split()]
-    assert row.checked is not None
-    assert row.source
+    ]:
+        row = price_table().row(model, provider, date.fromisoformat(day))
+        assert row is not None
+        found = row.rates
+        told = [found.input, found.read, found.write, found.write_1h, found.output]
+        assert told == [D(rate) for rate in rates.split()]
+        assert row.checked is not None
+        assert row.source
 
 
 def test_no_price_is_guessed() -> None:
@@ -191,9 +188,8 @@ def test_own_prices_go_before_those_that_come_along(tmp_path: Path) -> None:
     assert changed.rates.input == 1
 
 
-@pytest.mark.parametrize(
-    ("rows", "message", "line"),
-    [
+def test_what_is_wrong_with_a_file_is_told_with_its_place(tmp_path: Path) -> None:
+    for rows, message, line in [
         (({**ROW, "to": "2026-05-01"}, {**ROW, "from": "2026-04-30"}), "two prices of house-1 apply on 2026-04-30", 3),
         (({**ROW, "to": "2026-05-01"}, {**ROW, "from": "2026-05-02"}), "house-1 has no price from 2026-05-01", 3),
         ((ROW, ROW), "apply always", 3),
@@ -203,16 +199,12 @@ def test_own_prices_go_before_those_that_come_along(tmp_path: Path) -> None:
         (({**ROW, "inputs": 1},), "unknown key `inputs`", 2),
         (({**ROW, "from": "soon"},), "not a day", 2),
         (({"models": ["x"], "input": 1},), "`output` is missing", 2),
-    ],
-)
-def test_what_is_wrong_with_a_file_is_told_with_its_place(
-    tmp_path: Path, rows: tuple[dict[str, object], ...], message: str, line: int
-) -> None:
-    with pytest.raises(KvtoolError, match=message) as caught:
-        price_table(own(tmp_path, *rows))
-    assert caught.value.place is not None
-    assert caught.value.place.line == line
-    assert caught.value.place.column is not None
+    ]:
+        with pytest.raises(KvtoolError, match=message) as caught:
+            price_table(own(tmp_path, *rows))
+        assert caught.value.place is not None
+        assert caught.value.place.line == line
+        assert caught.value.place.column is not None
 
 
 @pytest.mark.parametrize(
@@ -258,14 +250,12 @@ def test_the_form_of_litellm(tmp_path: Path) -> None:
     assert row.rates_for(200_001, None).input == 5
 
 
-@pytest.mark.parametrize(
-    "text", ["{}", "[]", '{"rows": []}', "[1]", "null", '"x"', '{"format": "kvtool.prices/1", "rows": []}']
-)
-def test_what_is_no_file_of_prices(tmp_path: Path, text: str) -> None:
-    path = tmp_path / "prices.json"
-    path.write_text(text)
-    with pytest.raises(KvtoolError):
-        price_table(str(path))
+def test_what_is_no_file_of_prices(tmp_path: Path) -> None:
+    for text in ["{}", "[]", '{"rows": []}', "[1]", "null", '"x"', '{"format": "kvtool.prices/1", "rows": []}']:
+        path = tmp_path / "prices.json"
+        path.write_text(text)
+        with pytest.raises(KvtoolError):
+            price_table(str(path))
 
 
 _OF_MODEL = {"id": "gpt-4o", "prices": {"input_mtok": 5, "output_mtok": 30}}
@@ -299,12 +289,12 @@ def test_a_wrong_value_of_any_form_is_told_with_its_place(tmp_path: Path, given:
     assert str(raised.value.place).startswith(f"{path}{place}")
 
 
-@pytest.mark.parametrize("match", [{"or": 3}, {"and": None}, {"or": [None, {"equals": []}]}])
-def test_a_rule_of_names_that_is_none_matches_nothing(tmp_path: Path, match: object) -> None:
-    model = {**_OF_MODEL, "match": match, "price_variants": [{**_OF_MODEL, "when": {"service_tier": ["x"]}}]}
-    path = tmp_path / "prices.json"
-    path.write_text(json.dumps([{"id": "openai", "models": [model]}]))
-    assert price_table(str(path)).row("gpt-4o", None, None) is not None
+def test_a_rule_of_names_that_is_none_matches_nothing(tmp_path: Path) -> None:
+    for match in [{"or": 3}, {"and": None}, {"or": [None, {"equals": []}]}]:
+        model = {**_OF_MODEL, "match": match, "price_variants": [{**_OF_MODEL, "when": {"service_tier": ["x"]}}]}
+        path = tmp_path / "prices.json"
+        path.write_text(json.dumps([{"id": "openai", "models": [model]}]))
+        assert price_table(str(path)).row("gpt-4o", None, None) is not None
 
 
 def test_a_file_that_does_not_end_is_refused() -> None:
@@ -323,9 +313,8 @@ def test_the_table_has_no_day_with_two_prices() -> None:
                     assert sum(one.applies_on(date(2026, month, 21)) for one in same) <= 1
 
 
-@pytest.mark.parametrize(
-    ("text", "provider", "name"),
-    [
+def test_a_model_is_found_by_any_name() -> None:
+    for text, provider, name in [
         ("Claude 4.5 Sonnet", "anthropic", "claude-sonnet-4-5"),
         ("claude-sonnet-4.5", "anthropic", "claude-sonnet-4-5"),
         ("anthropic/claude-sonnet-4.5:beta", "anthropic", "claude-sonnet-4-5"),
@@ -348,12 +337,10 @@ def test_the_table_has_no_day_with_two_prices() -> None:
         ("gemini 3 flash", "gemini", "gemini-3-flash-preview"),
         ("gemini-1.5-pro-002", "gemini", "gemini-1.5-pro"),
         ("command-r-plus", "cohere", "command-r-plus-08-2024"),
-    ],
-)
-def test_a_model_is_found_by_any_name(text: str, provider: str, name: str) -> None:
-    found = price_table().find(text)
-    assert {row.provider for row in found} == {provider}
-    assert name in {sold_model(each, provider).bare for row in found for each in row.literal_names()}
+    ]:
+        found = price_table().find(text)
+        assert {row.provider for row in found} == {provider}
+        assert name in {sold_model(each, provider).bare for row in found for each in row.literal_names()}
 
 
 def test_names_like_it_are_proposed() -> None:
@@ -384,9 +371,8 @@ def test_free_variants_of_openrouter_cost_nothing() -> None:
 _DAY = date(2026, 11, 29)
 
 
-@pytest.mark.parametrize(
-    ("model", "provider", "rates"),
-    [
+def test_a_region_or_a_deployment_has_its_own_price() -> None:
+    for model, provider, rates in [
         ("us.anthropic.claude-opus-5", None, "5.5 0.55"),
         ("eu.anthropic.claude-sonnet-4-5-20250929-v1:0", "bedrock", "3.3 0.33"),
         ("global.anthropic.claude-opus-5", None, "5 0.5"),
@@ -401,12 +387,10 @@ _DAY = date(2026, 11, 29)
         ("codestral-latest", "mistral", "0.3 0.03"),
         ("magistral-medium-latest", None, "1.5 0.15"),
         ("gemini-3.8-flash", None, "0.75 0.075"),
-    ],
-)
-def test_a_region_or_a_deployment_has_its_own_price(model: str, provider: str | None, rates: str) -> None:
-    row = price_table().row(model, provider, _DAY)
-    assert row is not None
-    assert [row.rates.input, row.rates.read] == [D(rate) for rate in rates.split()]
+    ]:
+        row = price_table().row(model, provider, _DAY)
+        assert row is not None
+        assert [row.rates.input, row.rates.read] == [D(rate) for rate in rates.split()]
 
 
 def test_the_price_of_another_region_is_no_price() -> None:

@@ -273,17 +273,14 @@ def test_block_hashes_have_no_tokens_to_count(byte_renderer: Renderer) -> None:
         account(byte_renderer, CacheRules(provider=OPENAI), trace)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_what_a_provider_does_not_say() -> None:
+    for options, message in [
         (RuleOptions(provider="openai", capacity=True), "how large"),
         (RuleOptions(provider="openai", replicas=3), "how many replicas"),
         (RuleOptions(provider="openai", block_size=16), "steps of 128"),
-    ],
-)
-def test_what_a_provider_does_not_say(options: RuleOptions, message: str) -> None:
-    with pytest.raises(KvtoolError, match=message):
-        cache_rules(options)
+    ]:
+        with pytest.raises(KvtoolError, match=message):
+            cache_rules(options)
 
 
 def test_notes_name_date_and_figures() -> None:

@@ -188,20 +188,17 @@ def test_the_list_evicts_tails_first() -> None:
     assert (len(cache), cache.num_evictions) == (3, 1)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_what_does_not_go_together() -> None:
+    for options, message in [
         (RuleOptions(routing="sticky"), "there is one"),
         (RuleOptions(replicas=2, routing="nearest"), "unknown routing"),
         (RuleOptions(replicas=2, concurrency=True), "one at a time"),
         (RuleOptions(replicas=2, audit=True), "--audit"),
         (RuleOptions(replicas=2, events=True), "--events"),
-    ],
-)
-def test_what_does_not_go_together(options: RuleOptions, message: str) -> None:
-    with pytest.raises(KvtoolError, match=message) as caught:
-        cache_rules(options)
-    assert caught.value.hint
+    ]:
+        with pytest.raises(KvtoolError, match=message) as caught:
+            cache_rules(options)
+        assert caught.value.hint
 
 
 def test_no_rules_where_none_were_asked_for() -> None:

@@ -86,11 +86,9 @@ def test_sharegpt_under_block_lru_at_every_capacity(run: Run, expected: dict[str
 def test_mooncake_under_block_lru(run: Run, expected: dict[str, Any]) -> None:
     """Whole blocks of which the last is partial: the token hit rate counts it with the tokens that it has."""
     reference = expected["mooncake_conversation"]["infinite"]
-    (group,) = run(MOONCAKE, "block-lru", block_size=512).ledger.totals()
-    assert group.requests == expected["mooncake_conversation"]["requests"] == 12_031
-    assert round(group.hit_rate, 6) == reference["token_hit_rate"]
     small = run(MOONCAKE, "block-lru", block_size=512, num_blocks=10_001)
     (group,) = small.ledger.totals()
+    assert group.requests == expected["mooncake_conversation"]["requests"] == 12_031
     assert round(group.hit_rate, 6) == expected["mooncake_conversation"]["policies"]["LRU"]["10000"]["token_hit_rate"]
     assert small.counts.filled_blocks == 10_000
     assert round(group.reachable_rate, 6) == reference["token_hit_rate"]

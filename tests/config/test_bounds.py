@@ -30,8 +30,8 @@ def test_a_block_of_2_63_tokens_is_a_mistake(
     assert "--block-size must be at most " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("value", [86_400.1, 1e300, float("nan"), float("inf"), 0.0, -1.0])
-def test_nothing_is_waited_for_longer_than_a_day(value: float) -> None:
-    bounds.some_seconds("--flag", 86_400.0)
-    with pytest.raises(KvtoolError, match="--flag is a number of seconds above 0"):
-        bounds.some_seconds("--flag", value)
+def test_nothing_is_waited_for_longer_than_a_day() -> None:
+    for value in [86_400.1, 1e300, float("nan"), float("inf"), 0.0, -1.0]:
+        bounds.some_seconds("--flag", 86_400.0)
+        with pytest.raises(KvtoolError, match="--flag is a number of seconds above 0"):
+            bounds.some_seconds("--flag", value)

@@ -12,19 +12,16 @@ from kvtool.engine.fleet.fleet_figures import DEFAULT_SHARE, Slo
 from kvtool.errors import KvtoolError
 
 
-@pytest.mark.parametrize(
-    ("text", "slo"),
-    [
+def test_objectives() -> None:
+    for text, slo in [
         ("ttft=2s,tpot=50ms", Slo(2.0, 0.05)),
         ("TPOT = 30ms", Slo(inf, 0.03)),
         ("ttft=1m30s, share=99%", Slo(90.0, inf, 0.99)),
         ("ttft=2,share=0.5", Slo(2.0, inf, 0.5)),
-    ],
-)
-def test_objectives(text: str, slo: Slo) -> None:
-    clocking = Clocking(slo=text)
-    check_values(clocking)
-    assert clocking.objectives() == slo
+    ]:
+        clocking = Clocking(slo=text)
+        check_values(clocking)
+        assert clocking.objectives() == slo
 
 
 def test_none() -> None:
@@ -32,9 +29,8 @@ def test_none() -> None:
     assert Slo().share == DEFAULT_SHARE == 0.9
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
+def test_no_objectives() -> None:
+    for text, message in [
         ("", "'' is no objective"),
         ("e2e=2s", "'e2e' is no objective"),
         ("ttft", "ttft: a duration is missing"),
@@ -46,16 +42,14 @@ def test_none() -> None:
         ("share=90%", "neither ttft nor tpot"),
         ("ttft=-1s", "is not a duration"),
         ("\x1b[31m=2s", r"'\\x1b\[31m' is no objective"),
-    ],
-)
-def test_no_objectives(text: str, message: str) -> None:
-    with pytest.raises(KvtoolError, match=message) as caught:
-        check_values(Clocking(slo=text))
-    assert caught.value.message.startswith("--slo")
-    assert caught.value.hint
+    ]:
+        with pytest.raises(KvtoolError, match=message) as caught:
+            check_values(Clocking(slo=text))
+        assert caught.value.message.startswith("--slo")
+        assert caught.value.hint
 
 
-@pytest.mark.parametrize("speedup", [0.0, -1.0, inf, float("nan")])
-def test_no_speedup(speedup: float) -> None:
-    with pytest.raises(KvtoolError, match="--speedup is a number above 0"):
-        check_values(Clocking(speedup=speedup))
+def test_no_speedup() -> None:
+    for speedup in [0.0, -1.0, inf, float("nan")]:
+        with pytest.raises(KvtoolError, match="--speedup is a number above 0"):
+            check_values(Clocking(speedup=speedup))

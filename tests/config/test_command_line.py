@@ -24,9 +24,8 @@ def line(words: str) -> CommandLine:
     return CommandLine(words.split(), options_of)
 
 
-@pytest.mark.parametrize(
-    ("given", "values", "expected"),
-    [
+def test_values_take_the_place_of_those_that_were_given() -> None:
+    for given, values, expected in [
         ("profile a --capacity 1 b", {"capacity": 2}, "profile a b --capacity 2"),
         ("profile a --capacity=1 b --seed=3", {"capacity": 2}, "profile a b --seed=3 --capacity 2"),
         ("profile a -b 32 -s4", {"block_size": 16, "seed": None}, "profile a --block-size 16"),
@@ -39,10 +38,8 @@ def line(words: str) -> CommandLine:
         ),
         ("what-if a --model-preset x", {"model": "y"}, "what-if a --model y"),
         ("profile -- --capacity 1", {"seed": None}, "profile -- --capacity 1"),
-    ],
-)
-def test_values_take_the_place_of_those_that_were_given(given: str, values: dict[str, object], expected: str) -> None:
-    assert " ".join(line(given).with_(**values)) == expected
+    ]:
+        assert " ".join(line(given).with_(**values)) == expected
 
 
 def test_options_go_along_where_the_other_command_has_them() -> None:

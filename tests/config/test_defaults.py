@@ -6,8 +6,6 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import kvtool
 from kvtool.cli.listed import COMMANDS
 from kvtool.config.option import Option, Value, walk
@@ -97,9 +95,8 @@ def test_the_declared_defaults_are_looked_for() -> None:
     assert len(DECLARED) == 29
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
+def test_a_literal_is_found() -> None:
+    for code in [
         "max_num_batched_tokens = 8192",
         "call('llama-3.1-8b')",
         "def f(*, block_size: int = 16): ...",
@@ -110,26 +107,28 @@ def test_the_declared_defaults_are_looked_for() -> None:
         "size = 16 if block_size is None else block_size",
         "f(gpu_memory_utilization=0.92)",
         "config.get('block_size') != 16",
-    ],
-)
-def test_a_literal_is_found(code: str) -> None:
-    assert list(written_defaults(ast.parse(code))) != []
+    ]:
+        assert list(written_defaults(ast.parse(code))) != []
 
 
-@pytest.mark.parametrize(
-    "code", ["x = 8192", "f(0.92)", "replicas = 1", "block_size = 32", "budget: Annotated[float, Option('')] = 30.0"]
-)
-def test_what_means_something_else_is_not(code: str) -> None:
-    assert list(written_defaults(ast.parse(code))) == []
+def test_what_means_something_else_is_not() -> None:
+    for code in [
+        "x = 8192",
+        "f(0.92)",
+        "replicas = 1",
+        "block_size = 32",
+        "budget: Annotated[float, Option('')] = 30.0",
+    ]:
+        assert list(written_defaults(ast.parse(code))) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_default_is_written_again(path: Path) -> None:
-    assert list(written_defaults(ast.parse(path.read_text(encoding="utf-8")))) == []
+def test_no_default_is_written_again() -> None:
+    for path in FILES:
+        assert list(written_defaults(ast.parse(path.read_text(encoding="utf-8")))) == []
 
 
-@pytest.mark.parametrize("name", ["block_size", "max_num_batched_tokens", "max_num_seqs"])
-def test_the_api_says_the_same_default(name: str) -> None:
-    (line,) = [line for line in (kvtool.profile.__doc__ or "").splitlines() if line.strip().startswith(f"{name}: ")]
-    (default,) = DECLARED[name]
-    assert line.endswith(f"; {default} by default.")
+def test_the_api_says_the_same_default() -> None:
+    for name in ["block_size", "max_num_batched_tokens", "max_num_seqs"]:
+        (line,) = [line for line in (kvtool.profile.__doc__ or "").splitlines() if line.strip().startswith(f"{name}: ")]
+        (default,) = DECLARED[name]
+        assert line.endswith(f"; {default} by default.")

@@ -35,22 +35,22 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize(("flag", "rules"), [pair for pair in rules_of_flags().items() if pair[1] != "vllm"])
-def test_the_declared_default_is_that_of_the_rule_set(flag: str, rules: str) -> None:
-    default, words = in_table("engine")[flag]
-    own = getattr(find_rule_set(rules).options, flag)
-    assert own == default
-    assert own is not None or words
+def test_the_declared_default_is_that_of_the_rule_set() -> None:
+    for flag, rules in [pair for pair in rules_of_flags().items() if pair[1] != "vllm"]:
+        default, words = in_table("engine")[flag]
+        own = getattr(find_rule_set(rules).options, flag)
+        assert own == default
+        assert own is not None or words
 
 
-@pytest.mark.parametrize("rules", ["sglang", "trtllm", "llamacpp"])
-def test_every_token_has_a_fate_and_all_hit_that_can(rules: str) -> None:
-    report = profiled(TALK, rules=rules)
-    assert sum(report.groups[0].fates.values()) == report.totals.prompt_tokens
-    assert report.totals.hit_tokens == report.totals.reachable_tokens > 0
-    assert "partial_block" not in report.groups[0].fates
-    assert not any(finding.code in ("KV203", "KV204") for finding in report.findings)
-    assert report.config["rules_status"] == ("read" if rules == "trtllm" else "driven")
+def test_every_token_has_a_fate_and_all_hit_that_can() -> None:
+    for rules in ["sglang", "trtllm", "llamacpp"]:
+        report = profiled(TALK, rules=rules)
+        assert sum(report.groups[0].fates.values()) == report.totals.prompt_tokens
+        assert report.totals.hit_tokens == report.totals.reachable_tokens > 0
+        assert "partial_block" not in report.groups[0].fates
+        assert not any(finding.code in ("KV203", "KV204") for finding in report.findings)
+        assert report.config["rules_status"] == ("read" if rules == "trtllm" else "driven")
 
 
 def test_pages_lose_the_last_part_as_blocks_do() -> None:
@@ -61,9 +61,8 @@ def test_pages_lose_the_last_part_as_blocks_do() -> None:
     assert whole.groups[0].fates == blocks.groups[0].fates
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message", "hint"),
-    [
+def test_what_does_not_go_together(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message, hint in [
         ("--page-size 4", "--page-size is an option of --rules sglang, and the rules are vllm", "--block-size"),
         (
             "--rules trtllm --cache-reuse 4",
@@ -82,33 +81,26 @@ def test_pages_lose_the_last_part_as_blocks_do() -> None:
         ("--rules sglang --audit", "--audit does not go with --rules sglang", ""),
         ("--rules sglang --capacity lots", "--capacity", ""),
         ("--rules llamacpp --slot-prompt-similarity 2", "--slot-prompt-similarity is a ratio", ""),
-    ],
-)
-def test_what_does_not_go_together(arguments: str, message: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    write("w.yaml", TALK)
-    assert run(["profile", "w.yaml", "--no-config", *arguments.split()]) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert message in told
-    assert hint in told
+    ]:
+        write("w.yaml", TALK)
+        assert run(["profile", "w.yaml", "--no-config", *arguments.split()]) == 2
+        told = " ".join(capsys.readouterr().err.split())
+        assert message in told
+        assert hint in told
 
 
-@pytest.mark.parametrize(
-    ("engine", "place", "message"),
-    [
+def test_mistakes_of_files_have_their_place(capsys: pytest.CaptureFixture[str]) -> None:
+    for engine, place, message in [
         ("{page_size: 4}", "w.yaml:2:21", "`page_size` is an option of `rules: sglang`, and the rules are vllm"),
         ("{rules: sglang, block_size: 4}", "w.yaml:2:37", "`block_size` does not go with `rules: sglang`"),
         ("{rules: sglan}", "w.yaml:2:17", "sglan"),
         ("{rules: llamacpp, cache_ram: -2}", "w.yaml:2:38", "-1"),
-    ],
-)
-def test_mistakes_of_files_have_their_place(
-    engine: str, place: str, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write("w.yaml", TALK.replace("version: 1", f"version: 1\nengine: {engine}"))
-    assert run(["profile", "w.yaml", "--no-config"]) == 2
-    told = " ".join(capsys.readouterr().err.split())
-    assert place in told
-    assert message in told
+    ]:
+        write("w.yaml", TALK.replace("version: 1", f"version: 1\nengine: {engine}"))
+        assert run(["profile", "w.yaml", "--no-config"]) == 2
+        told = " ".join(capsys.readouterr().err.split())
+        assert place in told
+        assert message in told
 
 
 def test_a_flag_chooses_other_rules_than_the_file() -> None:
@@ -120,19 +112,16 @@ def test_a_flag_chooses_other_rules_than_the_file() -> None:
     assert profiled(text, rules="llamacpp").config["block_size"] == 1
 
 
-@pytest.mark.parametrize(
-    ("rules", "capacity", "key", "value"),
-    [
+def test_a_capacity_in_the_engine_s_own_unit() -> None:
+    for rules, capacity, key, value in [
         ("sglang", "320 tokens", "max_total_tokens", 320),
         ("trtllm", "320 tokens", "max_tokens", 320),
         ("trtllm", "10 blocks", "max_tokens", 320),
         ("trtllm", "1GiB", "max_tokens", 8192),
         ("llamacpp", "1GiB", "cache_ram", 1024),
         ("llamacpp", "8k tokens", "cache_ram", 1000),
-    ],
-)
-def test_a_capacity_in_the_engine_s_own_unit(rules: str, capacity: str, key: str, value: int) -> None:
-    assert profiled(TALK, rules=rules, capacity=capacity).config[key] == value
+    ]:
+        assert profiled(TALK, rules=rules, capacity=capacity).config[key] == value
 
 
 def test_a_program_names_options_that_there_are() -> None:

@@ -60,17 +60,14 @@ def test_it_is_shown_with_its_place(capsys: pytest.CaptureFixture[str]) -> None:
     assert "logs.tools" not in rows
 
 
-@pytest.mark.parametrize(
-    ("config", "said"),
-    [
+def test_mistakes_have_a_place(capsys: pytest.CaptureFixture[str]) -> None:
+    for config, said in [
         ('[logs]\nsession = "a"\n', ("kvtool.toml:1", "names no prompt")),
         ('[logs]\nmessages = "a..b"\n', ("kvtool.toml:2:", "`a..b` is not a path")),
         ('[logs]\nmesages = "a"\n', ("kvtool.toml:2:", "mesages")),
         ("[logs]\nmessages = 7\n", ("kvtool.toml:2:", "text")),
-    ],
-)
-def test_mistakes_have_a_place(config: str, said: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    write("kvtool.toml", config)
-    assert run(["logs", "log.jsonl"]) == 2
-    error = capsys.readouterr().err
-    assert all(each in error for each in said), error
+    ]:
+        write("kvtool.toml", config)
+        assert run(["logs", "log.jsonl"]) == 2
+        error = capsys.readouterr().err
+        assert all(each in error for each in said), error

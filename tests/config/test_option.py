@@ -40,10 +40,10 @@ def test_options_are_made_of_values_by_name() -> None:
     assert some.serving.capacity is None
 
 
-@pytest.mark.parametrize("name", ["capacity", "blocksize", "serving"])
-def test_a_name_that_it_does_not_take_is_an_error(name: str) -> None:
-    with pytest.raises(TypeError, match=f"Some has no options {name}"):
-        made(Some, name="x", **{name: 3})
+def test_a_name_that_it_does_not_take_is_an_error() -> None:
+    for name in ["capacity", "blocksize", "serving"]:
+        with pytest.raises(TypeError, match=f"Some has no options {name}"):
+            made(Some, name="x", **{name: 3})
 
 
 def test_a_run_measures_nothing_unless_asked() -> None:
@@ -52,20 +52,17 @@ def test_a_run_measures_nothing_unless_asked() -> None:
     assert made(RunOptions, inputs=["a"], measure_budget=3.0, dry_run=True).measuring.seconds == 0
 
 
-@pytest.mark.parametrize(
-    ("option", "value", "said"),
-    [
+def test_bounds_are_held() -> None:
+    for option, value, said in [
         ("block_size", 0, "--block-size must be at least 1, not 0"),
         ("seed", -1, "--seed must not be negative: -1"),
         ("gpu_memory_utilization", 1.5, r"--gpu-memory-utilization must be in \(0, 1\], not 1.5"),
         ("measure_budget", -1.0, "--measure-budget is a number of seconds, not -1.0"),
         ("dtype", "int3", "unknown dtype `int3`"),
         ("device", "abacus", "unknown device `abacus`"),
-    ],
-)
-def test_bounds_are_held(option: str, value: object, said: str) -> None:
-    with pytest.raises(KvtoolError, match=said):
-        check_values(made(RunOptions, inputs=["a"], **{option: value}))
+    ]:
+        with pytest.raises(KvtoolError, match=said):
+            check_values(made(RunOptions, inputs=["a"], **{option: value}))
 
 
 def test_the_help_says_the_default() -> None:
@@ -101,18 +98,18 @@ def test_every_key_of_the_configuration_is_an_option() -> None:
     assert default_of("check", "max_drop", float) == 0.005
 
 
-@pytest.mark.parametrize("listed", COMMANDS, ids=lambda listed: listed.name)
-def test_commands_are_dataclasses_in_files_of_their_own(listed: object) -> None:
-    from kvtool.cli.listed import Listed
+def test_commands_are_dataclasses_in_files_of_their_own() -> None:
+    for listed in COMMANDS:
+        from kvtool.cli.listed import Listed
 
-    assert isinstance(listed, Listed)
-    command = listed.load()
-    assert issubclass(command, Command)
-    assert is_dataclass(command)
-    assert command.__doc__ is not None
-    assert [each.command for each in COMMANDS if each.module == listed.module] == [listed.command]
-    names = [each.name for each in walk(command)]
-    assert len(names) == len(set(names))
+        assert isinstance(listed, Listed)
+        command = listed.load()
+        assert issubclass(command, Command)
+        assert is_dataclass(command)
+        assert command.__doc__ is not None
+        assert [each.command for each in COMMANDS if each.module == listed.module] == [listed.command]
+        names = [each.name for each in walk(command)]
+        assert len(names) == len(set(names))
 
 
 def test_listing_commands_imports_none_of_them() -> None:

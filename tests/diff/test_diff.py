@@ -35,6 +35,7 @@ from kvtool.text.tokens.prompt import Prompt
 from kvtool.text.traced import Origin, Traced
 from kvtool.workload.render import Renderer
 from kvtool.workload.turn import Turn
+from tests.conftest import some
 
 PIECE = re.compile(r" ?[A-Za-z]+|\d|\n|[^A-Za-z\d\n]", re.DOTALL)
 
@@ -96,12 +97,17 @@ def shown(diff: PromptDiff, width: int = 80) -> str:
     return stream.getvalue()
 
 
-@pytest.mark.parametrize(
-    ("common", "length", "blocks"),
-    [(37, 960, 2), (960, 960, 59), (961, 961, 60), (16, 16, 0), (16, 17, 1), (0, 0, 0), (15, 40, 0)],
-)
-def test_reuse_follows_the_rule(common, length, blocks):
-    assert reusable(common, length, 16) == Blocks(tokens=blocks * 16, blocks=blocks)
+def test_reuse_follows_the_rule() -> None:
+    for common, length, blocks in [
+        (37, 960, 2),
+        (960, 960, 59),
+        (961, 961, 60),
+        (16, 16, 0),
+        (16, 17, 1),
+        (0, 0, 0),
+        (15, 40, 0),
+    ]:
+        assert reusable(common, length, 16) == Blocks(tokens=blocks * 16, blocks=blocks)
 
 
 def test_a_timestamp_is_found_named_and_moved():
@@ -249,25 +255,22 @@ def test_the_column_of_the_place_is_that_of_the_first_caret(before, one, other, 
     assert diff.first.a.column == at - len("    a | ") + 1
 
 
-@pytest.mark.parametrize(
-    ("change", "name", "escape"),
-    [
+def test_differences_that_nobody_sees_are_named() -> None:
+    for change, name, escape in [
         (lambda text: text.replace("\n", "\r\n"), "line endings", r"# Support agent\r\n"),
         (lambda text: "\ufeff" + text, "byte order mark", r"\ufeff# Support agent"),
         (lambda text: text.replace("Acme.\n", "Acme. \n"), "spaces at line ends", r"Acme.\x20"),
         (lambda text: text.replace("You work", "You\u200b work"), "invisible characters", r"You\u200b work"),
         (lambda text: text.replace("You work", "You\u00a0work"), "kinds of space", r"You\xa0work"),
         (lambda text: text.replace("You work", "You  work"), "whitespace", "You"),
-    ],
-)
-def test_differences_that_nobody_sees_are_named(change, name, escape):
-    diff = compare(BEFORE, change(BEFORE))
-    assert diff.cosmetic == (name,)
-    assert (diff.first.kind.name, diff.first.kind.code) == (name, "KV121")
-    assert diff.changes[0].reuse.blocks == (len(Words().encode(BEFORE)) - 1) // 16
-    text = shown(diff)
-    assert f"The only difference: {name}." in text
-    assert escape in text
+    ]:
+        diff = compare(BEFORE, change(BEFORE))
+        assert diff.cosmetic == (name,)
+        assert (diff.first.kind.name, diff.first.kind.code) == (name, "KV121")
+        assert diff.changes[0].reuse.blocks == (len(Words().encode(BEFORE)) - 1) // 16
+        text = shown(diff)
+        assert f"The only difference: {name}." in text
+        assert escape in text
 
 
 def test_unicode_forms_are_shown_as_escapes():
@@ -333,11 +336,11 @@ def test_no_line_is_wider_than_the_console(name, width):
     assert not any(line.lstrip().startswith("::") for line in text.splitlines())
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_any_width_is_survived(name):
-    diff = compare(*PAIRS[name])
-    for width in (1, 3, 9, 20, 41):
-        assert shown(diff, width)
+def test_any_width_is_survived() -> None:
+    for name in PAIRS:
+        diff = compare(*PAIRS[name])
+        for width in (1, 3, 9, 20, 41):
+            assert shown(diff, width)
 
 
 def test_hostile_text_is_shown_as_it_is():
@@ -521,7 +524,7 @@ def test_a_directory_and_a_bad_block_size(tmp_path):
         made(DiffCommand, prompts=("a", "b"), block_size=0).run()
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", some(range(6), 2))
 def test_every_line_that_differs_is_listed(in_folder: Callable[..., tuple[int, str, str]], seed: int) -> None:
     """Lines with a difference of no known kind come after the others."""
     chance = random.Random(seed)
@@ -541,7 +544,7 @@ def test_every_line_that_differs_is_listed(in_folder: Callable[..., tuple[int, s
     assert all(f"line {place + 1}" in out for place in places)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), 2))
 def test_the_change_that_is_advised_is_that_of_both_prompts(
     in_folder: Callable[..., tuple[int, str, str]], seed: int
 ) -> None:
@@ -562,7 +565,7 @@ def test_the_change_that_is_advised_is_that_of_both_prompts(
     assert one_sided["reusable"]["tokens"] < reached["reusable"]["tokens"]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), 2))
 def test_tools_of_a_text_in_another_order_are_put_into_one(
     in_folder: Callable[..., tuple[int, str, str]], seed: int
 ) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kvtool.diff.diff_texts import DiffTexts
 from kvtool.diff.moved_units import moved_last, moved_units
 from kvtool.text.traced import Traced
@@ -27,27 +25,27 @@ def both(form: str) -> tuple[str, str]:
     return texts[0], texts[1]
 
 
-@pytest.mark.parametrize("form", UNITS)
-def test_what_moves_is_whole(form: str) -> None:
-    for text, value in zip(both(form), ("10:15", "10:47"), strict=True):
-        moves = moved_units(DiffTexts(*map(Traced, both(form))))
-        side = 0 if value == "10:15" else 1
-        after = moved_last(text, [unit for pair in moves.every for unit in pair[side]])
-        unit = UNITS[form].format(value)
-        assert after.endswith((f"Tell the tide.\n\n{unit}\n", f"Tell the tide.\n{unit}\n")), after
-        assert after.count(unit) == 1
-        assert sorted(after.split()) == sorted(text.split())
+def test_what_moves_is_whole() -> None:
+    for form in UNITS:
+        for text, value in zip(both(form), ("10:15", "10:47"), strict=True):
+            moves = moved_units(DiffTexts(*map(Traced, both(form))))
+            side = 0 if value == "10:15" else 1
+            after = moved_last(text, [unit for pair in moves.every for unit in pair[side]])
+            unit = UNITS[form].format(value)
+            assert after.endswith((f"Tell the tide.\n\n{unit}\n", f"Tell the tide.\n{unit}\n")), after
+            assert after.count(unit) == 1
+            assert sorted(after.split()) == sorted(text.split())
 
 
-@pytest.mark.parametrize("form", UNITS)
-def test_both_prompts_share_all_but_what_moves(form: str) -> None:
-    a, b = both(form)
-    moves = moved_units(DiffTexts(Traced(a), Traced(b)))
-    after = [
-        moved_last(text, [unit for pair in moves.every for unit in pair[side]]) for side, text in enumerate((a, b))
-    ]
-    heads = [text[: text.index("Tell the tide.")] for text in after]
-    assert heads[0] == heads[1]
+def test_both_prompts_share_all_but_what_moves() -> None:
+    for form in UNITS:
+        a, b = both(form)
+        moves = moved_units(DiffTexts(Traced(a), Traced(b)))
+        after = [
+            moved_last(text, [unit for pair in moves.every for unit in pair[side]]) for side, text in enumerate((a, b))
+        ]
+        heads = [text[: text.index("Tell the tide.")] for text in after]
+        assert heads[0] == heads[1]
 
 
 def test_a_rule_among_rules_stays() -> None:

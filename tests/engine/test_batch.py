@@ -83,20 +83,17 @@ def test_a_range_may_cross_from_prompt_to_output() -> None:
     assert batch.logits_at.tolist() == [3]
 
 
-@pytest.mark.parametrize(
-    ("forced", "outputs", "wanted"),
-    [
+def test_which_tokens_get_logits() -> None:
+    for forced, outputs, wanted in [
         (None, [], True),
         (None, [5], True),
         ([5, 6], [], True),  # the time to the first token is measured, whoever chooses it
         ([5, 6], [5], False),
-    ],
-)
-def test_which_tokens_get_logits(forced: list[int] | None, outputs: list[int], wanted: bool) -> None:
-    request = make_request([1, 2], [1], outputs=outputs, forced=forced)
-    batch = build((request, 0, request.num_tokens))
-    assert batch.logits_at.tolist() == ([request.num_tokens - 1] if wanted else [])
-    assert batch.sampled == ((0,) if wanted else ())
+    ]:
+        request = make_request([1, 2], [1], outputs=outputs, forced=forced)
+        batch = build((request, 0, request.num_tokens))
+        assert batch.logits_at.tolist() == ([request.num_tokens - 1] if wanted else [])
+        assert batch.sampled == ((0,) if wanted else ())
 
 
 def test_the_null_block_is_not_written() -> None:

@@ -129,13 +129,14 @@ def test_k_v_heads_are_divided_and_then_copied() -> None:
     assert replace(eight, tensor_parallel=32)._kv_bytes() == LLAMA.kv_bytes_per_token() / 8
 
 
-@pytest.mark.parametrize(
-    ("ways", "link", "message"),
-    [(0, 1.0, "must be at least 1"), (3, 1.0, "cannot be split over 3 accelerators"), (2, 0.0, "is unknown")],
-)
-def test_impossible_tensor_parallelism(ways: int, link: float, message: str) -> None:
-    with pytest.raises(EngineError, match=message):
-        exact(tensor_parallel=ways, link=link)
+def test_impossible_tensor_parallelism() -> None:
+    for ways, link, message in [
+        (0, 1.0, "must be at least 1"),
+        (3, 1.0, "cannot be split over 3 accelerators"),
+        (2, 0.0, "is unknown"),
+    ]:
+        with pytest.raises(EngineError, match=message):
+            exact(tensor_parallel=ways, link=link)
 
 
 def test_prefill_is_the_sum_of_its_chunks() -> None:
@@ -146,9 +147,9 @@ def test_prefill_is_the_sum_of_its_chunks() -> None:
     assert model.prefill_seconds(5000, 5000, 2048) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("tokens", "microseconds"),
-    [
+def test_matrix_products_as_measured() -> None:
+    """A layer's four products, from LLMServingSim's kernel times of the server card; neither max nor sum comes this near."""
+    for tokens, microseconds in [
         (1, 305.7),
         (16, 306.3),
         (64, 332.4),
@@ -157,12 +158,9 @@ def test_prefill_is_the_sum_of_its_chunks() -> None:
         (512, 706.4),
         (1024, 1260.5),
         (2048, 2399.4),
-    ],
-)
-def test_matrix_products_as_measured(tokens: int, microseconds: float) -> None:
-    """A layer's four products, from LLMServingSim's kernel times of the server card; neither max nor sum comes this near."""
-    model = LatencyModel(LLAMA, find_accelerator("rtx-pro-6000-se"))
-    assert 1e6 * model.product_seconds(LLAMA.layer_parameters, tokens) == pytest.approx(microseconds, rel=0.07)
+    ]:
+        model = LatencyModel(LLAMA, find_accelerator("rtx-pro-6000-se"))
+        assert 1e6 * model.product_seconds(LLAMA.layer_parameters, tokens) == pytest.approx(microseconds, rel=0.07)
 
 
 request_work = st.tuples(st.integers(0, 100_000), st.integers(1, 8192))
@@ -228,9 +226,8 @@ def test_a_virtual_clock_moves_by_the_model() -> None:
     assert clock.now() == 10.0 + model.step_seconds([(3, 2)])
 
 
-@pytest.mark.parametrize(
-    ("asked", "name"),
-    [
+def test_names_of_accelerators() -> None:
+    for asked, name in [
         ("H100", "h100"),
         ("a100", "a100-80g"),
         ("NVIDIA A100-SXM4-80GB", "a100-80g"),
@@ -244,18 +241,16 @@ def test_a_virtual_clock_moves_by_the_model() -> None:
         ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-6000-se"),
         ("AMD Instinct MI300X", "mi300x"),
         ("L40S", "l40s"),
-    ],
-)
-def test_names_of_accelerators(asked: str, name: str) -> None:
-    assert find_accelerator(asked) is ACCELERATORS[name]
+    ]:
+        assert find_accelerator(asked) is ACCELERATORS[name]
 
 
-@pytest.mark.parametrize("asked", ["", "nvidia", "h1000", "rtx", "l4 0"])
-def test_an_unknown_accelerator(asked: str) -> None:
-    with pytest.raises(EngineError, match="unknown accelerator") as caught:
-        find_accelerator(asked)
-    assert caught.value.hint is not None
-    assert "mi300x" in caught.value.hint
+def test_an_unknown_accelerator() -> None:
+    for asked in ["", "nvidia", "h1000", "rtx", "l4 0"]:
+        with pytest.raises(EngineError, match="unknown accelerator") as caught:
+            find_accelerator(asked)
+        assert caught.value.hint is not None
+        assert "mi300x" in caught.value.hint
 
 
 def test_the_table_is_plausible() -> None:

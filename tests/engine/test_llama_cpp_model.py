@@ -19,9 +19,8 @@ def test_a_model_of_full_attention_is_the_default() -> None:
     assert replace(LlamaCppOptions(), **facts) == LlamaCppOptions()
 
 
-@pytest.mark.parametrize(
-    ("name", "facts"),
-    [
+def test_a_window_and_latent_attention() -> None:
+    for name, facts in [
         (
             "gpt-oss-20b",
             {
@@ -55,11 +54,9 @@ def test_a_model_of_full_attention_is_the_default() -> None:
             },
         ),
         ("deepseek-v3", {"kv_layers": 61, "kv_bytes_per_token": 61 * 576 * 2, "ctx_size": 163_840}),
-    ],
-)
-def test_a_window_and_latent_attention(name: str, facts: dict[str, int]) -> None:
-    assert llama_cpp_facts(find_served(name), "bf16") == facts
-    LlamaCppOptions(**facts)
+    ]:
+        assert llama_cpp_facts(find_served(name), "bf16") == facts
+        LlamaCppOptions(**facts)
 
 
 @pytest.mark.parametrize(

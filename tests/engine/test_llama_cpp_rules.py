@@ -24,6 +24,7 @@ from kvtool.engine.rules.llama_cpp_saved import SavedPrompt, SavedPrompts
 from kvtool.engine.rules.llama_cpp_set import LLAMA_CPP
 from kvtool.engine.rules.rule_set import RuleRequest, Served
 from kvtool.measure.servers.causes.asking import OF_OLLAMA_RUNNER
+from tests.conftest import some
 from tests.engine.plain_llama_cpp import PlainServer, same
 
 SHAREGPT = (
@@ -77,7 +78,7 @@ def test_the_slot_that_holds_most_of_the_prompt_is_taken_and_of_equals_the_first
     assert cache.memory.slots[1].used == 6
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", some(range(4), 2))
 def test_the_runner_of_ollama_before_0_30_is_a_server_without_host_memory(seed: int) -> None:
     """By its source: the idle slot with the longest common start, the first of equals, and what it has beyond is lost."""
     chance = random.Random(seed)
@@ -227,27 +228,25 @@ def test_a_prompt_that_is_larger_than_the_list_is_not_saved_and_drops_nothing() 
     assert cache.serve(asked(large)).cached == 0
 
 
-@pytest.mark.parametrize(
-    ("slots", "layers", "tokens", "each"), [(1, 1, 72, 14_551), (3, 1, 16, 65_521), (1, 4, 48, 21_831)]
-)
-def test_a_saved_prompt_may_have_all_bytes_of_the_list(slots: int, layers: int, tokens: int, each: int) -> None:
+def test_a_saved_prompt_may_have_all_bytes_of_the_list() -> None:
     """4 bytes, and 4 for each pool, 8, 24 for each layer, and 12 for each token beside its KV: 1 MiB to the byte."""
-    assert 4 + 4 * slots + 8 + 24 * layers + tokens * (12 + each) == 1024 * 1024
-    options = LlamaCppOptions(
-        parallel=slots,
-        ctx_size=256 * slots,
-        cache_ram=1,
-        kv_bytes_per_token=each,
-        kv_layers=layers,
-        slot_prompt_similarity=0,
-    )
-    prompt = text(random.Random(0), tokens)
-    for changed, fits in ((options, True), (replace(options, kv_bytes_per_token=each + 1), False)):
-        cache = LlamaCppCache(changed)
-        cache.serve(asked(prompt))
-        saved = SavedPrompts(changed.host_bytes, 1)
-        saved.save(cache.memory.write(cache.memory.slots[-1]))
-        assert (saved.num_tokens == tokens) == fits
+    for slots, layers, tokens, each in [(1, 1, 72, 14_551), (3, 1, 16, 65_521), (1, 4, 48, 21_831)]:
+        assert 4 + 4 * slots + 8 + 24 * layers + tokens * (12 + each) == 1024 * 1024
+        options = LlamaCppOptions(
+            parallel=slots,
+            ctx_size=256 * slots,
+            cache_ram=1,
+            kv_bytes_per_token=each,
+            kv_layers=layers,
+            slot_prompt_similarity=0,
+        )
+        prompt = text(random.Random(0), tokens)
+        for changed, fits in ((options, True), (replace(options, kv_bytes_per_token=each + 1), False)):
+            cache = LlamaCppCache(changed)
+            cache.serve(asked(prompt))
+            saved = SavedPrompts(changed.host_bytes, 1)
+            saved.save(cache.memory.write(cache.memory.slots[-1]))
+            assert (saved.num_tokens == tokens) == fits
 
 
 def test_without_a_limit_of_bytes_the_list_holds_the_context() -> None:
@@ -279,9 +278,8 @@ def test_a_saved_prompt_for_which_the_pool_has_no_room_stays_where_it_is(beside:
 # Moved chunks
 
 
-@pytest.mark.parametrize(
-    ("cached", "prompt", "least", "chunks"),
-    [
+def test_chunks_that_are_moved() -> None:
+    for cached, prompt, least, chunks in [
         ([1, 2, 8, 9, 3, 4, 5], [1, 2, 3, 4, 5], 3, [(4, 2, 3)]),
         ([1, 2, 8, 9, 3, 4, 5], [1, 2, 3, 4, 5], 4, []),
         ([1, 2, 8, 3, 4, 9, 5, 6], [1, 2, 3, 4, 5, 6], 2, [(3, 2, 2), (6, 4, 2)]),
@@ -289,11 +287,9 @@ def test_a_saved_prompt_for_which_the_pool_has_no_room_stays_where_it_is(beside:
         ([1, 2, 3, 4], [1, 2, 9, 3, 4], 1, []),  # inserted
         ([8, 3, 3, 3], [3, 3, 3], 2, [(1, 0, 3)]),
         ([], [3], 1, []),
-    ],
-)
-def test_chunks_that_are_moved(cached: Tokens, prompt: Tokens, least: int, chunks: list[tuple[int, int, int]]) -> None:
-    one, other = (as_bytes(np.array(each, dtype=np.int32)) for each in (cached, prompt))
-    assert moved_chunks(one, other, common_prefix(one, other), least) == chunks
+    ]:
+        one, other = (as_bytes(np.array(each, dtype=np.int32)) for each in (cached, prompt))
+        assert moved_chunks(one, other, common_prefix(one, other), least) == chunks
 
 
 def test_what_follows_text_that_was_removed_is_moved() -> None:
@@ -358,9 +354,8 @@ def test_a_prompt_that_does_not_fit_is_refused_and_changes_nothing() -> None:
     assert cache.num_tokens == 3 + 255  # the context is full before a second token
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_an_option_that_cannot_be() -> None:
+    for changes, message in [
         ({"parallel": 0}, "parallel is 0; llama.cpp accepts 1 or more"),
         ({"parallel": 257}, "parallel is 257; llama.cpp accepts 256 at most"),
         ({"ctx_size": 0}, "ctx_size is 0; llama.cpp accepts 1 or more"),
@@ -369,24 +364,19 @@ def test_a_prompt_that_does_not_fit_is_refused_and_changes_nothing() -> None:
         ({"sliding_window": 0}, "sliding_window is 0; llama.cpp accepts 1 or more"),
         ({"ubatch_size": 0}, "ubatch_size is 0; llama.cpp accepts 1 or more"),
         ({"slot_prompt_similarity": 1.5}, "slot_prompt_similarity is 1.5, not a share"),
-    ],
-)
-def test_an_option_that_cannot_be(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(EngineError, match=message.replace(".", r"\.")):
-        LlamaCppOptions(**changes)
+    ]:
+        with pytest.raises(EngineError, match=message.replace(".", r"\.")):
+            LlamaCppOptions(**changes)
 
 
-@pytest.mark.parametrize(
-    ("options", "slot", "total"),
-    [
+def test_contexts_are_rounded_up() -> None:
+    for options, slot, total in [
         (LlamaCppOptions(ctx_size=1000), 1024, 1024),
         (LlamaCppOptions(ctx_size=1000, parallel=3), 512, 1536),
         (LlamaCppOptions(ctx_size=300, parallel=3), 256, 768),
         (LlamaCppOptions(ctx_size=4096, parallel=2, kv_unified=True, kv_unified_per_slot=700), 700, 4096),
-    ],
-)
-def test_contexts_are_rounded_up(options: LlamaCppOptions, slot: int, total: int) -> None:
-    assert (options.slot_ctx, options.total_ctx) == (slot, total)
+    ]:
+        assert (options.slot_ctx, options.total_ctx) == (slot, total)
 
 
 def test_the_defaults_are_those_of_llama_cpp() -> None:
@@ -535,14 +525,14 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("name", TOLD)
-def test_workloads_of_which_the_server_told_its_hits(name: str) -> None:
-    requests = profiles()[name]
-    tokens, cached = TOLD[name]
-    assert sum(len(prompt) for prompt, _ in requests) == tokens
-    for options, want in zip(SERVERS, cached, strict=True):
-        cache = LlamaCppCache(options)
-        assert sum(cache.serve(asked(prompt, answer)).cached for prompt, answer in requests) == want
+def test_workloads_of_which_the_server_told_its_hits() -> None:
+    for name in TOLD:
+        requests = profiles()[name]
+        tokens, cached = TOLD[name]
+        assert sum(len(prompt) for prompt, _ in requests) == tokens
+        for options, want in zip(SERVERS, cached, strict=True):
+            cache = LlamaCppCache(options)
+            assert sum(cache.serve(asked(prompt, answer)).cached for prompt, answer in requests) == want
 
 
 @pytest.mark.skipif(not SHAREGPT.exists(), reason="no ShareGPT requests beside this checkout")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from kvtool.engine.rules.llama_cpp_options import LlamaCppOptions
 from kvtool.engine.rules.llama_cpp_set import LIST_FULL, LLAMA_CPP, SLOT_LOST, WINDOW
 from kvtool.engine.rules.rule_set import RuleChoice
@@ -22,26 +20,20 @@ def cached(options: LlamaCppOptions, workload: str) -> int:
     return sum(cache.serve(asked(prompt, answer)).cached for prompt, answer in profiles()[workload])
 
 
-@pytest.mark.parametrize(
-    ("options", "workload", "now", "rungs"),
-    [
+def test_what_lifting_one_limit_after_the_other_wins() -> None:
+    for options, workload, now, rungs in [
         (WINDOWS, "two heads in turn", 6_894, [(LIST_FULL, 6_894), (WINDOW, 14_400)]),
         (WINDOWS, "head 1,000 + own 900", 0, [(LIST_FULL, 0), (WINDOW, 11_000)]),
         (TIGHT, "sessions", 5_864, [(LIST_FULL, 13_290)]),
         (SLOT, "sessions", 0, []),
-    ],
-)
-def test_what_lifting_one_limit_after_the_other_wins(
-    options: LlamaCppOptions, workload: str, now: int, rungs: list[tuple[str, int]]
-) -> None:
-    choice = RuleChoice(LLAMA_CPP, options)
-    assert cached(options, workload) == now
-    assert [(fate, cached(relaxed.options, workload)) for fate, relaxed in choice.rungs()] == rungs
+    ]:
+        choice = RuleChoice(LLAMA_CPP, options)
+        assert cached(options, workload) == now
+        assert [(fate, cached(relaxed.options, workload)) for fate, relaxed in choice.rungs()] == rungs
 
 
-@pytest.mark.parametrize(
-    ("options", "workload", "fate", "won"),
-    [
+def test_what_users_can_set_against_a_loss() -> None:
+    for options, workload, fate, won in [
         (
             WINDOWS,
             "two heads in turn",
@@ -57,13 +49,9 @@ def test_what_lifting_one_limit_after_the_other_wins(
         (TIGHT, "sessions", LIST_FULL, {"--cache-ram 2400": 13_290}),
         (replace(SLOT, cache_ram=8192), "history slides", SLOT_LOST, {"--cache-reuse 256": 15_400}),
         (SLOT, "sessions", SLOT_LOST, {"--cache-ram 8192": 13_290, "--cache-reuse 256": 0}),
-    ],
-)
-def test_what_users_can_set_against_a_loss(
-    options: LlamaCppOptions, workload: str, fate: str, won: dict[str, int]
-) -> None:
-    settings = {each.what.partition(": ")[2]: each for each in LLAMA_CPP.remedies(options) if each.fate == fate}
-    assert {what: cached(settings[what].options, workload) for what in won} == won
+    ]:
+        settings = {each.what.partition(": ")[2]: each for each in LLAMA_CPP.remedies(options) if each.fate == fate}
+        assert {what: cached(settings[what].options, workload) for what in won} == won
 
 
 def test_a_capacity_is_the_bytes_of_saved_prompts() -> None:
@@ -72,7 +60,7 @@ def test_a_capacity_is_the_bytes_of_saved_prompts() -> None:
     assert LLAMA_CPP.limited(LlamaCppOptions(), 1).cache_ram == 1
 
 
-@pytest.mark.parametrize(("slots", "more"), [(64, {128, 256}), (65, {130}), (129, set())])
-def test_no_more_slots_are_proposed_than_llama_cpp_takes(slots: int, more: set[int]) -> None:
-    settings = LLAMA_CPP.remedies(LlamaCppOptions(parallel=slots))
-    assert {each.options.parallel for each in settings} == {slots, *more}
+def test_no_more_slots_are_proposed_than_llama_cpp_takes() -> None:
+    for slots, more in [(64, {128, 256}), (65, {130}), (129, set())]:
+        settings = LLAMA_CPP.remedies(LlamaCppOptions(parallel=slots))
+        assert {each.options.parallel for each in settings} == {slots, *more}

@@ -30,16 +30,18 @@ def test_the_window_needs_what_stood_before_the_first_new_token() -> None:
         assert cache.serve(asked(held[:shared] + text(chance, 50))) == Served(hit, evicted=1507 - hit, loss=loss)
 
 
-@pytest.mark.parametrize(
-    ("changes", "hit"),
-    [({}, 495), ({"ctx_checkpoints": 0}, 0), ({"swa_full": True}, 500), ({"ctx_checkpoints": 1}, 495)],
-)
-def test_an_answer_that_the_next_prompt_leaves_out(changes: dict[str, int], hit: int) -> None:
-    chance = random.Random(0)
-    prompt = text(chance, 500)
-    cache = LlamaCppCache(replace(ONE, **changes))
-    cache.serve(asked(prompt, text(chance, 1200)))
-    assert cache.serve(asked(prompt + text(chance, 40))).cached == hit
+def test_an_answer_that_the_next_prompt_leaves_out() -> None:
+    for changes, hit in [
+        ({}, 495),
+        ({"ctx_checkpoints": 0}, 0),
+        ({"swa_full": True}, 500),
+        ({"ctx_checkpoints": 1}, 495),
+    ]:
+        chance = random.Random(0)
+        prompt = text(chance, 500)
+        cache = LlamaCppCache(replace(ONE, **changes))
+        cache.serve(asked(prompt, text(chance, 1200)))
+        assert cache.serve(asked(prompt + text(chance, 40))).cached == hit
 
 
 def test_checkpoints_stand_a_micro_batch_and_four_before_the_end() -> None:
@@ -176,20 +178,20 @@ def test_the_search_starts_over_where_enough_is_free_before_the_head(tokens: int
     assert [pool.pos.tolist().index(position) for position in range(12, 12 + tokens)] == cells
 
 
-@pytest.mark.parametrize("most", [1, 2, 5])
-def test_tokens_in_turn_find_the_same_cells_however_they_are_put(most: int) -> None:
-    chance = random.Random(most)
-    for _ in range(20):
-        one, many = WindowCells(16, 5, 2), WindowCells(16, 5, 2)
-        for _ in range(30):
-            slot, tokens, at = chance.randrange(2), chance.randint(1, 20), chance.randrange(12)
-            if chance.random() < 0.2:
-                for cells in (one, many):
-                    cells.cut(slot, max(cells.last[slot] - at, 0))
-            begin = one.last[slot] + 1
-            for place in range(begin, begin + tokens, most):
-                one.put(slot, np.arange(place, min(place + most, begin + tokens)))
-            many.append(slot, tokens, most)
-            assert one.pos.tolist() == many.pos.tolist()
-            assert (one.head, one.first, one.last) == (many.head, many.first, many.last)
-            many.check()
+def test_tokens_in_turn_find_the_same_cells_however_they_are_put() -> None:
+    for most in [1, 2, 5]:
+        chance = random.Random(most)
+        for _ in range(20):
+            one, many = WindowCells(16, 5, 2), WindowCells(16, 5, 2)
+            for _ in range(30):
+                slot, tokens, at = chance.randrange(2), chance.randint(1, 20), chance.randrange(12)
+                if chance.random() < 0.2:
+                    for cells in (one, many):
+                        cells.cut(slot, max(cells.last[slot] - at, 0))
+                begin = one.last[slot] + 1
+                for place in range(begin, begin + tokens, most):
+                    one.put(slot, np.arange(place, min(place + most, begin + tokens)))
+                many.append(slot, tokens, most)
+                assert one.pos.tolist() == many.pos.tolist()
+                assert (one.head, one.first, one.last) == (many.head, many.first, many.last)
+                many.check()

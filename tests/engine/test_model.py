@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -366,35 +365,29 @@ def test_random_weights_depend_on_the_seed_only() -> None:
         assert weight.ndim == 1 or not torch.equal(weight, other[name])
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_a_state_dict_must_fit() -> None:
+    for change, message in [
         (lambda state: state.pop("model.norm.weight"), r"lacks model\.norm\.weight"),
         (lambda state: state.update({"model.extra": torch.ones(1)}), r"has the unknown model\.extra"),
         (
             lambda state: state.update({"lm_head.weight": torch.ones(2, 3)}),
             r"lm_head\.weight is \[2, 3\], not \[131, 48\]",
         ),
-    ],
-)
-def test_a_state_dict_must_fit(change: Callable[[dict[str, torch.Tensor]], object], message: str) -> None:
-    state = checkpoint(CONFIG)
-    change(state)
-    with pytest.raises(EngineError, match=message):
-        Decoder(CONFIG, state)
+    ]:
+        state = checkpoint(CONFIG)
+        change(state)
+        with pytest.raises(EngineError, match=message):
+            Decoder(CONFIG, state)
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_an_impossible_geometry() -> None:
+    for change, message in [
         ({"num_key_value_heads": 4}, "6 attention heads cannot share 4 K/V heads evenly"),
         ({"head_dim": 15}, "head_dim must be even"),
         ({"vocab_size": 0}, "vocab_size must be at least 1"),
-    ],
-)
-def test_an_impossible_geometry(change: dict[str, int], message: str) -> None:
-    with pytest.raises(EngineError, match=message):
-        dataclasses.replace(CONFIG, **change)
+    ]:
+        with pytest.raises(EngineError, match=message):
+            dataclasses.replace(CONFIG, **change)
 
 
 def test_the_embedded_default_runs() -> None:

@@ -146,32 +146,37 @@ def written(folder: Path, config: object) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_a_published_file_is_its_preset(name: str, tmp_path: Path) -> None:
-    path = written(tmp_path, FILES[name])
-    assert ModelConfig.from_hf(path) == ModelConfig.from_hf(tmp_path) == ModelConfig.from_hf(str(path)) == PRESETS[name]
-    assert (ModelConfig.from_hf(path).name, ModelConfig.from_hf(path).source) == (tmp_path.name, str(path))
+def test_a_published_file_is_its_preset(tmp_path: Path) -> None:
+    for name in FILES:
+        path = written(tmp_path, FILES[name])
+        assert (
+            ModelConfig.from_hf(path)
+            == ModelConfig.from_hf(tmp_path)
+            == ModelConfig.from_hf(str(path))
+            == PRESETS[name]
+        )
+        assert (ModelConfig.from_hf(path).name, ModelConfig.from_hf(path).source) == (tmp_path.name, str(path))
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_the_same_model_written_by_transformers_5(name: str, tmp_path: Path) -> None:
+def test_the_same_model_written_by_transformers_5(tmp_path: Path) -> None:
     """Its own spelling (`rope_parameters`, `dtype`, `layer_types`) says the same."""
-    written(tmp_path, FILES[name])
-    new = tmp_path / "new"
-    AutoConfig.from_pretrained(tmp_path).save_pretrained(new)
-    saved = json.loads((new / "config.json").read_text())
-    assert "rope_parameters" in saved
-    assert "rope_scaling" not in saved
-    assert ModelConfig.from_hf(new) == PRESETS[name]
+    for name in FILES:
+        written(tmp_path, FILES[name])
+        new = tmp_path / "new"
+        AutoConfig.from_pretrained(tmp_path).save_pretrained(new)
+        saved = json.loads((new / "config.json").read_text())
+        assert "rope_parameters" in saved
+        assert "rope_scaling" not in saved
+        assert ModelConfig.from_hf(new) == PRESETS[name]
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_parameters_of_a_preset(name: str) -> None:
+def test_parameters_of_a_preset() -> None:
     """The published count, and the sum of what a checkpoint must have."""
-    geometry = find_geometry(name)
-    assert geometry.parameters == pytest.approx(PUBLISHED[name], rel=3e-3)
-    assert geometry.parameters == sum(math.prod(shape) for shape in parameter_shapes(PRESETS[name]).values())
-    assert PRESETS[name].source.count("/") == 1
+    for name in PRESETS:
+        geometry = find_geometry(name)
+        assert geometry.parameters == pytest.approx(PUBLISHED[name], rel=3e-3)
+        assert geometry.parameters == sum(math.prod(shape) for shape in parameter_shapes(PRESETS[name]).values())
+        assert PRESETS[name].source.count("/") == 1
 
 
 def test_every_preset_is_checked() -> None:
@@ -200,9 +205,8 @@ def test_a_geometry_counts_every_weight(
     assert Geometry.of(config).parameters == sum(math.prod(shape) for shape in parameter_shapes(config).values())
 
 
-@pytest.mark.parametrize(
-    ("name", "preset"),
-    [
+def test_a_preset_by_name() -> None:
+    for name, preset in [
         ("llama-3.1-8b", "llama-3.1-8b"),
         ("Llama-3.1-8B", "llama-3.1-8b"),
         ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
@@ -213,20 +217,18 @@ def test_a_geometry_counts_every_weight(
         ("mistralai/Mistral-7B-Instruct-v0.3", "mistral-7b"),
         ("mistral-7b-v0.3", "mistral-7b"),
         ("mistral-7b", "mistral-7b"),
-    ],
-)
-def test_a_preset_by_name(name: str, preset: str) -> None:
-    assert find_model(name) == PRESETS[preset]
-    assert find_geometry(name) == find_geometry(preset)
+    ]:
+        assert find_model(name) == PRESETS[preset]
+        assert find_geometry(name) == find_geometry(preset)
 
 
-@pytest.mark.parametrize("name", ["mistralai/Mistral-7B-v0.1", "gpt2", "", "Qwen/Qwen3-1T", "\x1b[2J"])
-def test_a_model_that_is_no_preset(name: str) -> None:
+def test_a_model_that_is_no_preset() -> None:
     """v0.1 of Mistral 7B has a sliding window."""
-    with pytest.raises(EngineError, match="unknown model") as caught:
-        find_geometry(name)
-    assert "\x1b" not in caught.value.message
-    assert "llama-3.1-8b" in (caught.value.hint or "")
+    for name in ["mistralai/Mistral-7B-v0.1", "gpt2", "", "Qwen/Qwen3-1T", "\x1b[2J"]:
+        with pytest.raises(EngineError, match="unknown model") as caught:
+            find_geometry(name)
+        assert "\x1b" not in caught.value.message
+        assert "llama-3.1-8b" in (caught.value.hint or "")
 
 
 def test_a_close_name_is_suggested() -> None:
@@ -300,9 +302,8 @@ def test_what_a_key_means(family: str, change: dict[str, object], expected: dict
     assert found == dataclasses.replace(PRESETS[family], **expected)  # type: ignore[arg-type]  # of whatever type
 
 
-@pytest.mark.parametrize(
-    ("family", "change", "message", "hint"),
-    [
+def test_what_cannot_be_run(tmp_path: Path) -> None:
+    for family, change, message, hint in [
         ("llama-3.1-8b", {"architectures": ["GPT2LMHeadModel"]}, "architecture 'GPT2LMHeadModel'", "Qwen3ForCausalLM"),
         ("llama-3.1-8b", {"architectures": ["Qwen3ForSequenceClassification"]}, "is not supported", "kvtool runs"),
         ("llama-3.1-8b", {"architectures": [], "model_type": "mamba"}, "architecture 'mamba'", "kvtool runs"),
@@ -339,16 +340,12 @@ def test_what_a_key_means(family: str, change: dict[str, object], expected: dict
             "accounts for such layers, but cannot compute them",
             "sliding_attention",
         ),
-    ],
-)
-def test_what_cannot_be_run(
-    family: str, change: dict[str, object], message: str, hint: str | None, tmp_path: Path
-) -> None:
-    path = written(tmp_path, FILES[family] | change)
-    with pytest.raises(EngineError, match=message) as caught:
-        ModelConfig.from_hf(path)
-    assert caught.value.message.startswith(f"{path}: ")
-    assert hint is None or hint in (caught.value.hint or "")
+    ]:
+        path = written(tmp_path, FILES[family] | change)
+        with pytest.raises(EngineError, match=message) as caught:
+            ModelConfig.from_hf(path)
+        assert caught.value.message.startswith(f"{path}: ")
+        assert hint is None or hint in (caught.value.hint or "")
 
 
 @pytest.mark.parametrize("key", ["sliding_window", "num_key_value_heads"])
@@ -359,23 +356,20 @@ def test_defaults_that_are_not_guessed(key: str, tmp_path: Path) -> None:
         ModelConfig.from_hf(path)
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_a_broken_file(tmp_path: Path) -> None:
+    for content, message in [
         (b"{", "not JSON"),
         (b"", "not JSON"),
         (b"\xff\xfe{}", "not JSON"),
         (b"[" * 100_000, "not JSON"),
         (b"[]", "not a JSON object"),
         (b"{}", "`architectures` is missing"),
-    ],
-)
-def test_a_broken_file(content: bytes, message: str, tmp_path: Path) -> None:
-    path = tmp_path / "config.json"
-    path.write_bytes(content)
-    with pytest.raises(EngineError, match=message) as caught:
-        ModelConfig.from_hf(path)
-    assert str(path) in caught.value.message
+    ]:
+        path = tmp_path / "config.json"
+        path.write_bytes(content)
+        with pytest.raises(EngineError, match=message) as caught:
+            ModelConfig.from_hf(path)
+        assert str(path) in caught.value.message
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -143,18 +143,14 @@ FALSEHOODS: list[tuple[Callable[[Case], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("falsify", "difference"), FALSEHOODS, ids=lambda value: value if isinstance(value, str) else ""
-)
-def test_one_false_expectation_differs(
-    falsify: Callable[[Case], None], difference: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    good = write(tmp_path / "good.json", small_case())
-    case = copy.deepcopy(small_case())
-    falsify(case)
-    bad = write(tmp_path / "bad.json", case)
-    assert main([good, bad]) == 1
-    assert capsys.readouterr().out == f"agree   {good}\ndiffer  {bad}: {difference}\n1 of 2 agree\n"
+def test_one_false_expectation_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for falsify, difference in FALSEHOODS:
+        good = write(tmp_path / "good.json", small_case())
+        case = copy.deepcopy(small_case())
+        falsify(case)
+        bad = write(tmp_path / "bad.json", case)
+        assert main([good, bad]) == 1
+        assert capsys.readouterr().out == f"agree   {good}\ndiffer  {bad}: {difference}\n1 of 2 agree\n"
 
 
 def test_a_false_trace_differs() -> None:
@@ -213,10 +209,10 @@ BROKEN: dict[str, object] = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_malformed_case_is_an_error(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "broken.json", BROKEN[name])
-    assert refusal(path, capsys)
+def test_a_malformed_case_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in BROKEN:
+        path = write(tmp_path / "broken.json", BROKEN[name])
+        assert refusal(path, capsys)
 
 
 def test_a_case_without_requests_agrees_if_nothing_is_expected(tmp_path: Path) -> None:
@@ -234,17 +230,17 @@ def test_a_case_without_requests_agrees_if_nothing_is_expected(tmp_path: Path) -
     assert main([write(tmp_path / "none.json", case)]) == 0
 
 
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [(b"{", "not JSON"), (b"\xff\xfe\x00", "not JSON"), (b"[" * 100_000, "not JSON"), (None, "No such file")],
-)
-def test_what_cannot_be_read_is_an_error(
-    content: bytes | None, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "case.json"
-    if content is not None:
-        path.write_bytes(content)
-    assert refusal(str(path), capsys).startswith(reason)
+def test_what_cannot_be_read_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for content, reason in [
+        (b"{", "not JSON"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
+        (None, "No such file"),
+    ]:
+        path = tmp_path / "case.json"
+        if content is not None:
+            path.write_bytes(content)
+        assert refusal(str(path), capsys).startswith(reason)
 
 
 def test_files_are_judged_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,32 +276,30 @@ def running_reset(last_action: int) -> Case:
     }
 
 
-@pytest.mark.parametrize(
-    ("asynchronous", "last_action", "steps"), [(False, 3, 4), (False, 9, 10), (True, 5, 7), (True, 6, 7), (True, 9, 10)]
-)
-def test_a_reset_preempts_what_runs(asynchronous: bool, last_action: int, steps: int) -> None:
+def test_a_reset_preempts_what_runs() -> None:
     """As vLLM 0.33 does it: the output in flight is dropped, and two steps that drain the queue of batches may pass while idle."""
-    replay = Replay(running_reset(last_action), asynchronous=asynchronous).run()
-    again = [{"a": [0, 4]}, {"a": [4, 1]}, {}] if asynchronous else [{"a": [0, 5]}]
-    assert [row["sched"] for row in replay.trace] == [{"a": [0, 3]}, {"a": [3, 1]}, *again]
-    expected = {
-        "requests": [{"id": "a", "num_preemptions": 1, "finish_step": 4 if asynchronous else 2}],
-        "preemptions": [[2, "a"]],
-        "actions": [[2, "reset_prefix_cache_running", True], [last_action, "reset_prefix_cache_running", True]],
-        "kv_events": replay.events,
-        "evictions": [],
-        "finish_order": ["a"],
-        "final_free_queue": replay.words.free_queue(),
-        "totals": {"engine_steps": steps, "all_blocks_cleared": 2},
-    }
-    name = "expected_async_scheduling" if asynchronous else "expected"
-    replay.case[name] = expected
-    assert list(replay.differences()) == []
-    replay.case[name] = {**expected, "preemptions": [], "actions": []}
-    assert list(replay.differences()) == [
-        "preemptions has 1 entries, vLLM has 0",
-        "actions has 2 entries, vLLM has 0",
-    ]
+    for asynchronous, last_action, steps in [(False, 3, 4), (False, 9, 10), (True, 5, 7), (True, 6, 7), (True, 9, 10)]:
+        replay = Replay(running_reset(last_action), asynchronous=asynchronous).run()
+        again = [{"a": [0, 4]}, {"a": [4, 1]}, {}] if asynchronous else [{"a": [0, 5]}]
+        assert [row["sched"] for row in replay.trace] == [{"a": [0, 3]}, {"a": [3, 1]}, *again]
+        expected = {
+            "requests": [{"id": "a", "num_preemptions": 1, "finish_step": 4 if asynchronous else 2}],
+            "preemptions": [[2, "a"]],
+            "actions": [[2, "reset_prefix_cache_running", True], [last_action, "reset_prefix_cache_running", True]],
+            "kv_events": replay.events,
+            "evictions": [],
+            "finish_order": ["a"],
+            "final_free_queue": replay.words.free_queue(),
+            "totals": {"engine_steps": steps, "all_blocks_cleared": 2},
+        }
+        name = "expected_async_scheduling" if asynchronous else "expected"
+        replay.case[name] = expected
+        assert list(replay.differences()) == []
+        replay.case[name] = {**expected, "preemptions": [], "actions": []}
+        assert list(replay.differences()) == [
+            "preemptions has 1 entries, vLLM has 0",
+            "actions has 2 entries, vLLM has 0",
+        ]
 
 
 def test_a_folder_is_an_error_and_no_file_at_all_is_one_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,37 +44,27 @@ def small_case() -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("index", "value", "difference"),
-    [
+def test_the_first_difference_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for index, value, difference in [
         (0, 0, None),
         (1, 1, "requests[1]: cached tokens are 2, llama.cpp has 1"),
         (2, 3, "requests[2]: cached tokens are None, llama.cpp has 3"),
-    ],
-)
-def test_the_first_difference_is_told(
-    index: int, value: int, difference: str | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    case, path = small_case(), tmp_path / "case.json"
-    case["expected"]["cached_tokens"][index] = value
-    path.write_text(json.dumps(case))
-    assert main([str(path)]) == (difference is not None)
-    verdict = f"differ  {path}: {difference}" if difference else f"agree   {path}"
-    assert capsys.readouterr().out.splitlines()[0] == verdict
+    ]:
+        case, path = small_case(), tmp_path / "case.json"
+        case["expected"]["cached_tokens"][index] = value
+        path.write_text(json.dumps(case))
+        assert main([str(path)]) == (difference is not None)
+        verdict = f"differ  {path}: {difference}" if difference else f"agree   {path}"
+        assert capsys.readouterr().out.splitlines()[0] == verdict
 
 
-@pytest.mark.parametrize(
-    "broken",
-    [
+def test_a_malformed_run_is_no_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for broken in [
         {"engine": {"n_ctx_slot": 256}},
         {"expected": {}},
         {"requests": [{"prompt": "text"}], "expected": {"cached_tokens": [0]}},
-    ],
-)
-def test_a_malformed_run_is_no_traceback(
-    broken: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "case.json"
-    path.write_text(json.dumps({**small_case(), **broken}))
-    assert main([str(path)]) == 2
-    assert f"refused {path}: malformed case" in capsys.readouterr().out
+    ]:
+        path = tmp_path / "case.json"
+        path.write_text(json.dumps({**small_case(), **broken}))
+        assert main([str(path)]) == 2
+        assert f"refused {path}: malformed case" in capsys.readouterr().out

@@ -109,24 +109,20 @@ def set_in(*keys: str | int, to: Any) -> Callable[[Case], None]:
     return change
 
 
-@pytest.mark.parametrize(
-    ("change", "difference"),
-    [
+def test_a_difference_is_named(tmp_path: Path) -> None:
+    for change, difference in [
         (set_in("expected", "cached_tokens", 1, to=1), "cached_tokens[1] is 2, SGLang has 1"),
         (set_in("expected", "evicted_tokens", 2, to=2), "evicted_tokens[2] is 1, SGLang has 2"),
         (set_in("expected", "tree_tokens", to=11), "tree_tokens is 12, SGLang has 11"),
         (set_in("expected", "prefill_batches", to=[[0]]), "prefill_batches has 4 entries, SGLang has 1"),
-    ],
-)
-def test_a_difference_is_named(change: Callable[[Case], None], difference: str, tmp_path: Path) -> None:
-    case = copy.deepcopy(small_case())
-    change(case)
-    assert replayed(case, tmp_path / "case.json") == difference
+    ]:
+        case = copy.deepcopy(small_case())
+        change(case)
+        assert replayed(case, tmp_path / "case.json") == difference
 
 
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
+def test_a_case_that_cannot_run_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for change, said in [
         (set_in("engine", "hicache_ratio", to=2), "the rules of SGLang know no 'hicache_ratio'"),
         (set_in("engine", "eviction", to="oldest"), "radix_eviction_policy is 'oldest'"),
         (set_in("engine", "page_size", to=0), "page_size is 0"),
@@ -134,14 +130,10 @@ def test_a_difference_is_named(change: Callable[[Case], None], difference: str, 
         (set_in("engine", "page_size", to="1"), "malformed case"),
         (set_in("requests", 1, to=None), "malformed case"),
         (set_in("engine", to=None), "malformed case"),
-    ],
-)
-def test_a_case_that_cannot_run_is_an_error(
-    change: Callable[[Case], None], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    case = copy.deepcopy(small_case())
-    change(case)
-    path = tmp_path / "case.json"
-    path.write_text(json.dumps(case))
-    assert main([str(path)]) == 2
-    assert f"refused {path}: " + said in capsys.readouterr().out
+    ]:
+        case = copy.deepcopy(small_case())
+        change(case)
+        path = tmp_path / "case.json"
+        path.write_text(json.dumps(case))
+        assert main([str(path)]) == 2
+        assert f"refused {path}: " + said in capsys.readouterr().out

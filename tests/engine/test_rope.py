@@ -173,9 +173,8 @@ def test_the_original_length_may_stand_beside() -> None:
         rope_of(JsonObject({"rope_scaling": scaling}))
 
 
-@pytest.mark.parametrize(
-    ("config", "message"),
-    [
+def test_what_cannot_be_rotated() -> None:
+    for config, message in [
         (
             {"rope_scaling": {"rope_type": "longrope", "factor": 2}},
             "`rope_scaling.rope_type` 'longrope' is not supported",
@@ -201,8 +200,6 @@ def test_the_original_length_may_stand_beside() -> None:
         ),
         ({"rope_parameters": VARIANTS["yarn"] | {"beta_fast": 0.5}}, r"beta_fast must not be below beta_slow \(1\)"),
         ({"rope_parameters": VARIANTS["yarn"] | {"original_max_position_embeddings": 0}}, "must be above 0, not 0"),
-    ],
-)
-def test_what_cannot_be_rotated(config: dict[str, object], message: str) -> None:
-    with pytest.raises(EngineError, match=message):
-        rope_of(JsonObject(config))
+    ]:
+        with pytest.raises(EngineError, match=message):
+            rope_of(JsonObject(config))

@@ -125,15 +125,15 @@ def test_what_stands_behind_a_split_counts_as_used() -> None:
     assert [each.evicted for each in served] == [0, 0, 0, 12, 0]
 
 
-@pytest.mark.parametrize(("policy", "hits"), [("lru", [False, True]), ("lfu", [True, False]), ("slru", [True, False])])
-def test_who_goes_first(policy: str, hits: list[bool]) -> None:
+def test_who_goes_first() -> None:
     """One prompt was asked three times, another once and later."""
-    options = SglangOptions(radix_eviction_policy=policy, max_total_tokens=30, protected_threshold=3)
-    often, late = asked(run(0, 10)), asked(run(100, 10))
-    before = (often, often, often, late, asked(run(200, 12)))
-    for request, hit in zip((often, late), hits, strict=True):
-        *_, last = serve(SglangCache(options), *before, request)
-        assert (last.cached == 9) is hit, (policy, request)
+    for policy, hits in [("lru", [False, True]), ("lfu", [True, False]), ("slru", [True, False])]:
+        options = SglangOptions(radix_eviction_policy=policy, max_total_tokens=30, protected_threshold=3)
+        often, late = asked(run(0, 10)), asked(run(100, 10))
+        before = (often, often, often, late, asked(run(200, 12)))
+        for request, hit in zip((often, late), hits, strict=True):
+            *_, last = serve(SglangCache(options), *before, request)
+            assert (last.cached == 9) is hit, (policy, request)
 
 
 def test_scopes_share_nothing() -> None:
@@ -148,9 +148,8 @@ def test_scopes_share_nothing() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("options", "requests", "loss"),
-    [
+def test_why_no_more_was_reused() -> None:
+    for options, requests, loss in [
         (SglangOptions(), [run(0, 8), run(0, 8)], "last token"),
         (SglangOptions(), [run(0, 8), run(0, 9)], ""),
         (SglangOptions(page_size=4), [run(0, 8), run(0, 8)], "last token"),
@@ -159,11 +158,9 @@ def test_scopes_share_nothing() -> None:
         (SglangOptions(page_size=4), [run(0, 8), run(0, 9)], ""),
         (SglangOptions(max_total_tokens=20), [run(0, 12), run(50, 12), run(0, 12)], "evicted"),
         (SglangOptions(), [run(0, 8), run(50, 9)], ""),
-    ],
-)
-def test_why_no_more_was_reused(options: SglangOptions, requests: list[list[int]], loss: str) -> None:
-    *_, last = serve(SglangCache(options), *map(asked, requests))
-    assert last.loss == loss
+    ]:
+        *_, last = serve(SglangCache(options), *map(asked, requests))
+        assert last.loss == loss
 
 
 def test_a_request_that_could_never_run_changes_nothing() -> None:
@@ -189,9 +186,8 @@ def test_nothing_is_asked_nothing_happens() -> None:
     assert cache.num_tokens == 2
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
+def test_options_that_cannot_be() -> None:
+    for wrong in [
         {"page_size": 0},
         {"max_total_tokens": 0},
         {"page_size": 16, "max_total_tokens": 15},
@@ -201,12 +197,10 @@ def test_nothing_is_asked_nothing_happens() -> None:
         {"max_prefill_tokens": 0},
         {"new_token_ratio": 1.5},
         {"new_token_ratio": float("nan")},
-    ],
-)
-def test_options_that_cannot_be(wrong: dict[str, Any]) -> None:
-    with pytest.raises(EngineError, match=f"{list(wrong)[-1]} is") as refused:
-        SglangOptions(**wrong)
-    assert refused.value.hint
+    ]:
+        with pytest.raises(EngineError, match=f"{list(wrong)[-1]} is") as refused:
+            SglangOptions(**wrong)
+        assert refused.value.hint
 
 
 def test_the_rule_set() -> None:

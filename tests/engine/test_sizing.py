@@ -45,36 +45,34 @@ def test_every_recorded_row_is_there() -> None:
     assert {row["dtype"] for row in vectors()} == set(DTYPES)
 
 
-@pytest.mark.parametrize("row", vectors(), ids=lambda row: row["name"])
-def test_recorded_by_vllm(row: dict[str, Any]) -> None:
-    dtype = find_kv_dtype(DTYPES[row["dtype"]])
-    shape = (row["kv_heads_per_rank"], row["head_size"], row["block_size"], dtype)
-    assert bytes_per_block(1, *shape) == row["page_bytes_per_layer"]
-    assert bytes_per_block(row["layers"], *shape) == row["bytes_per_block"]
-    pool = Pool.of(row["available_bytes"], row["bytes_per_block"], row["block_size"])
-    assert pool.num_blocks == row["num_gpu_blocks"]
-    assert pool.usable_blocks == row["usable_blocks"]
-    assert pool.tokens == row["logged_kv_tokens"]
-    assert round(pool.max_concurrency(row["max_model_len"]), 4) == row["max_concurrency"]
+def test_recorded_by_vllm() -> None:
+    for row in vectors():
+        dtype = find_kv_dtype(DTYPES[row["dtype"]])
+        shape = (row["kv_heads_per_rank"], row["head_size"], row["block_size"], dtype)
+        assert bytes_per_block(1, *shape) == row["page_bytes_per_layer"]
+        assert bytes_per_block(row["layers"], *shape) == row["bytes_per_block"]
+        pool = Pool.of(row["available_bytes"], row["bytes_per_block"], row["block_size"])
+        assert pool.num_blocks == row["num_gpu_blocks"]
+        assert pool.usable_blocks == row["usable_blocks"]
+        assert pool.tokens == row["logged_kv_tokens"]
+        assert round(pool.max_concurrency(row["max_model_len"]), 4) == row["max_concurrency"]
 
 
-@pytest.mark.parametrize(
-    ("tensor_parallel", "dtype", "blocks"), [(1, "auto", 20_480), (1, "fp8", 40_960), (2, "bf16", 40_960)]
-)
-def test_forty_gib_beside_llama(tensor_parallel: int, dtype: str, blocks: int) -> None:
+def test_forty_gib_beside_llama() -> None:
     """The whole way from a model's geometry, with memory such that exactly 40 GiB are left."""
-    weights = weight_bytes(LLAMA, tensor_parallel)
-    sizing = size_cache(
-        LLAMA,
-        40 * GIB + weights + 3,
-        utilization=1.0,
-        tensor_parallel=tensor_parallel,
-        kv_cache_dtype=dtype,
-        activations=1,
-        graphs=2,
-    )
-    assert sizing.available == 40 * GIB
-    assert sizing.pool.num_blocks == blocks
+    for tensor_parallel, dtype, blocks in [(1, "auto", 20_480), (1, "fp8", 40_960), (2, "bf16", 40_960)]:
+        weights = weight_bytes(LLAMA, tensor_parallel)
+        sizing = size_cache(
+            LLAMA,
+            40 * GIB + weights + 3,
+            utilization=1.0,
+            tensor_parallel=tensor_parallel,
+            kv_cache_dtype=dtype,
+            activations=1,
+            graphs=2,
+        )
+        assert sizing.available == 40 * GIB
+        assert sizing.pool.num_blocks == blocks
 
 
 def test_memory_is_rounded_up_as_vllm_does() -> None:
@@ -106,13 +104,11 @@ def test_bytes_of_a_models_block() -> None:
     assert block_bytes(LLAMA, 32, "fp8", tensor_parallel=4) == 32 * 32 * 2 * 2 * 128
 
 
-@pytest.mark.parametrize(
-    ("dtype", "ratio"), [("fp16", 1.0), ("fp8_e5m2", 2.0), ("int8", 128 * 2 / (128 + 4)), ("fp32", 0.5)]
-)
-def test_capacity_follows_the_dtype(dtype: str, ratio: float) -> None:
-    native, other = (size_cache(LLAMA, 80 * GIB, kv_cache_dtype=name) for name in ("auto", dtype))
-    assert native.available == other.available
-    assert other.pool.num_blocks == int(native.available / (native.pool.bytes_per_block / ratio))
+def test_capacity_follows_the_dtype() -> None:
+    for dtype, ratio in [("fp16", 1.0), ("fp8_e5m2", 2.0), ("int8", 128 * 2 / (128 + 4)), ("fp32", 0.5)]:
+        native, other = (size_cache(LLAMA, 80 * GIB, kv_cache_dtype=name) for name in ("auto", dtype))
+        assert native.available == other.available
+        assert other.pool.num_blocks == int(native.available / (native.pool.bytes_per_block / ratio))
 
 
 @given(
@@ -130,11 +126,9 @@ def test_a_pool_holds_what_it_says(available: int, block_size: int, heads: int, 
     assert pool.longest_request == max(pool.tokens - block_size, 0)
 
 
-@pytest.mark.parametrize(
-    ("tensor_parallel", "heads"), [(1, 8), (2, 4), (8, 1), (16, 1), (32, 1)], ids=lambda value: str(value)
-)
-def test_kv_heads_of_a_rank(tensor_parallel: int, heads: int) -> None:
-    assert kv_heads_per_rank(LLAMA, tensor_parallel) == heads
+def test_kv_heads_of_a_rank() -> None:
+    for tensor_parallel, heads in [(1, 8), (2, 4), (8, 1), (16, 1), (32, 1)]:
+        assert kv_heads_per_rank(LLAMA, tensor_parallel) == heads
 
 
 @pytest.mark.parametrize("tensor_parallel", [3, 64])
@@ -172,18 +166,15 @@ def test_no_room_for_one_request() -> None:
     assert blocks_that_fit(LLAMA, 24 * GIB, 16, max_model_len=longest + 1, kv_cache_dtype="fp8") > blocks
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_impossible_settings() -> None:
+    for change, message in [
         ({"utilization": 0.0}, r"in \(0, 1\], not 0.0"),
         ({"utilization": 1.5}, r"in \(0, 1\], not 1.5"),
         ({"block_size": 0}, "at least 1, not 0"),
         ({"kv_cache_dtype": "int4"}, "unknown KV cache dtype `int4`"),
-    ],
-)
-def test_impossible_settings(change: dict[str, Any], message: str) -> None:
-    with pytest.raises(EngineError, match=message):
-        size_cache(LLAMA, 80 * GIB, **change)
+    ]:
+        with pytest.raises(EngineError, match=message):
+            size_cache(LLAMA, 80 * GIB, **change)
 
 
 def test_vllms_names_of_dtypes() -> None:

@@ -18,7 +18,7 @@ from kvtool.engine.model.decoder import Decoder
 from kvtool.engine.model.model_runner import ModelRunner
 from kvtool.engine.request import Request
 
-BLOCK, OUTPUTS = 4, 48
+BLOCK, OUTPUTS = 4, 30
 WINDOWS = (10, 24, 10, 17)
 
 
@@ -76,7 +76,7 @@ def test_nothing_before_a_window_is_read() -> None:
     assert outputs(model((None, 24, 10, 17))) != kept  # windows matter
 
 
-@pytest.mark.parametrize("windows", [WINDOWS, (None, 10, None, 10), (10, None, 10, None)])
+@pytest.mark.parametrize("windows", [WINDOWS, (None, 10, None, 10)])
 def test_prefix_aware_decode_is_equal(windows: tuple[int | None, ...]) -> None:
     decoder = model(windows)
     assert outputs(decoder, mode="prefix-aware") == outputs(decoder, mode="flat")

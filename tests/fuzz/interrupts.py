@@ -190,7 +190,7 @@ def _half(name: str, text: str) -> Iterator[str]:
 def run(count: int, seed: int, numbers: tuple[signal.Signals, ...]) -> tuple[list[str], Counter[int]]:
     """Send `count` signals, each at a random moment of one of the commands; what is wrong, and the exit codes."""
     rng = random.Random(seed)
-    ends = {line: _undisturbed(line) for line in _WRITING}
+    ends = {line: _undisturbed(line) for line in _WRITING[:count]}
     wrong: list[str] = []
     codes: Counter[int] = Counter()
     for at in range(count):

@@ -54,7 +54,7 @@ class AgainstPlain(RuleBasedStateMachine):
 
 
 TestAgainstPlain = AgainstPlain.TestCase
-TestAgainstPlain.settings = settings(settings.get_profile("ci"), max_examples=25, stateful_step_count=30)
+TestAgainstPlain.settings = settings(settings.get_profile("ci"), stateful_step_count=30)
 
 
 def test_long_runs_reach_everything_that_schedulers_differ_in() -> None:

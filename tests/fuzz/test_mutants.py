@@ -33,10 +33,10 @@ SITES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("source", SITES)
-def test_every_site_is_found_and_changed_alone(source: str) -> None:
-    text = source.encode()
-    assert [mutation.applied(text).decode() for mutation in mutations(text)] == SITES[source]
+def test_every_site_is_found_and_changed_alone() -> None:
+    for source in SITES:
+        text = source.encode()
+        assert [mutation.applied(text).decode() for mutation in mutations(text)] == SITES[source]
 
 
 def test_an_operator_of_a_comment_is_no_change() -> None:

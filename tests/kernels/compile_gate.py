@@ -101,6 +101,7 @@ _QUANTIZED = [
     _ROTARY_STORE(cache=INT8),
     _PREFILL(cache=E5M2),
     _DECODE(cache=E5M2, rows=16),
+    _STORE(cache=E5M2),
 ]
 _E4M3 = [_PREFILL(cache=E4M3), _DECODE(cache=E4M3, rows=16), _DECODE(cache=E4M3, rows=64), _ROTARY_STORE(cache=E4M3)]
 _FP32 = [_PREFILL(q=FP32, cache=FP32), _DECODE(q=FP32, cache=FP32, rows=16)]
@@ -123,17 +124,18 @@ VARIANTS = {
     "gfx942": _FIRST,
 }
 _SMALL = [variant for variant in _FIRST if not variant.kernel.startswith("paged_")]
-COVERING = {  # every kernel, type of cache, size of a head and launch of decode at least once
-    "sm_80": [_PREFILL(cache=INT8), _DECODE(cache=E5M2, rows=16), *_SMALL],
+COVERING = {  # every kernel and type of cache at least once
+    "sm_80": [_PREFILL(cache=INT8)],
     "sm_89": [_DECODE(cache=E4M3, rows=64)],
     "sm_90": [
         _PREFILL(q=FP16, cache=FP16),
         _DECODE(rows=128),
-        _DECODE(q=FP32, cache=FP32, rows=16),
-        _PREFILL(dim=64, group=7),
+        _ROTARY_STORE(q=FP32, cache=FP32, more=True),
+        _ROTARY_STORE(dim=64, more=True),
+        _STORE(cache=E5M2),
         *_SMALL,
     ],
-    "gfx942": [_PREFILL(), _DECODE(rows=16), *_SMALL],
+    "gfx942": [_PREFILL(), *_SMALL],
 }
 
 

@@ -37,22 +37,19 @@ def test_scales_may_be_whole_numbers() -> None:
     assert dequantized(quantized(x, 2, torch.int8), 2, torch.float32).tolist() == [2.0, 4.0]
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
+def test_what_the_attention_of_a_cpu_refuses() -> None:
+    for change, message in [
         ({"block_table": [[1, 99]]}, r"block_table has 99, which is not in \[0, 4\)"),
         ({"block_table": [[-1, 1]]}, "block_table has -1"),
         ({"seq_lens": [33]}, r"seq_lens has 33, which is not in \[0, 33\)"),
         ({"query_start": [0, 3], "seq_lens": [2]}, r"requests have \[3\] queries, and no more than \[2\] tokens"),
-    ],
-)
-def test_what_the_attention_of_a_cpu_refuses(change: dict[str, list[int]], message: str) -> None:
-    lists = {"block_table": [[1, 2]], "query_start": [0, 1], "seq_lens": [20]} | change
-    cache = torch.zeros(4, 1, 16, 8)
-    with pytest.raises(ValueError, match=message):
-        paged_attention(
-            torch.zeros(3, 2, 8),
-            cache,
-            cache,
-            **{name: torch.tensor(x, dtype=torch.int32) for name, x in lists.items()},
-        )
+    ]:
+        lists = {"block_table": [[1, 2]], "query_start": [0, 1], "seq_lens": [20]} | change
+        cache = torch.zeros(4, 1, 16, 8)
+        with pytest.raises(ValueError, match=message):
+            paged_attention(
+                torch.zeros(3, 2, 8),
+                cache,
+                cache,
+                **{name: torch.tensor(x, dtype=torch.int32) for name, x in lists.items()},
+            )

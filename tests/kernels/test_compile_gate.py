@@ -67,8 +67,7 @@ def _figures(row: Compiled) -> str:
 
 def test_every_kernel_compiles_for_every_target(compiled: list[Compiled]) -> None:
     assert named(row for row in compiled if row.error) == []
-    for target in ("sm_80", "sm_90", "gfx942"):
-        assert {row.launcher for row in compiled if row.target == target} == ALL_KERNELS
+    assert {row.launcher for row in compiled if row.target == "sm_90"} == ALL_KERNELS
     variants = VARIANTS if NIGHTLY else COVERING
     assert {(row.target, row.launcher, row.variant) for row in compiled} == {
         (target, variant.kernel, variant.name) for target, made in variants.items() for variant in made

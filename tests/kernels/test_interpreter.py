@@ -62,13 +62,13 @@ def _sum(x, y, n: tl.constexpr):
     tl.store(y, tl.sum(tl.load(x + tl.arange(0, n)), 0))
 
 
-@pytest.mark.parametrize("dtype", SMALL_FLOATS)
-def test_every_small_float_is_widened_exactly(dtype: torch.dtype) -> None:
-    bits = torch.arange(1 << (8 * dtype.itemsize)).to(torch.uint16 if dtype.itemsize == 2 else torch.uint8)
-    x = bits.view(dtype)
-    wide = torch.empty(x.shape)
-    _cast[(1,)](x, wide, n=x.numel())
-    assert torch.equal(wide.nan_to_num(nan=-1.25), x.float().nan_to_num(nan=-1.25))
+def test_every_small_float_is_widened_exactly() -> None:
+    for dtype in SMALL_FLOATS:
+        bits = torch.arange(1 << (8 * dtype.itemsize)).to(torch.uint16 if dtype.itemsize == 2 else torch.uint8)
+        x = bits.view(dtype)
+        wide = torch.empty(x.shape)
+        _cast[(1,)](x, wide, n=x.numel())
+        assert torch.equal(wide.nan_to_num(nan=-1.25), x.float().nan_to_num(nan=-1.25))
 
 
 @pytest.mark.parametrize("dtype", SMALL_FLOATS)
@@ -102,12 +102,12 @@ def test_bf16_arithmetic_is_by_value() -> None:
     assert torch.equal(out, torch.stack(want))
 
 
-@pytest.mark.parametrize("dtype", SMALL_FLOATS)
-def test_dot_of_small_floats(dtype: torch.dtype) -> None:
-    a, b = torch.randn(2, 32, 32).to(dtype)
-    out = torch.empty(32, 32)
-    _dot[(1,)](a, b, out, n=32, precision="tf32")
-    torch.testing.assert_close(out.double(), a.double() @ b.double(), rtol=1e-5, atol=1e-5)
+def test_dot_of_small_floats() -> None:
+    for dtype in SMALL_FLOATS:
+        a, b = torch.randn(2, 32, 32).to(dtype)
+        out = torch.empty(32, 32)
+        _dot[(1,)](a, b, out, n=32, precision="tf32")
+        torch.testing.assert_close(out.double(), a.double() @ b.double(), rtol=1e-5, atol=1e-5)
 
 
 def test_dot_of_float32_is_exact_only_if_the_kernel_asks_for_it() -> None:
@@ -188,23 +188,20 @@ def test_bytes_are_counted_by_parameter() -> None:
     assert traffic.bytes_loaded == traffic.bytes_stored == 0
 
 
-@pytest.mark.parametrize(
-    ("count", "offset", "where"),
-    [
+def test_accesses_out_of_bounds_fail() -> None:
+    for count, offset, where in [
         (24, 0, "program (2, 0, 0) loads source[20] (an offset in elements; 4 of 8 lanes)"),
         (16, 5, "program (1, 0, 0) stores target[20] (an offset in elements; 1 of 8 lanes)"),
         (16, -1, "program (0, 0, 0) stores target[-1] (an offset in elements; 1 of 8 lanes)"),
-    ],
-)
-def test_accesses_out_of_bounds_fail(count: int, offset: int, where: str) -> None:
-    memory = torch.zeros(64)  # both lie in one allocation: what is outside of the one is well inside of the process
-    source, target = memory[:20], memory[32:52]
-    source.fill_(1.0)
-    with sanitize(), pytest.raises(KernelError) as error:
-        _copy[(3,)](source, target, offset, count, block=8)
-    assert str(error.value) == f"out of bounds: {where}, and the tensor's elements span 20"
-    assert not memory[20:32].any()
-    assert not memory[52:].any()
+    ]:
+        memory = torch.zeros(64)  # both lie in one allocation: what is outside of the one is well inside of the process
+        source, target = memory[:20], memory[32:52]
+        source.fill_(1.0)
+        with sanitize(), pytest.raises(KernelError) as error:
+            _copy[(3,)](source, target, offset, count, block=8)
+        assert str(error.value) == f"out of bounds: {where}, and the tensor's elements span 20"
+        assert not memory[20:32].any()
+        assert not memory[52:].any()
 
 
 def test_elements_between_those_of_a_slice_are_out_of_bounds() -> None:

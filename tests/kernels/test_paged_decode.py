@@ -20,16 +20,13 @@ def test_every_cache_is_read_as_it_was_meant(q_dtype: torch.dtype, cache: torch.
     check_decode(paged_decode, [40, 70], ITEMS, q_dtype=q_dtype, cache=cache, scaled=cache == INT8)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
+def test_shapes() -> None:
+    for case in [
         {"page": 4, "dim": 80, "group": 3},
         {"page": 1, "dim": 128, "group": 1, "scale": 0.3},
         {"kv_heads": 1, "group": 8, "cache": E5M2, "scaled": True},
-    ],
-)
-def test_shapes(case: dict[str, Any]) -> None:
-    check_decode(paged_decode, [40, 70], ITEMS, **case)
+    ]:
+        check_decode(paged_decode, [40, 70], ITEMS, **case)
 
 
 def test_parts_make_up_a_whole() -> None:
@@ -102,11 +99,11 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), BAD, ids=[message for _, message in BAD])
-def test_what_does_not_go_together_is_refused(change: dict[str, Any], message: str) -> None:
-    arguments = {**_arguments(), **change}
-    with pytest.raises(ValueError, match=re.escape(message)):
-        paged_decode(**arguments)
+def test_what_does_not_go_together_is_refused() -> None:
+    for change, message in BAD:
+        arguments = {**_arguments(), **change}
+        with pytest.raises(ValueError, match=re.escape(message)):
+            paged_decode(**arguments)
 
 
 def test_only_what_items_use_is_looked_at() -> None:

@@ -346,7 +346,7 @@ def own_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_whole_command(folder: Path, own_time: None, capsys: pytest.CaptureFixture[str], bytes_json: str) -> None:
     """With no time to speak of; the fit of what it timed is used to predict."""
-    flags = ["--model", "small", "--device", "cpu", "--budget", "10", "--quiet"]
+    flags = ["--model", "small", "--device", "cpu", "--budget", "4", "--quiet"]
     assert run(["bench", *flags, "-o", "c.json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -453,7 +453,7 @@ def test_ctrl_c_keeps_what_there_is(folder: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(  # however busy the machine is, there is a second round
         session.Bench, "_rounds", lambda self, timer, admitted, _: rounds(self, timer, admitted, math.inf)
     )
-    options = BenchOptions(budget=3.0, model="small", device="cpu")
+    options = BenchOptions(budget=1.0, model="small", device="cpu")
     result = session.Bench(options, lambda *_: None).run()
     assert result.partial
     assert result.calibration is None

@@ -292,9 +292,8 @@ def test_what_a_file_may_not_hold(
     assert at is None or at in line
 
 
-@pytest.mark.parametrize(
-    ("data", "message", "line"),
-    [
+def test_what_is_no_such_file(tmp_path: Path) -> None:
+    for data, message, line in [
         (b"", "is empty", None),
         (b"\xff\xfe{\x00", "is UTF-16", None),
         (b'{"kind": "\xe9"}', "is not UTF-8", 1),
@@ -303,15 +302,13 @@ def test_what_a_file_may_not_hold(
         (b"[1]", "not a JSON object", None),
         (b'{"kind": "kvtool-calibration", "version": ' + b"1" * 5000 + b"}", "is not JSON: Exceeds the limit", 1),
         (b'{"kind": "kvtool-calibration", "version": "\\u001b[31m"}', r'not "\u001b[31m"', 1),
-    ],
-)
-def test_what_is_no_such_file(tmp_path: Path, data: bytes, message: str, line: int | None) -> None:
-    path = tmp_path / "c.json"
-    path.write_bytes(data)
-    with pytest.raises(KvtoolError) as caught:
-        load_calibration(str(path))
-    assert message in caught.value.message
-    assert (caught.value.place.line if caught.value.place is not None else None) == line
+    ]:
+        path = tmp_path / "c.json"
+        path.write_bytes(data)
+        with pytest.raises(KvtoolError) as caught:
+            load_calibration(str(path))
+        assert message in caught.value.message
+        assert (caught.value.place.line if caught.value.place is not None else None) == line
 
 
 def test_files_that_are_not_there_or_too_large(tmp_path: Path) -> None:

@@ -214,24 +214,18 @@ except kvtool.KvtoolError as error:
 
 
 @pytest.mark.parametrize(
-    "error", ["ImportError('libtorch.so: no such file')", "OSError('bad ELF')", "RuntimeError('?')"]
+    ("error", "line", "code", "what"),
+    [
+        ("ImportError('libtorch.so: no such file')", ["profile"], 0, "not measured: torch cannot be imported ("),
+        ("OSError('bad ELF')", ["profile", "--audit"], 4, "needs torch, which cannot be imported ("),
+        ("RuntimeError('?')", ["bench"], 4, "needs torch, which cannot be imported ("),
+    ],
 )
-def test_a_broken_torch(error: str, folder: Path, tmp_path: Path) -> None:
+def test_a_broken_torch(error: str, line: list[str], code: int, what: str, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "broken" / "torch").mkdir(parents=True)
     (tmp_path / "broken" / "torch" / "__init__.py").write_text(f"raise {error}\n", encoding="utf-8")
-    profile = ["profile", "w.yaml", "-t", "t.json"]
+    files = ["w.yaml", "-t", "t.json"] if line[0] == "profile" else []
     # A module that is left in a process may be of the next one's making, so each has its own.
-    ((code, said),) = commands(folder, [profile], tmp_path / "broken", before="")
-    assert code == 0
-    assert "not measured: torch cannot be imported (" in said
+    ((found, said),) = commands(folder, [[*line, *files]], tmp_path / "broken", before="")
+    assert (found, what in said, "Traceback" in said) == (code, True, False)
     assert "pip install --force-reinstall 'kvtool[engine]'" in said
-    for line in (["bench"], [*profile, "--audit"]):
-        ((code, said),) = commands(folder, [line], tmp_path / "broken", before="")
-        assert code == 4
-        assert "needs torch, which cannot be imported (" in said
-        assert "Traceback" not in said
-
-
-def test_replaying_recorded_cases_needs_no_torch(tmp_path: Path) -> None:
-    done = python(f"{BLOCKED}\nimport kvtool.engine.replay", tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")

@@ -264,6 +264,7 @@ def test_blocks_share_what_is_free(model: Decoder, monkeypatch: pytest.MonkeyPat
 
 # The whole run
 
+Profile = Callable[..., tuple[dict[str, Any], str]]
 TOKENS = """\
 version: 1
 groups:
@@ -273,29 +274,22 @@ groups:
 
 
 @pytest.fixture
-def profile(
-    tmp_path: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> Callable[..., dict[str, Any]]:
+def profile(tmp_path: Path, bytes_json: str, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> Profile:
+    """A run with its document and the report with its details."""
     (tmp_path / "w.yaml").write_text(TOKENS, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
-    def start(*flags: str, code: int = 0) -> dict[str, Any]:
-        arguments = ["profile", "w.yaml", "--quiet", "--json", "-t", bytes_json, "--measure-budget", "60"]
+    def start(*flags: str, code: int = 0) -> tuple[dict[str, Any], str]:
+        arguments = ["profile", "w.yaml", "-q", "--details", "-o", "r.json", "-t", bytes_json, "--measure-budget", "60"]
         assert run([*arguments, *flags]) == code
-        found: dict[str, Any] = json.loads(capsys.readouterr().out)
-        return found
+        found: dict[str, Any] = json.loads(Path("r.json").read_text(encoding="utf-8"))
+        return found, " ".join(capsys.readouterr().out.split())
 
     return start
 
 
-def shown(capsys: Capture, bytes_json: str, *flags: str) -> str:
-    """The report with its details."""
-    assert run(["profile", "w.yaml", "-q", "--details", "-t", bytes_json, "--measure-budget", "60", *flags]) == 0
-    return " ".join(capsys.readouterr().out.split())
-
-
-def test_tpot_is_measured_beside_ttft(profile: Callable[..., dict[str, Any]], bytes_json: str, capsys: Capture) -> None:
-    found = profile("--device", "cpu")
+def test_tpot_is_measured_beside_ttft(profile: Profile) -> None:
+    found, out = profile("--device", "cpu")
     assert found["config"]["device"] == "cpu"
     assert found["ttft"]["measured"]["kernels"] == "torch"
     assert found["ttft"]["measured"]["shortfall"] == ""
@@ -303,50 +297,43 @@ def test_tpot_is_measured_beside_ttft(profile: Callable[..., dict[str, Any]], by
     assert (measured["requests"], measured["steps"]) == (6, 64)
     assert measured["flat"] > 0
     assert measured["prefix_aware"] > 0
-    out = shown(capsys, bytes_json)
     assert "TPOT, measured here" in out
     assert "Measured: 6 requests together, median of 64 steps" in out
     assert "where auto is flat" not in out
 
 
-def test_a_cache_of_another_type_is_read_flat(
-    profile: Callable[..., dict[str, Any]], bytes_json: str, capsys: Capture
-) -> None:
-    found = profile("--device", "cpu", "--kv-cache-dtype", "int8")
+def test_a_cache_of_another_type_is_read_flat(profile: Profile) -> None:
+    found, out = profile("--device", "cpu", "--kv-cache-dtype", "int8")
     assert found["decode"]["tpot"]["measured"]["prefix_aware"] is None
-    assert "cpu, where auto is flat" in shown(capsys, bytes_json, "--kv-cache-dtype", "int8")
+    assert "cpu, where auto is flat" in out
 
 
-def test_prefix_aware_attention_where_it_is_asked_for(profile: Callable[..., dict[str, Any]]) -> None:
-    found = profile("--decode-attention", "prefix-aware", "--audit")
+def test_prefix_aware_attention_where_it_is_asked_for(profile: Profile) -> None:
+    found, _ = profile("--decode-attention", "prefix-aware", "--audit")
     assert found["decode"]["tpot"]["measured"]["prefix_aware"] > 0
     assert found["ttft"]["measured"]["audit"]["flips"] == []
 
 
-def test_tpot_that_takes_too_long_is_told(
-    profile: Callable[..., dict[str, Any]], bytes_json: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tpot_that_takes_too_long_is_told(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DecodeMeasurement, "_that_fit", lambda *_: [])
-    found = profile()
+    found, out = profile()
     assert found["decode"]["tpot"]["measured"] is None
     assert found["ttft"]["measured"]["complete"]
-    out = shown(capsys, bytes_json)
     assert "TPOT is not measured: it takes longer than" in out
     assert "TPOT, measured here" not in out
 
 
-def test_one_conversation_leaves_all_of_the_budget_to_ttft(profile: Callable[..., dict[str, Any]]) -> None:
-    found = profile("-n", "1")
+def test_one_conversation_leaves_all_of_the_budget_to_ttft(profile: Profile) -> None:
+    found, _ = profile("-n", "1")
     assert found["decode"] is None
     assert found["ttft"]["measured"]["complete"]
 
 
-def test_a_shortfall_is_never_silent(
-    profile: Callable[..., dict[str, Any]], bytes_json: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shortfall_is_never_silent(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measure, "choose_kernels", lambda _: KernelChoice(torch_twins, "this GPU lacks a thing"))
-    assert profile()["ttft"]["measured"]["shortfall"] == "this GPU lacks a thing"
-    assert "Note: this GPU lacks a thing" in shown(capsys, bytes_json)
+    found, out = profile()
+    assert found["ttft"]["measured"]["shortfall"] == "this GPU lacks a thing"
+    assert "Note: this GPU lacks a thing" in out
 
 
 class SmallDevice(DeviceMemory):
@@ -359,9 +346,7 @@ class SmallDevice(DeviceMemory):
         return 8
 
 
-def test_a_device_bounds_the_cache(
-    profile: Callable[..., dict[str, Any]], bytes_json: str, capsys: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_device_bounds_the_cache(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     """80 prompt tokens and 4 of an answer take six blocks of 16."""
     reserved: list[int] = []
     made = measure.ModelRunner
@@ -374,20 +359,19 @@ def test_a_device_bounds_the_cache(
 
     monkeypatch.setattr(measure, "ModelRunner", Runner)
     monkeypatch.setattr(measure, "DeviceMemory", SmallDevice)
-    found = profile()["ttft"]["measured"]
+    found = profile()[0]["ttft"]["measured"]
     assert reserved[1:3] == [7, 7]  # the first one is the warm-up's
     assert (found["requests"], found["too_large_requests"], found["complete"]) == (6, 0, True)
     path = Path("w.yaml")
     path.write_text(TOKENS.replace("suffix_tokens: 16", "suffix_tokens: 64"), encoding="utf-8")
-    found = profile()["ttft"]["measured"]
+    document, out = profile()
+    found = document["ttft"]["measured"]
     assert (found["requests"], found["too_large_requests"]) == (0, 6)
     assert found["reason"] == "no request fits the memory of the cpu"
-    assert "Not measured: no request fits the memory of the cpu" in shown(capsys, bytes_json)
+    assert "Not measured: no request fits the memory of the cpu" in out
 
 
-def test_ctrl_c_while_decode_is_measured_keeps_what_there_is(
-    profile: Callable[..., dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ctrl_c_while_decode_is_measured_keeps_what_there_is(profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = DecodeMeasurement.steps
 
     def interrupted(self: DecodeMeasurement, result: MeasuredDecode) -> Iterator[None]:
@@ -397,7 +381,7 @@ def test_ctrl_c_while_decode_is_measured_keeps_what_there_is(
             yield
 
     monkeypatch.setattr(measure_decode.DecodeMeasurement, "steps", interrupted)
-    found = profile(code=130)
+    found, _ = profile(code=130)
     assert found["partial"]
     assert found["ttft"]["measured"]["complete"]
     assert found["decode"]["tpot"]["measured"]["steps"] == 10

@@ -223,22 +223,22 @@ def test_rendering_is_that_of_jinja_itself(name: str) -> None:
     check()
 
 
-@pytest.mark.parametrize("name", ["llama3", "chatml", "mistral", "our tekken", "our chatml"])
-def test_all_text_of_a_message_leads_back_to_it(name: str) -> None:
-    template = ChatTemplate(name, TEMPLATES[name], TOKENS)
-    words = ["Be brief.", "What is up?", "All is well.", 'a "quoted" result', "Thanks!"]
-    roles = ["system", "user", "assistant", "tool", "user"]
-    messages = traced_messages([{"role": role, "content": text} for role, text in zip(roles, words, strict=True)])
-    text = template.render(messages, TOOLS)
-    for index, word in enumerate(words):
-        written = word if word in text else json.dumps(word)[1:-1]
-        start = text.index(written)
-        for at in range(start, start + len(written)):
-            origin, _ = text.at(at)
-            assert origin is not None
-            assert (origin.path, origin.part) == ("log", str(index))
-    first = text.at(text.index("Be"))
-    assert first[1] == 0
+def test_all_text_of_a_message_leads_back_to_it() -> None:
+    for name in ["llama3", "chatml", "mistral", "our tekken", "our chatml"]:
+        template = ChatTemplate(name, TEMPLATES[name], TOKENS)
+        words = ["Be brief.", "What is up?", "All is well.", 'a "quoted" result', "Thanks!"]
+        roles = ["system", "user", "assistant", "tool", "user"]
+        messages = traced_messages([{"role": role, "content": text} for role, text in zip(roles, words, strict=True)])
+        text = template.render(messages, TOOLS)
+        for index, word in enumerate(words):
+            written = word if word in text else json.dumps(word)[1:-1]
+            start = text.index(written)
+            for at in range(start, start + len(written)):
+                origin, _ = text.at(at)
+                assert origin is not None
+                assert (origin.path, origin.part) == ("log", str(index))
+        first = text.at(text.index("Be"))
+        assert first[1] == 0
 
 
 def test_arguments_of_tool_calls_keep_their_origin() -> None:
@@ -252,13 +252,13 @@ def test_arguments_of_tool_calls_keep_their_origin() -> None:
     assert origin.position(0) == (7, 3)
 
 
-@pytest.mark.parametrize("arguments", ['{"cut', "", "[1]", None, 7])
-def test_arguments_that_are_no_object_are_none_for_a_template(arguments: object) -> None:
-    call = {"type": "function", "function": {"name": "look", "arguments": arguments}}
-    text = ChatTemplate("t", "{{ messages[0].tool_calls[0].function.arguments|tojson }}", {}).render(
-        [{"role": "assistant", "tool_calls": [call]}]
-    )
-    assert text == "{}"
+def test_arguments_that_are_no_object_are_none_for_a_template() -> None:
+    for arguments in ['{"cut', "", "[1]", None, 7]:
+        call = {"type": "function", "function": {"name": "look", "arguments": arguments}}
+        text = ChatTemplate("t", "{{ messages[0].tool_calls[0].function.arguments|tojson }}", {}).render(
+            [{"role": "assistant", "tool_calls": [call]}]
+        )
+        assert text == "{}"
 
 
 def test_an_image_stands_for_what_it_shows_and_not_for_how_it_is_sent() -> None:

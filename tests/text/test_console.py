@@ -200,18 +200,18 @@ def test_tables_drop_columns_then_shorten_prose_and_keep_numbers():
     assert all(len(line) <= 36 for line in narrow)
 
 
-@pytest.mark.parametrize("width", range(44, 120, 7))
-def test_a_last_column_of_prose_goes_on_below_its_row(width: int) -> None:
+def test_a_last_column_of_prose_goes_on_below_its_row() -> None:
     """It stands under its own title, and other columns go only where it has too little room for words."""
-    text = "host changed: the first of two hosts before, the second of them now, and both of one provider"
-    columns = [Column("Largest misses", "<"), Column("tokens", keep=1), Column("cause", "<", prose=True)]
-    head, first, *more = table(columns, [["a.jsonl:7", "13,340", text]], width)
-    begin = head.index("cause")
-    assert ("tokens" in head) is (width >= 2 + 14 + 2 + 6 + 2 + 24)
-    assert len(more) <= 4
-    assert all(len(line) <= width for line in (head, first, *more))
-    assert all(not line[:begin].strip() for line in more)
-    assert " ".join(line[begin:].strip() for line in (first, *more)) == text
+    for width in range(44, 120, 7):
+        text = "host changed: the first of two hosts before, the second of them now, and both of one provider"
+        columns = [Column("Largest misses", "<"), Column("tokens", keep=1), Column("cause", "<", prose=True)]
+        head, first, *more = table(columns, [["a.jsonl:7", "13,340", text]], width)
+        begin = head.index("cause")
+        assert ("tokens" in head) is (width >= 2 + 14 + 2 + 6 + 2 + 24)
+        assert len(more) <= 4
+        assert all(len(line) <= width for line in (head, first, *more))
+        assert all(not line[:begin].strip() for line in more)
+        assert " ".join(line[begin:].strip() for line in (first, *more)) == text
 
 
 def test_a_stacked_cell_goes_close_to_its_title_then_below_it():

@@ -100,9 +100,12 @@ def test_what_no_file_can_match(pattern: str, tree: Path) -> None:
         matching(pattern, tree, ANYWHERE)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "start"),
-    [("*.md", "."), ("p/*.md", "p"), ("/**/*", "/"), ("../../x/[ab]/c", "../../x"), ("/etc/*", "/etc")],
-)
-def test_where_a_pattern_starts(pattern: str, start: str) -> None:
-    assert literal_start(pattern) == start
+def test_where_a_pattern_starts() -> None:
+    for pattern, start in [
+        ("*.md", "."),
+        ("p/*.md", "p"),
+        ("/**/*", "/"),
+        ("../../x/[ab]/c", "../../x"),
+        ("/etc/*", "/etc"),
+    ]:
+        assert literal_start(pattern) == start

@@ -100,17 +100,14 @@ def test_brackets_are_looked_for_where_there_are_any(text: str) -> None:
         assert not list(json_text._bracketed(text))
 
 
-@pytest.mark.parametrize(
-    ("text", "data"),
-    [
+def test_lines_between_brackets_are_data_with_those_that_open_and_close_them() -> None:
+    for text, data in [
         ("Ports:\n  harbor = [\n    north,\n    south;\n  ];\t \nSail.", ["harbor = [\n    north,\n    south;\n  ];"]),
         ("draw: (\n  sail: {\n    red;\n  }\n)\nend", ["draw: (\n  sail: {\n    red;\n  }\n)"]),
         ("a = [\n  x;\n)\n]", []),
         ("a = [ x;\n]", []),
-    ],
-)
-def test_lines_between_brackets_are_data_with_those_that_open_and_close_them(text: str, data: list[str]) -> None:
-    assert [text[start:stop] for start, stop in json_text.data_in(text)] == data
+    ]:
+        assert [text[start:stop] for start, stop in json_text.data_in(text)] == data
 
 
 def test_a_text_is_made_alike_once_for_all_of_its_differences(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import unicodedata
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,9 +20,8 @@ def written(text: str) -> str:
     return text
 
 
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
+def test_words_are_written_in_one_script() -> None:
+    for text, want in [
         (f"p{GREEK_O}licy and {CYRILLIC_A}ssistant", "policy and assistant"),
         (f"Use {CYRILLIC_A} tool", "Use a tool"),  # a word of nothing else, among Latin ones
         (PRIVET.replace("\u0435", "e"), PRIVET),  # one Latin letter in a Russian word
@@ -31,11 +29,9 @@ def written(text: str) -> str:
         (f"say {PRIVET} to \u043e\u043d", f"say {PRIVET} to \u043e\u043d"),
         ("\u03bb\u03cc\u03b3\u03bf\u03c2", "\u03bb\u03cc\u03b3\u03bf\u03c2"),
         ("plain", "plain"),
-    ],
-)
-def test_words_are_written_in_one_script(text: str, want: str) -> None:
-    assert written(text) == want
-    assert written(want) == want
+    ]:
+        assert written(text) == want
+        assert written(want) == want
 
 
 def test_letters_that_stand_for_others() -> None:
@@ -54,16 +50,13 @@ def test_what_is_replaced_looks_the_same(text: str) -> None:
     assert Traced(once) == once
 
 
-@pytest.mark.parametrize(
-    ("text", "want"),
-    [
+def test_a_word_of_two_scripts_is_of_that_of_its_own_letters() -> None:
+    for text, want in [
         (
             "\u043c\u0430\u0441\u0442e\u0440, Cpo\u043a\u0438",
             "\u043c\u0430\u0441\u0442\u0435\u0440, \u0421\u0440\u043e\u043a\u0438",
         ),
         ("\u039ao\u03c3\u03bco\u03c2", "\u039a\u03bf\u03c3\u03bc\u03bf\u03c2"),
         ("USB \u0438 PC", "USB \u0438 PC"),  # words of Latin alone
-    ],
-)
-def test_a_word_of_two_scripts_is_of_that_of_its_own_letters(text: str, want: str) -> None:
-    assert written(text) == want
+    ]:
+        assert written(text) == want

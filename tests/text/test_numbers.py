@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -51,6 +50,6 @@ def test_a_whole_number_is_read_within_its_bounds(number: int, least: int, most:
     assert parse_digits(text, least, most) == (number if least <= number <= most else None)
 
 
-@pytest.mark.parametrize("text", ["", "-1", "+1", "1.0", "1_0", " 1", "1\n", "\u0663", "\u00b2", "x", "9" * 5_000])
-def test_what_is_no_whole_number(text: str) -> None:
-    assert parse_digits(text, 0, 10**30) is None
+def test_what_is_no_whole_number() -> None:
+    for text in ["", "-1", "+1", "1.0", "1_0", " 1", "1\n", "\u0663", "\u00b2", "x", "9" * 5_000]:
+        assert parse_digits(text, 0, 10**30) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,9 +114,8 @@ def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert redact_marked(text, 0, len(text)) == (text, 0, len(text))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_only_resembles_is_left() -> None:
+    for text in [
         "Now: {{ now }}. You are the support agent for Acme.",
         "api_key: {{ key }}, password=${PASSWORD} token=<your token>",
         "max_tokens: 512, tokens: 42, tokenizer: tekken",
@@ -128,15 +126,12 @@ def test_text_without_secrets_is_unchanged(text: str) -> None:
         "12345678, 1,234,567.89, 4111 1111 1111 1112, +5 pts, +12.5%",
         "https://acme.io/a:b/c and a@b, @home",
         '{"password": null, "token": true, "api_key": ""}',
-    ],
-)
-def test_what_only_resembles_is_left(text: str) -> None:
-    assert redact(text) == text
+    ]:
+        assert redact(text) == text
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_what_it_is_replaced_by() -> None:
+    for text, expected in [
         ("Authorization: Bearer abc.def-123", "Authorization: Bearer [redacted key]"),
         ("postgres://app:p4ss@db/main", "postgres://[redacted login]@db/main"),
         ("-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\nrest", "[redacted key]\nrest"),
@@ -150,11 +145,9 @@ def test_what_only_resembles_is_left(text: str) -> None:
         ('password="a\\"b", next', 'password="[redacted secret]", next'),
         ("my password is swordfish.", "my password is [redacted secret]."),
         ("IBAN DE89 3704 0044 0532 0130 00", "IBAN [redacted IBAN]"),
-    ],
-)
-def test_what_it_is_replaced_by(text: str, expected: str) -> None:
-    assert redact(text) == expected
-    assert redact(expected) == expected
+    ]:
+        assert redact(text) == expected
+        assert redact(expected) == expected
 
 
 @given(
@@ -181,9 +174,8 @@ def test_a_range_in_a_secret_takes_in_all_of_it() -> None:
     assert redact_marked(text, 38, 41) == ("key [redacted key] end", 19, 22)
 
 
-@pytest.mark.parametrize(
-    "piece",
-    [
+def test_hostile_text_is_read_to_its_end() -> None:
+    for piece in [
         'password="',
         "password=",
         "password={{",
@@ -195,7 +187,5 @@ def test_a_range_in_a_secret_takes_in_all_of_it() -> None:
         "@a.",
         "token",
         "\\",
-    ],
-)
-def test_hostile_text_is_read_to_its_end(piece: str) -> None:
-    assert isinstance(redact(piece * (300_000 // len(piece))), str)
+    ]:
+        assert isinstance(redact(piece * (300_000 // len(piece))), str)

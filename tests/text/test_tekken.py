@@ -26,7 +26,12 @@ def published() -> Path:
     return Path(package.submodule_search_locations[0]) / "data" / "tekken_240911.json"
 
 
-def test_the_packed_vocabulary_is_the_published_one(request: pytest.FixtureRequest) -> None:
+@pytest.fixture(scope="module")
+def built_in() -> bytes:
+    return tekken.built_in_json()
+
+
+def test_the_packed_vocabulary_is_the_published_one(request: pytest.FixtureRequest, built_in: bytes) -> None:
     """`--update-golden` packs it anew."""
     source = published().read_bytes()
     vocabulary = json.loads(source)
@@ -35,18 +40,18 @@ def test_the_packed_vocabulary_is_the_published_one(request: pytest.FixtureReque
     from hashlib import sha256
 
     assert sha256(source).hexdigest() == tekken.BUILT_IN_DIGEST
-    assert tekken.built_in_json() == tekken.tekken_json(vocabulary)
+    assert built_in == tekken.tekken_json(vocabulary)
 
 
 @pytest.mark.engine
-def test_the_conversion_is_that_of_transformers() -> None:
+def test_the_conversion_is_that_of_transformers(built_in: bytes) -> None:
     """All of it, merges included, but for the <s> that Mistral's servers put before a prompt."""
     from transformers.integrations.mistral import convert_tekken_tokenizer
 
     theirs = json.loads(
         convert_tekken_tokenizer(str(published()), chat_template="").backend_tokenizer.to_str()  # type: ignore[attr-defined]
     )
-    ours = json.loads(tekken.built_in_json())
+    ours = json.loads(built_in)
     assert ours.pop("post_processor")["single"][0] == {"SpecialToken": {"id": "<s>", "type_id": 0}}
     theirs.pop("post_processor")
     assert ours == theirs

@@ -63,9 +63,8 @@ def test_literals_and_expressions_know_their_places() -> None:
     assert (expression.width, expression.verbatim, expression.path) == (9, False, "p.md")
 
 
-@pytest.mark.parametrize(
-    ("expression", "variable"),
-    [
+def test_expressions_name_their_variable() -> None:
+    for expression, variable in [
         ("now", "now"),
         ("now|upper|replace('1', '2')", "now"),
         ("user.name", "user.name"),
@@ -78,15 +77,13 @@ def test_literals_and_expressions_know_their_places() -> None:
         ("range(n)|join(',')", "range"),
         ("'constant'", None),
         ("3 * 4", None),
-    ],
-)
-def test_expressions_name_their_variable(expression: str, variable: str | None) -> None:
-    text = render("<{{ " + expression + " }}>")
-    piece, origin, _ = pieces(text)[1]
-    assert text == f"<{piece}>"
-    assert origin is not None
-    assert origin.variable == variable
-    assert origin.position(0) == (1, 2)
+    ]:
+        text = render("<{{ " + expression + " }}>")
+        piece, origin, _ = pieces(text)[1]
+        assert text == f"<{piece}>"
+        assert origin is not None
+        assert origin.variable == variable
+        assert origin.position(0) == (1, 2)
 
 
 def test_a_template_inside_yaml_answers_with_the_places_of_the_yaml_file() -> None:
@@ -155,9 +152,8 @@ def test_variables_are_listed() -> None:
     assert compile_template("none", chat=False).variables == frozenset()
 
 
-@pytest.mark.parametrize(
-    ("source", "message", "place"),
-    [
+def test_mistakes_have_a_message_and_a_place() -> None:
+    for source, message, place in [
         ("a\n{{ now", "unexpected end of template", "p.md:2:1"),
         ("{% if now %}", "endif", "p.md:1:1"),
         ("x {{ a b }}", "got 'b'", "p.md:1:3"),
@@ -175,17 +171,14 @@ def test_variables_are_listed() -> None:
         ("{{ 1 / 0 }}", "division by zero", "p.md:1:1"),
         ("{% include '/etc/passwd' %}", "includes `/etc/passwd`, which does not exist", "p.md:1:13"),
         ("\n\n{{ lipsum(10**9) }}", "undefined variable `lipsum`", "p.md:3:4"),
-    ],
-)
-def test_mistakes_have_a_message_and_a_place(source: str, message: str, place: str) -> None:
-    caught = error(source, now=Traced("10:15"))
-    assert message.lower().replace("'", "") in caught.message.lower().replace("'", "")
-    assert str(caught.place) == place
+    ]:
+        caught = error(source, now=Traced("10:15"))
+        assert message.lower().replace("'", "") in caught.message.lower().replace("'", "")
+        assert str(caught.place) == place
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
+def test_templates_that_would_not_end_are_stopped() -> None:
+    for source in [
         "{% for i in range(10**9) %}x{% endfor %}",
         "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
         "{% for i in docs|map('upper') %}{% for j in range(99999) %}{% for k in range(99) %}{% endfor %}{% endfor %}{% endfor %}",
@@ -208,10 +201,8 @@ def test_mistakes_have_a_message_and_a_place(source: str, message: str, place: s
         "{% set x = 'a' * 60000 %}{{ x|join(x) }}",
         "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
         "{{ " + "(" * 5000 + "1" + ")" * 5000 + " }}",
-    ],
-)
-def test_templates_that_would_not_end_are_stopped(source: str) -> None:
-    assert error(source).place is not None
+    ]:
+        assert error(source).place is not None
 
 
 def environment(chat: bool) -> ImmutableSandboxedEnvironment:

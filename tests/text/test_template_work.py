@@ -16,10 +16,8 @@ from kvtool.text.templates.work import MAX_WORK
 from kvtool.text.traced import Origin, Traced
 from tests.text.hostile_templates import HOSTILE, loops
 
-FEW = MAX_WORK // 25
-IN_A_CHILD = (
-    "macro2", "dbl out", "dbl eq", "square", "wordcount", "unique", "sort", "printf", "format", "translate", "hold", "undefined",
-)  # fmt: skip
+FEW = MAX_WORK // 100
+IN_A_CHILD = ("dbl out", "square", "unique", "format", "translate", "hold", "undefined")
 CHILD = """
 import json, resource, sys
 from kvtool.errors import KvtoolError
@@ -38,14 +36,14 @@ for name, source in templates.items():
 """
 
 
-@pytest.mark.parametrize("name", HOSTILE)
-def test_a_hostile_template_ends_with_an_error_and_its_place(name: str) -> None:
-    # What is large is refused soon; else fewer steps show the same sooner.
-    steps = MAX_WORK if "0000000" in HOSTILE[name] else FEW
-    with pytest.raises(KvtoolError) as caught:
-        compile_template(HOSTILE[name], chat=True, origin=Origin("p.md")).render({}, steps)
-    assert caught.value.place is not None
-    assert (caught.value.place.path, caught.value.place.column) == ("p.md", 1)
+def test_a_hostile_template_ends_with_an_error_and_its_place() -> None:
+    for name in HOSTILE:
+        # What is large is refused soon; else fewer steps show the same sooner.
+        steps = MAX_WORK if "0000000" in HOSTILE[name] else FEW
+        with pytest.raises(KvtoolError) as caught:
+            compile_template(HOSTILE[name], chat=True, origin=Origin("p.md")).render({}, steps)
+        assert caught.value.place is not None
+        assert (caught.value.place.path, caught.value.place.column) == ("p.md", 1)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits of a process are asked of Linux")
@@ -65,20 +63,17 @@ def test_hostile_templates_need_less_than_512_megabytes() -> None:
     assert all("memory" not in line[2] for line in lines), "the steps end before the memory does"
 
 
-@pytest.mark.parametrize(
-    ("source", "place"),
-    [
+def test_the_place_is_that_of_the_line_that_went_too_far() -> None:
+    for source, place in [
         ("a\n{% macro m() %}\n{{ m() }}{{ m() }}{% endmacro %}\n{{ m() }}", "p.md:3:1"),
         ("a\nb {{ 'x' * 10**9 }}", "p.md:2:3"),
         ("{% set a = 'x' * 6000000 %}\n\n {{ '%s%s' % (a, a) }}", "p.md:3:2"),
         ("x\n{% for i in range(99999) %}{% for j in range(99999) %}\n{% endfor %}{% endfor %}", "p.md:2:1"),
-    ],
-)
-def test_the_place_is_that_of_the_line_that_went_too_far(source: str, place: str) -> None:
-    template = compile_template(source, chat=True, origin=Origin("p.md"))
-    with pytest.raises(KvtoolError) as caught:
-        template.render({}, FEW)
-    assert str(caught.value.place) == place
+    ]:
+        template = compile_template(source, chat=True, origin=Origin("p.md"))
+        with pytest.raises(KvtoolError) as caught:
+            template.render({}, 4 * FEW)
+        assert str(caught.value.place) == place
 
 
 def test_steps_are_counted_and_not_timed() -> None:
@@ -107,15 +102,15 @@ def test_nothing_is_computed_while_a_template_is_compiled(monkeypatch: pytest.Mo
     compile_template("{{ 'a'|center(60000000)|upper }}{{ [1, [2]] == [3] }}{{ {}.x }}", chat=True)
 
 
-LARGE = "word " * 200_000
+LARGE = "word " * 60_000
 PLAIN: list[tuple[str, dict[str, Any], int]] = [
-    ("{{ x }}", {"x": LARGE}, 10**6),
-    ("{{ x|trim }}{{ x.strip() }}", {"x": LARGE}, 2 * 10**6 - 2),
-    ("{{ x.split('</think>')[-1] }}", {"x": LARGE}, 10**6),
+    ("{{ x }}", {"x": LARGE}, 300_000),
+    ("{{ x|trim }}{{ x.strip() }}", {"x": LARGE}, 600_000 - 2),
+    ("{{ x.split('</think>')[-1] }}", {"x": LARGE}, 300_000),
     ("{{ x|replace('word', 'w')|length }}", {"x": LARGE}, 6),
-    ("{{ x|tojson }}", {"x": LARGE}, 10**6 + 2),
-    ("{{ x|tojson }}", {"x": [{"text": LARGE}]}, 10**6 + 14),
-    ("{{ x|wordcount }}", {"x": LARGE}, 6),
+    ("{{ x|tojson }}", {"x": LARGE}, 300_002),
+    ("{{ x|tojson }}", {"x": [{"text": LARGE}]}, 300_014),
+    ("{{ x|wordcount }}", {"x": LARGE}, 5),
     ("{{ 'word' in x }}", {"x": LARGE}, 4),
     ("{% for m in x %}{{ '<' + m.role + '>' + m.content }}{% endfor %}", {"x": [{"role": "user", "content": "hi"}] * 9999}, 79992),
     ("{% set ns = namespace(t='') %}{% for m in x %}{% set ns.t = ns.t ~ m %}{% endfor %}{{ ns.t }}", {"x": ["abc"] * 99}, 297),

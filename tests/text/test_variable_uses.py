@@ -168,7 +168,7 @@ def templates(draw: st.DrawFn) -> str:
     return "".join(pieces)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(templates(), st.integers(0, 3))
 def test_inferred_variables_render_every_template(source: str, seed: int) -> None:
     texts = render(source, seed)

@@ -51,9 +51,8 @@ def test_scalars_are_those_of_the_core_schema(written: str, kind: str) -> None:
         assert scalar(f"key: '{written}'\n", "key").kind == "str"
 
 
-@pytest.mark.parametrize(
-    ("source", "value", "line", "column", "indent", "verbatim"),
-    [
+def test_text_knows_where_it_stands() -> None:
+    for source, value, line, column, indent, verbatim in [
         ("t: plain text\n", "plain text", 1, 4, 1, True),
         ("t: 'quoted'\n", "quoted", 1, 5, 1, True),
         ("t: 'it''s'\n", "it's", 1, 5, 1, False),
@@ -74,18 +73,14 @@ def test_scalars_are_those_of_the_core_schema(written: str, kind: str) -> None:
         ("t: |\n  \x85\n  \t\n", "\x85\n\t\n", 2, 3, 3, True),  # blank to Python, text to YAML
         ("t: |\r\n  a\r\n  b\r\n", "a\nb\n", 2, 3, 3, True),
         ("l:\n- t: |\n    a\n", None, 0, 0, 0, True),
-    ],
-)
-def test_text_knows_where_it_stands(
-    source: str, value: str | None, line: int, column: int, indent: int, verbatim: bool
-) -> None:
-    if value is None:
-        found, line, column, indent, value = scalar(source, "l", 0, "t"), 3, 5, 5, "a\n"
-    else:
-        found = scalar(source, "t")
-    origin = origin_of(found.text)
-    assert found.value == value == found.text
-    assert (origin.line, origin.column, origin.indent, origin.verbatim) == (line, column, indent, verbatim)
+    ]:
+        if value is None:
+            found, line, column, indent, value = scalar(source, "l", 0, "t"), 3, 5, 5, "a\n"
+        else:
+            found = scalar(source, "t")
+        origin = origin_of(found.text)
+        assert found.value == value == found.text
+        assert (origin.line, origin.column, origin.indent, origin.verbatim) == (line, column, indent, verbatim)
 
 
 words = st.text(st.sampled_from("abc {}:#-é\u2028\u0085\t'\""), max_size=12)
@@ -155,9 +150,8 @@ def test_duplicate_keys_are_noted_with_the_first_ones_line() -> None:
     assert scalar("a: 1\na: 3\n", "a").value == "1"
 
 
-@pytest.mark.parametrize(
-    ("source", "place", "message"),
-    [
+def test_what_is_not_yaml_is_refused_at_its_place() -> None:
+    for source, place, message in [
         ("a: 'x\nb: 2\n", "1:4", "quote is never closed"),
         ('a: "x\nb: 2\n', "1:4", "quote is never closed"),
         ("a:\n\tb: 1\n", "2:1", "tab"),
@@ -178,14 +172,12 @@ def test_duplicate_keys_are_noted_with_the_first_ones_line() -> None:
         ('a: "\\q"\n', "1:6", "unknown escape"),
         ("a: 1\n b: 2\n", "2:3", "not allowed here"),
         ("%YAML 9.0\n---\na: b\n", "1:1", "not valid YAML"),
-    ],
-)
-def test_what_is_not_yaml_is_refused_at_its_place(source: str, place: str, message: str) -> None:
-    error = refused(source)
-    assert str(error.place) == f"w.yaml:{place}"
-    assert message in error.message
-    if error.place is not None and error.place.column is not None:
-        assert error.place.excerpt == source.split("\n")[(error.place.line or 1) - 1]
+    ]:
+        error = refused(source)
+        assert str(error.place) == f"w.yaml:{place}"
+        assert message in error.message
+        if error.place is not None and error.place.column is not None:
+            assert error.place.excerpt == source.split("\n")[(error.place.line or 1) - 1]
 
 
 def test_a_bare_template_gets_a_hint_to_quote_it() -> None:
@@ -206,11 +198,13 @@ def test_a_bomb_of_long_texts_is_refused() -> None:
     assert "characters" in refused(source).message
 
 
-@pytest.mark.parametrize(
-    "source", ["a: " + "[" * 100_000, "a: " + "{a: " * 1000, "a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 30 + "*a"]
-)
-def test_deep_nesting_is_refused(source: str) -> None:
-    assert f"deeper than {MAX_DEPTH}" in refused(source).message
+def test_deep_nesting_is_refused() -> None:
+    for source in [
+        "a: " + "[" * 100_000,
+        "a: " + "{a: " * 1000,
+        "a: &a " + "[" * 30 + "]" * 30 + "\nb: " + "[" * 30 + "*a",
+    ]:
+        assert f"deeper than {MAX_DEPTH}" in refused(source).message
 
 
 @given(st.text(st.sampled_from("ab:-[]{}'\"|>&*!%#?, \n\t\\~1.é\x85"), max_size=60))

@@ -109,19 +109,16 @@ def unread_notes(tmp_path: Path, *records: dict[str, Any]) -> list[str]:
     return [note for note in source.outcome.notes if note.startswith("unread")]
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_a_key_that_looks_like_the_answer_is_named(tmp_path: Path) -> None:
+    for record in [
         {**ASKED, "model_reply": "abc"},
         {"request": ASKED, "modelReply": choice()},
         {"prompt": "hi", "generated_text": "abc"},
-    ],
-)
-def test_a_key_that_looks_like_the_answer_is_named(tmp_path: Path, record: dict[str, Any]) -> None:
-    key = list(record)[-1]
-    assert unread_notes(tmp_path, record, record) == [
-        f"unread, but probably the answer: `{key}` of 2 requests; read it with --map output=KEY"
-    ]
+    ]:
+        key = list(record)[-1]
+        assert unread_notes(tmp_path, record, record) == [
+            f"unread, but probably the answer: `{key}` of 2 requests; read it with --map output=KEY"
+        ]
 
 
 def test_a_key_that_may_be_data_is_not_quoted(tmp_path: Path) -> None:
@@ -132,14 +129,11 @@ def test_a_key_that_may_be_data_is_not_quoted(tmp_path: Path) -> None:
     assert "mina" not in note
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_a_request_with_an_answer_or_without_any_left_nothing_unread(tmp_path: Path) -> None:
+    for record in [
         {**ASKED, "response": choice(), "reply": "abc"},
         {**ASKED, "response_format": {"type": "text"}, "tool_results": ["x"]},
         {**ASKED, "output_tokens": 3, "reply": "abc"},
         {**ASKED, "reply": ""},
-    ],
-)
-def test_a_request_with_an_answer_or_without_any_left_nothing_unread(tmp_path: Path, record: dict[str, Any]) -> None:
-    assert unread_notes(tmp_path, record) == []
+    ]:
+        assert unread_notes(tmp_path, record) == []

@@ -30,14 +30,14 @@ def test_right_usage_is_left_alone(marked: bool, hidden: int) -> None:
             assert counts.mended(Call(model="m", usage=usage), own).usage == usage
 
 
-@pytest.mark.parametrize(("marked", "read", "written"), [(False, 1, 0), (True, 0, 1), (True, 1, 1)])
-def test_what_counts_twice_counts_once(marked: bool, read: int, written: int) -> None:
-    for seed in range(60):
-        counts = CountedTwice()
-        for usage, own in made_calls(random.Random(seed), marked=marked):
-            assert usage.prompt is not None
-            more = read * (usage.cached or 0) + written * (usage.written or 0)
-            twice = Usage(usage.prompt + more, usage.cached, usage.written)
-            mended = counts.mended(Call(model="m", usage=twice), own)
-            assert mended.usage == usage
-            assert mended.counted_twice == (more > 0)
+def test_what_counts_twice_counts_once() -> None:
+    for marked, read, written in [(False, 1, 0), (True, 0, 1), (True, 1, 1)]:
+        for seed in range(60):
+            counts = CountedTwice()
+            for usage, own in made_calls(random.Random(seed), marked=marked):
+                assert usage.prompt is not None
+                more = read * (usage.cached or 0) + written * (usage.written or 0)
+                twice = Usage(usage.prompt + more, usage.cached, usage.written)
+                mended = counts.mended(Call(model="m", usage=twice), own)
+                assert mended.usage == usage
+                assert mended.counted_twice == (more > 0)

@@ -46,38 +46,38 @@ def shared(found: list[str]) -> int:
     return next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_begins_with_its_lesson(name: str) -> None:
-    first = (ROOT / name).read_text(encoding="utf-8").splitlines()[0]
-    assert re.fullmatch(r"# [A-Z].+\.", first)
+def test_begins_with_its_lesson() -> None:
+    for name in EXAMPLES:
+        first = (ROOT / name).read_text(encoding="utf-8").splitlines()[0]
+        assert re.fullmatch(r"# [A-Z].+\.", first)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_every_group_renders(name: str) -> None:
-    document = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
-    found = list(turns(load_yaml_workload(str(ROOT / name))))
-    assert {turn.group for turn in found} == {group["name"] for group in document["groups"]}
-    for turn in found:
-        assert text_of(turn).strip()
-        assert "{{" not in text_of(turn)
-    expected = 0
-    for group in document["groups"]:
-        sessions = group.get("sessions")
-        expected += sessions["count"] * sessions["turns"] if sessions else group["requests"]
-    assert len(found) == expected
+def test_every_group_renders() -> None:
+    for name in EXAMPLES:
+        document = yaml.safe_load((ROOT / name).read_text(encoding="utf-8"))
+        found = list(turns(load_yaml_workload(str(ROOT / name))))
+        assert {turn.group for turn in found} == {group["name"] for group in document["groups"]}
+        for turn in found:
+            assert text_of(turn).strip()
+            assert "{{" not in text_of(turn)
+        expected = 0
+        for group in document["groups"]:
+            sessions = group.get("sessions")
+            expected += sessions["count"] * sessions["turns"] if sessions else group["requests"]
+        assert len(found) == expected
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_two_passes_give_the_same_texts(name: str) -> None:
-    source = load_yaml_workload(str(ROOT / name))
-    assert [text_of(turn) for turn in turns(source)] == [text_of(turn) for turn in turns(source)]
+def test_two_passes_give_the_same_texts() -> None:
+    for name in EXAMPLES:
+        source = load_yaml_workload(str(ROOT / name))
+        assert [text_of(turn) for turn in turns(source)] == [text_of(turn) for turn in turns(source)]
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_stays_small_enough_to_run_in_seconds(name: str) -> None:
-    found = texts(name)
-    assert len(found) <= MOST_REQUESTS
-    assert sum(map(len, found)) <= MOST_CHARACTERS
+def test_stays_small_enough_to_run_in_seconds() -> None:
+    for name in EXAMPLES:
+        found = texts(name)
+        assert len(found) <= MOST_REQUESTS
+        assert sum(map(len, found)) <= MOST_CHARACTERS
 
 
 def test_readme_lists_each_example_once() -> None:
@@ -108,12 +108,10 @@ def test_the_clock_ends_what_support_prompts_share_and_the_fix_moves_it_behind_t
     assert len({clock.findall(text)[0] for text in before}) == len(before)
 
 
-@pytest.mark.parametrize(
-    "name", ["support-bot.yaml", "few-shot.yaml", "batch-over-document.yaml", "all-unique.yaml", "too-short.yaml"]
-)
-def test_no_prompt_occurs_twice(name: str) -> None:
-    found = texts(name)
-    assert len(set(found)) == len(found)
+def test_no_prompt_occurs_twice() -> None:
+    for name in ["support-bot.yaml", "few-shot.yaml", "batch-over-document.yaml", "all-unique.yaml", "too-short.yaml"]:
+        found = texts(name)
+        assert len(set(found)) == len(found)
 
 
 def test_a_request_id_parts_prompts_that_are_else_those_of_few_shot() -> None:

@@ -80,9 +80,8 @@ def groups(source: LogSource) -> dict[str, int]:
 # Paths
 
 
-@pytest.mark.parametrize(
-    ("text", "steps"),
-    [
+def test_paths() -> None:
+    for text, steps in [
         ("service", ("service",)),
         ("$.service", ("service",)),
         ("metadata.service", ("metadata", "service")),
@@ -91,10 +90,8 @@ def groups(source: LogSource) -> dict[str, int]:
         ('["it\\"s, here"]', ('it"s, here',)),
         ("größe.x-y_z", ("größe", "x-y_z")),
         ("$.file", ("file",)),
-    ],
-)
-def test_paths(text: str, steps: tuple[str | int, ...]) -> None:
-    assert [path.steps for path in parse_fields(text, "--group-by")] == [steps]
+    ]:
+        assert [path.steps for path in parse_fields(text, "--group-by")] == [steps]
 
 
 def test_several_paths_stand_between_commas() -> None:
@@ -105,13 +102,26 @@ def test_several_paths_stand_between_commas() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "$", ".", "a..b", "a.", "a[", "a[x]", "a]b", "a,", ",a", "a[-1]", '["a', "a b", "x" * 501, ".".join("a" * 17)],
-)
-def test_what_is_no_path(text: str) -> None:
-    with pytest.raises(KvtoolError, match="--group-by"):
-        parse_fields(text, "--group-by")
+def test_what_is_no_path() -> None:
+    for text in [
+        "",
+        "$",
+        ".",
+        "a..b",
+        "a.",
+        "a[",
+        "a[x]",
+        "a]b",
+        "a,",
+        ",a",
+        "a[-1]",
+        '["a',
+        "a b",
+        "x" * 501,
+        ".".join("a" * 17),
+    ]:
+        with pytest.raises(KvtoolError, match="--group-by"):
+            parse_fields(text, "--group-by")
 
 
 def test_a_field_whose_name_has_dots_is_found_by_it() -> None:
@@ -136,9 +146,8 @@ def test_fields_of_a_record() -> None:
 # Names
 
 
-@pytest.mark.parametrize(
-    ("text", "name"),
-    [
+def test_a_value_as_a_name() -> None:
+    for text, name in [
         ("billing", "billing"),
         ("  two words ", "two words"),
         ("", "(empty)"),
@@ -146,10 +155,8 @@ def test_fields_of_a_record() -> None:
         ("a\nb\x1b[31m", "a\\nb\\x1b[31m"),
         ("\u202eevil", "\\u202eevil"),
         ("größe", "größe"),
-    ],
-)
-def test_a_value_as_a_name(text: str, name: str) -> None:
-    assert name_of_value(text) == name
+    ]:
+        assert name_of_value(text) == name
 
 
 def test_a_long_value_is_shortened_and_stays_apart_from_others() -> None:
@@ -221,17 +228,14 @@ def test_a_field_that_no_record_has(tmp_path: Path) -> None:
     assert caught.value.hint == "did you mean `service`? its fields are `service`, `metadata.tenant`"
 
 
-@pytest.mark.parametrize(
-    ("record", "path"),
-    [
+def test_a_name_without_a_dot_finds_the_field_of_that_name(tmp_path: Path) -> None:
+    for record, path in [
         ({"request": {"model": "m"}, "response": {"model": "m-1"}}, "request.model"),
         ({"response": {"model": "m-1"}}, "response.model"),
         ({"a b": {"model": "m"}}, '["a b"].model'),
-    ],
-)
-def test_a_name_without_a_dot_finds_the_field_of_that_name(record: dict[str, Any], path: str, tmp_path: Path) -> None:
-    log = write(tmp_path / "log.jsonl", [chat("s", **record)] * 3)
-    assert groups(opened([log], "model")) == groups(opened([log], path))
+    ]:
+        log = write(tmp_path / "log.jsonl", [chat("s", **record)] * 3)
+        assert groups(opened([log], "model")) == groups(opened([log], path))
 
 
 def test_a_name_of_several_fields_names_them(tmp_path: Path) -> None:
@@ -266,11 +270,11 @@ def mixed(count: int, **fields: str) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("field", ["service", "app", "route", "template_name"])
-def test_a_field_that_names_services(field: str, tmp_path: Path) -> None:
-    source = opened([write(tmp_path / "log.jsonl", mixed(12, **{field: ""}))])
-    assert groups(source) == dict.fromkeys(SERVICES, 3)
-    assert source.outcome.notes == [f"groups by `{field}`: 4; change with --group-by FIELD"]
+def test_a_field_that_names_services(tmp_path: Path) -> None:
+    for field in ["service", "app", "route", "template_name"]:
+        source = opened([write(tmp_path / "log.jsonl", mixed(12, **{field: ""}))])
+        assert groups(source) == dict.fromkeys(SERVICES, 3)
+        assert source.outcome.notes == [f"groups by `{field}`: 4; change with --group-by FIELD"]
 
 
 @pytest.mark.parametrize("around", [("metadata",), ("body", "metadata")])
@@ -293,32 +297,33 @@ def test_four_system_prompts_are_four_groups(tmp_path: Path) -> None:
     assert not any(word in "".join(source.outcome.notes) for word in ("invoices", "shopper"))
 
 
-@pytest.mark.parametrize(
-    "volatile",
-    [
+def test_what_changes_with_every_request_leaves_a_prompt_in_its_group(tmp_path: Path) -> None:
+    for volatile in [
         "Now: 2026-01-{n:02d}T10:{n:02d}:07Z. {text}",
         "Request 3f2a{n:08x}-11ab for user {n}@example.com\n{text}",
         "{text} The customer is named {name}.",
-    ],
-)
-def test_what_changes_with_every_request_leaves_a_prompt_in_its_group(volatile: str, tmp_path: Path) -> None:
-    names = list(SERVICES)
-    records = [
-        chat(
-            volatile.format(n=at, text=SERVICES[names[at % 2]], name=["Ann", "Bea", "Cid", "Dee", "Eve", "Fay"][at % 6])
-        )
-        for at in range(20)
-    ]
-    assert groups(opened([write(tmp_path / "log.jsonl", records)])) == {"system-1": 10, "system-2": 10}
+    ]:
+        names = list(SERVICES)
+        records = [
+            chat(
+                volatile.format(
+                    n=at, text=SERVICES[names[at % 2]], name=["Ann", "Bea", "Cid", "Dee", "Eve", "Fay"][at % 6]
+                )
+            )
+            for at in range(20)
+        ]
+        assert groups(opened([write(tmp_path / "log.jsonl", records)])) == {"system-1": 10, "system-2": 10}
 
 
-@pytest.mark.parametrize("times", [1, 4, 12])
-def test_documents_behind_the_instructions_leave_a_prompt_in_its_group(times: int, tmp_path: Path) -> None:
-    names = list(SERVICES)
-    words = [f"{a}{b}{c}" for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
-    documents = [" ".join(words[(at * 7 + each * (at + 3)) % len(words)] for each in range(600)) for at in range(20)]
-    records = [chat(f"{SERVICES[names[at % 2]] * times}\n\n{documents[at]}") for at in range(20)]
-    assert groups(opened([write(tmp_path / "log.jsonl", records)])) == {"system-1": 10, "system-2": 10}
+def test_documents_behind_the_instructions_leave_a_prompt_in_its_group(tmp_path: Path) -> None:
+    for times in [1, 4, 12]:
+        names = list(SERVICES)
+        words = [f"{a}{b}{c}" for a in "bdfgkl" for b in "aeiou" for c in "mnrst"]
+        documents = [
+            " ".join(words[(at * 7 + each * (at + 3)) % len(words)] for each in range(600)) for at in range(20)
+        ]
+        records = [chat(f"{SERVICES[names[at % 2]] * times}\n\n{documents[at]}") for at in range(20)]
+        assert groups(opened([write(tmp_path / "log.jsonl", records)])) == {"system-1": 10, "system-2": 10}
 
 
 def test_prompts_that_never_come_again_are_no_groups(tmp_path: Path) -> None:
@@ -442,10 +447,10 @@ def test_forms_have_numbers_in_the_order_in_which_they_come() -> None:
     assert len(forms) == 2
 
 
-@pytest.mark.parametrize("text", ["", "1234 5678", "one", "one two"])
-def test_short_texts_have_forms_too(text: str) -> None:
-    forms = PromptForms(WHOLE, 9)
-    assert [forms.form_of(text), forms.form_of(SERVICES["billing"]), forms.form_of(text + " 99")] == [0, 1, 0]
+def test_short_texts_have_forms_too() -> None:
+    for text in ["", "1234 5678", "one", "one two"]:
+        forms = PromptForms(WHOLE, 9)
+        assert [forms.form_of(text), forms.form_of(SERVICES["billing"]), forms.form_of(text + " 99")] == [0, 1, 0]
 
 
 def test_a_short_prompt_is_not_the_long_one_that_begins_with_it() -> None:

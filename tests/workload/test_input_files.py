@@ -80,17 +80,14 @@ def test_what_is_passed_over_is_told_in_one_line_or_by_name() -> None:
     assert len(found.notes(name_all=True)) == len(OTHERS)
 
 
-@pytest.mark.parametrize(
-    ("pattern", "paths"),
-    [
+def test_a_pattern_stands_for_what_it_matches() -> None:
+    for pattern, paths in [
         ("logs/**/*.jsonl.gz", ["logs/a/2.jsonl.gz", "logs/cut.jsonl.gz"]),
         ("logs/[ab].jsonl", ["logs/b.jsonl"]),
         ("logs/?", LOGS[:5]),
         ("lo*/a/*", LOGS[:5]),
-    ],
-)
-def test_a_pattern_stands_for_what_it_matches(pattern: str, paths: list[str]) -> None:
-    assert list(find_inputs([pattern]).paths) == paths
+    ]:
+        assert list(find_inputs([pattern]).paths) == paths
 
 
 def test_a_name_with_such_characters_is_a_name() -> None:
@@ -143,30 +140,27 @@ def test_links_are_followed_but_never_round_in_a_circle() -> None:
         assert broken == ["logs/gone.jsonl", "logs/self.jsonl"]
 
 
-@pytest.mark.parametrize(
-    ("name", "message", "hint"),
-    [
+def test_nothing_to_read() -> None:
+    for name, message, hint in [
         ("none", "the folder contains no log and no prompt; it is empty", None),
         ("bins", "the folder contains no log and no prompt: 2 binary", None),
         ("flows", "the folder contains no log and no prompt: 1 YAML", "pass the workload file alone: flows/w.yaml"),
         ("bins/*.jsonl", "no file matches this pattern", None),
         ("nowhere/*.jsonl", "no file matches this pattern", "there is no folder `nowhere`"),
         ("bins/*", "the folder contains no log and no prompt: 2 binary", None),
-    ],
-)
-def test_nothing_to_read(name: str, message: str, hint: str | None) -> None:
-    for path, data in {
-        "none/.keep": b"",
-        "bins/a": b"\0" * 9,
-        "bins/b.png": b"\x89PNG\0",
-        "flows/w.yaml": b"x",
-    }.items():
-        Path(path).parent.mkdir(exist_ok=True)
-        Path(path).write_bytes(data)
-    with pytest.raises(KvtoolError) as caught:
-        find_inputs([name])
-    assert (caught.value.message, caught.value.hint) == (message, hint)
-    assert str(caught.value.place) == name
+    ]:
+        for path, data in {
+            "none/.keep": b"",
+            "bins/a": b"\0" * 9,
+            "bins/b.png": b"\x89PNG\0",
+            "flows/w.yaml": b"x",
+        }.items():
+            Path(path).parent.mkdir(exist_ok=True)
+            Path(path).write_bytes(data)
+        with pytest.raises(KvtoolError) as caught:
+            find_inputs([name])
+        assert (caught.value.message, caught.value.hint) == (message, hint)
+        assert str(caught.value.place) == name
 
 
 def test_there_is_a_bound_on_what_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -372,19 +372,16 @@ def test_records_are_read_as_they_are_asked_for(log: Any) -> None:
         next(conversations)
 
 
-@pytest.mark.parametrize(
-    ("path", "group"),
-    [
+def test_the_group_is_named_after_the_file() -> None:
+    for path, group in [
         ("logs/a.jsonl", "a"),
         ("a.traj.json.gz", "a"),
         ("llama-3.1-8b.jsonl.zst", "llama-3.1-8b"),
         ("-", "stdin"),
         ("noext", "noext"),
         (".jsonl", ".jsonl"),
-    ],
-)
-def test_the_group_is_named_after_the_file(path: str, group: str) -> None:
-    assert default_group(path) == group
+    ]:
+        assert default_group(path) == group
 
 
 def test_a_prompt_on_stdin_is_told_how_to_be_one(monkeypatch):

@@ -39,9 +39,8 @@ def source_of(pattern: str, **options: Any) -> LogSource:
     return LogSource(paths, LogOptions(**options))
 
 
-@pytest.mark.parametrize(
-    ("pattern", "format_", "conversations", "requests"),
-    [
+def test_counts() -> None:
+    for pattern, format_, conversations, requests in [
         ("tau_bench/gpt-4o-airline.json", "trajectory", 200, 2454),
         ("lmcache_agent/taubench/*.jsonl", "prompt", 471, 471),
         ("lmcache_agent/miniswe/*.jsonl", "prompt", 372, 372),
@@ -57,19 +56,17 @@ def source_of(pattern: str, **options: Any) -> LogSource:
         ("bfcl/BFCL_v4_multiple.json", "bfcl", 200, 200),
         ("swe_agent/*.traj", "trajectory", 15, 147),
         ("mini_swe_agent/github_issue.traj.json", "messages", 1, 10),
-    ],
-)
-def test_counts(pattern: str, format_: str, conversations: int, requests: int) -> None:
-    source = source_of(pattern)
-    found = all_turns(source)
-    assert (len(found), sum(map(len, found))) == (conversations, requests)
-    assert set(source.formats.values()) == {format_}
-    assert source.skipped == 0
-    for turns in found:
-        for turn in turns:
-            assert sum(each is not None for each in (turn.messages, turn.text, turn.token_ids, turn.hashed)) == 1
-    arrivals = [turn.arrival for turns in found for turn in turns if turn.arrival is not None]
-    assert min(arrivals, default=0.0) == 0.0
+    ]:
+        source = source_of(pattern)
+        found = all_turns(source)
+        assert (len(found), sum(map(len, found))) == (conversations, requests)
+        assert set(source.formats.values()) == {format_}
+        assert source.skipped == 0
+        for turns in found:
+            for turn in turns:
+                assert sum(each is not None for each in (turn.messages, turn.text, turn.token_ids, turn.hashed)) == 1
+        arrivals = [turn.arrival for turns in found for turn in turns if turn.arrival is not None]
+        assert min(arrivals, default=0.0) == 0.0
 
 
 def test_the_compressed_trace_in_blocks_of_64() -> None:

@@ -206,9 +206,8 @@ def test_one_request_sees_one_value_of_a_variable(tmp_path: Path) -> None:
         assert len(words[0]) == 32
 
 
-@pytest.mark.parametrize(
-    ("variable", "expected"),
-    [
+def test_variables(tmp_path: Path) -> None:
+    for variable, expected in [
         ("{datetime: 1m}", ["2026-01-05T09:00:00Z", "2026-01-05T09:01:00Z", "2026-01-05T09:02:00Z"]),
         ("{datetime: 250ms}", ["2026-01-05T09:00:00.000Z", "2026-01-05T09:00:00.250Z", "2026-01-05T09:00:00.500Z"]),
         ("{datetime: 1d, format: date, start: '2024-02-28'}", ["2024-02-28", "2024-02-29", "2024-03-01"]),
@@ -225,12 +224,10 @@ def test_one_request_sees_one_value_of_a_variable(tmp_path: Path) -> None:
         ("1.10", ["1.10"] * 3),
         ("12:30:45", ["12:30:45"] * 3),
         ("{counter: 1, per: workload}", ["1"] * 3),
-    ],
-)
-def test_variables(tmp_path: Path, variable: str, expected: list[str]) -> None:
-    (tmp_path / "lines.text").write_text("first\r\n\n second\n", newline="")
-    (tmp_path / "q.jsonl").write_text('{"q": "one"}\n\n{"q": {"two": 2}}\n')
-    assert texts(load(tmp_path, group('text: "{{ v }}"\nrequests: 3', f"vars: {{v: {variable}}}\n"))) == expected
+    ]:
+        (tmp_path / "lines.text").write_text("first\r\n\n second\n", newline="")
+        (tmp_path / "q.jsonl").write_text('{"q": "one"}\n\n{"q": {"two": 2}}\n')
+        assert texts(load(tmp_path, group('text: "{{ v }}"\nrequests: 3', f"vars: {{v: {variable}}}\n"))) == expected
 
 
 def test_uuids_are_version_four_and_differ_between_requests_and_groups(tmp_path: Path) -> None:

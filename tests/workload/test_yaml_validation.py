@@ -52,9 +52,8 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
     assert (str(error.place), error.place.excerpt, error.place.width) == ("w.yaml:5:3", "  requets: 4", 7)
 
 
-@pytest.mark.parametrize(
-    ("source", "place", "message", "hint"),
-    [
+def test_a_mistake_is_said_with_its_place() -> None:
+    for source, place, message, hint in [
         ("groups: []\nversion: 1\n", "1:1", "groups: must not be empty", None),
         ("version: 1\n", "1:1", "`groups` is missing", None),
         (ONE_GROUP.replace("1", "2", 1), "1:10", "version: `2` is unknown", "version: 1"),
@@ -200,14 +199,12 @@ def test_an_unknown_key_has_its_place_and_a_suggestion() -> None:
         ),
         ('version: 1\ngroups: [{name: "a\\e", text: b}]\n', "2:17", "control characters", None),
         (ONE_GROUP + 'seed: "\\uD800"\n', "5:7", "seed: expected a whole number, got `\\ud800`", None),
-    ],
-)
-def test_a_mistake_is_said_with_its_place(source: str, place: str, message: str, hint: str | None) -> None:
-    found = problems(source)
-    assert [str(error.place) for error in found] == [f"w.yaml:{place}"], [error.message for error in found]
-    assert message in found[0].message
-    assert "pydantic" not in found[0].message
-    assert hint is None or hint in str(found[0].hint)
+    ]:
+        found = problems(source)
+        assert [str(error.place) for error in found] == [f"w.yaml:{place}"], [error.message for error in found]
+        assert message in found[0].message
+        assert "pydantic" not in found[0].message
+        assert hint is None or hint in str(found[0].hint)
 
 
 def test_all_problems_are_said_at_once_in_the_order_of_the_file_and_at_most_twenty() -> None:
@@ -240,25 +237,22 @@ def test_scalars_as_text_are_what_was_written() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
+def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    for data, message in [
         (b"", "is empty"),
         (b" \n\n", "is empty"),
         (b"version: 1\nname: caf\xe9\n", "is not UTF-8: byte 0xe9"),
         ("version: 1\n".encode("utf-16"), "is UTF-16"),
         ("version: 1\n".encode("utf-16-be"), "is a binary file"),
         (b"\x7fELF\x00\x01", "is a binary file"),
-    ],
-)
-def test_files_that_are_no_text_are_refused(tmp_path: Path, data: bytes, message: str) -> None:
-    path = tmp_path / "w.yaml"
-    path.write_bytes(data)
-    with pytest.raises(KvtoolError, match=message) as caught:
-        load_yaml_workload(str(path))
-    assert caught.value.place is not None
-    if b"\xe9" in data:
-        assert str(caught.value.place) == f"{path}:2:10"
+    ]:
+        path = tmp_path / "w.yaml"
+        path.write_bytes(data)
+        with pytest.raises(KvtoolError, match=message) as caught:
+            load_yaml_workload(str(path))
+        assert caught.value.place is not None
+        if b"\xe9" in data:
+            assert str(caught.value.place) == f"{path}:2:10"
 
 
 def test_missing_files_and_directories_are_refused(tmp_path: Path) -> None:
@@ -334,21 +328,18 @@ groups:
     assert len(found) == 16
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
+def test_templates_cannot_escape_or_run_forever(tmp_path: Path) -> None:
+    for source in [
         "{{ ''.__class__ }}",
         "{{ x.__init__.__globals__ }}",
         "{{ ''['__class__'] }}",
         "{{ ''|attr('__class__') }}",
         "{% for i in range(10**9) %}x{% endfor %}",
         "{{ 'x' * 10**12 }}",
-    ],
-)
-def test_templates_cannot_escape_or_run_forever(tmp_path: Path, source: str) -> None:
-    (error,) = load_problems(tmp_path, in_group(f'text: "{source}"\nvars: {{x: y}}'))
-    assert error.place is not None
-    assert (error.place.line, error.place.excerpt) == (4, f'  text: "{source}"')
+    ]:
+        (error,) = load_problems(tmp_path, in_group(f'text: "{source}"\nvars: {{x: y}}'))
+        assert error.place is not None
+        assert (error.place.line, error.place.excerpt) == (4, f'  text: "{source}"')
 
 
 def test_a_clock_that_leaves_the_calendar_is_refused(tmp_path: Path) -> None:
@@ -407,9 +398,8 @@ def test_any_group_is_valid_or_one_kvtool_error(group: dict[str, str]) -> None:
     assert all(error.place is not None and error.place.excerpt for error in errors)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
+def test_durations() -> None:
+    for text, seconds in [
         ("90s", 90),
         ("1m", 60),
         ("250ms", 0.25),
@@ -418,10 +408,8 @@ def test_any_group_is_valid_or_one_kvtool_error(group: dict[str, str]) -> None:
         ("2.5", 2.5),
         ("1d", 86400),
         ("2 min", 120),
-    ],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
+    ]:
+        assert parse_duration(text) == seconds
 
 
 def test_rates_sizes_capacities_and_thresholds() -> None:
@@ -437,11 +425,11 @@ def test_rates_sizes_capacities_and_thresholds() -> None:
         parse_threshold("<80%")
 
 
-@pytest.mark.parametrize("text", ["", "-1s", "1x", "s", "1m!", "1" * 1000])
-def test_bad_amounts_are_value_errors(text: str) -> None:
-    for parse in (parse_duration, parse_rate, parse_bytes, parse_capacity, parse_threshold):
-        with pytest.raises(ValueError, match=r"."):
-            parse(text)
+def test_bad_amounts_are_value_errors() -> None:
+    for text in ["", "-1s", "1x", "s", "1m!", "1" * 1000]:
+        for parse in (parse_duration, parse_rate, parse_bytes, parse_capacity, parse_threshold):
+            with pytest.raises(ValueError, match=r"."):
+                parse(text)
 
 
 @pytest.mark.parametrize("form", ["none", "{} of {}"])

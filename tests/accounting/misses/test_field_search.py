@@ -14,7 +14,7 @@ from kvtool.accounting.misses import field_search
 from kvtool.accounting.misses.field_search import FieldSearch, MissesAndHits, chance_of
 from kvtool.report.views.misses import separation_in_words
 from kvtool.workload.logs.records.record_fields import scalar_fields
-from tests.conftest import some
+from tests.conftest import NIGHTLY, some
 
 WORDS = ["alpha", "beta", "gamma", "delta"]
 
@@ -35,7 +35,7 @@ def test_the_chance_is_that_of_all_draws(misses: int, hits: int, other_misses: i
 
 @pytest.mark.parametrize("changes", [True, False])
 def test_a_planted_field_is_found(changes: bool) -> None:
-    for seed in range(25):
+    for seed in some(range(25), 8):
         source, search = random.Random(seed), FieldSearch()
         planted, before = f"request.{source.choice('xyz')}.type", dict[str, str]()
         for number in range(200):
@@ -61,43 +61,47 @@ def test_a_planted_field_is_found(changes: bool) -> None:
 
 
 def test_noise_is_claimed_no_more_often_than_the_level_allows() -> None:
-    """Of 200 logs of noise with 12 fields of some values, at most one in a hundred may seem to have a cause: two on average."""
+    """Of logs of noise with 12 fields of some values, at most one in a hundred may seem to have a cause."""
     claimed = 0
-    for seed in range(200):
+    for seed in some(range(200), 70):
         source, search = random.Random(1_000 + seed), FieldSearch()
         share = source.uniform(0.1, 0.6)
         for number in range(60):
             search.add(f"s{number % 4}", tuple(noise(source, 12)), missed=source.random() < share)
         claimed += search.separation() is not None
-    assert claimed <= 6  # more has a chance below 0.005 at two on average
+    assert claimed <= (6 if NIGHTLY else 4)  # more has a chance below 0.005
 
 
-@pytest.mark.parametrize("fields", ["of the session", "mostly one", "switched once", "random"])
-def test_misses_of_a_session_go_with_no_field(fields: str) -> None:
+def test_misses_of_a_session_go_with_no_field() -> None:
     """Sessions that miss much, by bursts or all along, prove nothing about their own fields."""
-    claimed = 0
-    for seed in some(range(200), 40):
-        source, search = random.Random(5_000 + seed), FieldSearch()
-        bursts = source.random() < 0.5
-        for name in range(source.randrange(3, 12)):
-            rate, length = source.choice([0.02, 0.1, 0.95]), source.randrange(3, 40)
-            own = [source.choice(WORDS) for _ in range(15)]
-            later, at, burst = [source.choice(WORDS) for _ in own], source.randrange(length), source.randrange(length)
-            for number in range(length):
-                match fields:
-                    case "of the session":
-                        values = own
-                    case "mostly one":
-                        values = [value if source.random() < 0.8 else source.choice(WORDS) for value in own]
-                    case "switched once":
-                        values = own if number < at else later
-                    case _:
-                        values = [source.choice(WORDS) for _ in own]
-                pairs = tuple((f"metadata.f{number}", value) for number, value in enumerate(values))
-                missed = number >= burst if bursts and rate > 0.5 else source.random() < rate
-                search.add(f"s{name}", pairs, missed=missed)
-        claimed += search.separation() is not None
-    assert claimed <= 4  # two on average in 200 logs
+    for fields in ["of the session", "mostly one", "switched once", "random"]:
+        claimed = 0
+        for seed in some(range(200), 40):
+            source, search = random.Random(5_000 + seed), FieldSearch()
+            bursts = source.random() < 0.5
+            for name in range(source.randrange(3, 12)):
+                rate, length = source.choice([0.02, 0.1, 0.95]), source.randrange(3, 40)
+                own = [source.choice(WORDS) for _ in range(15)]
+                later, at, burst = (
+                    [source.choice(WORDS) for _ in own],
+                    source.randrange(length),
+                    source.randrange(length),
+                )
+                for number in range(length):
+                    match fields:
+                        case "of the session":
+                            values = own
+                        case "mostly one":
+                            values = [value if source.random() < 0.8 else source.choice(WORDS) for value in own]
+                        case "switched once":
+                            values = own if number < at else later
+                        case _:
+                            values = [source.choice(WORDS) for _ in own]
+                    pairs = tuple((f"metadata.f{number}", value) for number, value in enumerate(values))
+                    missed = number >= burst if bursts and rate > 0.5 else source.random() < rate
+                    search.add(f"s{name}", pairs, missed=missed)
+            claimed += search.separation() is not None
+        assert claimed <= 4  # two on average in 200 logs
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

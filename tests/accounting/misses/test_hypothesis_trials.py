@@ -11,6 +11,7 @@ import pytest
 from kvtool.accounting.misses.hypothesis_trials import HypothesisTrials, KeptRead
 from kvtool.accounting.misses.prompt_states import CHUNK, CacheKey
 from kvtool.results.misses import Hypothesis, MissCause
+from tests.conftest import some
 
 LEAST = CHUNK * 2
 KEY = CacheKey("m", None, None, (None, None, None))
@@ -57,7 +58,7 @@ def made_log(
     return made
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), 2))
 def test_replicas_in_turn_are_found(seed: int) -> None:
     source = random.Random(seed)
     replicas = source.randrange(2, 9)
@@ -76,7 +77,7 @@ def test_replicas_in_turn_are_found(seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), 2))
 def test_replicas_without_a_rule_are_found(seed: int) -> None:
     source = random.Random(100 + seed)
     replicas = source.randrange(2, 5)
@@ -89,7 +90,7 @@ def test_replicas_without_a_rule_are_found(seed: int) -> None:
 
 
 def test_answers_that_are_not_kept_are_found() -> None:
-    for seed in range(8):
+    for seed in some(range(8), 3):
         found = made_log(random.Random(seed), 1, lambda _: 0, keeps=False).trials.found(hosted=False)
         assert found is not None
         assert (found[0].cause, found[0].agree) == ("answer_not_kept", 120)
@@ -99,7 +100,7 @@ def test_answers_that_are_not_kept_are_found() -> None:
 @pytest.mark.parametrize("kind", ["all", "tail", "any"])
 def test_random_losses_are_no_replicas(kind: str) -> None:
     """A cache that loses all of a prompt, what follows the shared front, or a random part of it, now and then."""
-    for seed in range(25):
+    for seed in some(range(25), 8):
         source = random.Random(seed)
         share = source.uniform(0.05, 0.4)
 

@@ -70,12 +70,12 @@ def test_a_larger_fleet_may_do_worse() -> None:
     assert list(found.shares) == [1, 2, 4, 8, 5]
 
 
-@pytest.mark.parametrize(("most", "tried"), [(6, [1, 2, 4, 6]), (1, [1]), (4, [1, 2, 4])])
-def test_none_up_to_a_ceiling(most: int, tried: list[int]) -> None:
-    found = smallest_fleet(lambda replicas: replicas / 100, 0.9, most=most)
-    assert found.replicas is None
-    assert list(found.shares) == tried
-    assert found.best == most / 100
+def test_none_up_to_a_ceiling() -> None:
+    for most, tried in [(6, [1, 2, 4, 6]), (1, [1]), (4, [1, 2, 4])]:
+        found = smallest_fleet(lambda replicas: replicas / 100, 0.9, most=most)
+        assert found.replicas is None
+        assert list(found.shares) == tried
+        assert found.best == most / 100
 
 
 @given(st.integers(1, 80), st.integers(1, 64))

@@ -77,16 +77,16 @@ def test_what_a_transfer_would_take_now() -> None:
     assert link.seconds(100) == 0.5 + (100 + 25 + 100) / 100
 
 
-@pytest.mark.parametrize("bandwidth", [0.0, -1.0, float("nan")])
-def test_a_link_that_moves_nothing_is_refused(bandwidth: float) -> None:
-    with pytest.raises(EngineError, match="the bandwidth of a link must be above"):
-        SharedLink(bandwidth)
+def test_a_link_that_moves_nothing_is_refused() -> None:
+    for bandwidth in [0.0, -1.0, float("nan")]:
+        with pytest.raises(EngineError, match="the bandwidth of a link must be above"):
+            SharedLink(bandwidth)
 
 
-@pytest.mark.parametrize("latency", [-0.1, inf, float("nan")])
-def test_a_latency_without_an_end_is_refused(latency: float) -> None:
-    with pytest.raises(EngineError, match="latency"):
-        SharedLink(1.0, latency)
+def test_a_latency_without_an_end_is_refused() -> None:
+    for latency in [-0.1, inf, float("nan")]:
+        with pytest.raises(EngineError, match="latency"):
+            SharedLink(1.0, latency)
 
 
 transfers = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60)), min_size=1, max_size=8)

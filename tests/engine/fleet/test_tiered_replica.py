@@ -142,7 +142,6 @@ def test_evicted_below_an_infinite_link_is_one_larger_cache(
     assert found.first_token == pytest.approx(larger.first_token)
 
 
-@settings(deadline=None, max_examples=60)
 @given(one_at_a_time, st.integers(8, 14), st.integers(0, 12), st.integers(0, 12))
 def test_stored_below_an_infinite_link_is_the_cache_below(
     requests: list[FleetRequest], gpu: int, more: int, disk: int
@@ -186,7 +185,6 @@ plans = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=150)
 @given(
     bursts((1, 2, 9)),
     plans,
@@ -210,7 +208,6 @@ def test_whatever_comes_all_is_served_and_every_token_has_one_origin(
         assert each.arrival < found.first_token[each.number] <= found.finished[each.number] < inf
 
 
-@settings(deadline=None, max_examples=60)
 @given(bursts((1, 2, 9)), st.integers(9, 16), st.sampled_from([4, 8192]), st.sampled_from([(0, 1e9), (50, 0.0)]))
 def test_no_blocks_or_no_bandwidth_is_no_tier(
     requests: list[FleetRequest], gpu: int, budget: int, none: tuple[int, float]

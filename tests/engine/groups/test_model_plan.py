@@ -92,9 +92,8 @@ def test_a_recorded_size_comes_out_of_the_models_config(row: dict[str, Any]) -> 
     assert pool.tokens(longest) == row["logged_kv_tokens"]
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "block"),
-    [
+def test_the_block_holds_a_state() -> None:
+    for name, options, block in [
         ("qwen3-next-80b", {}, 544),
         ("qwen3-next-80b", {"kv_cache_dtype": "fp8"}, 1072),
         ("qwen3-next-80b", {"tensor_parallel": 4}, 272),
@@ -106,10 +105,8 @@ def test_a_recorded_size_comes_out_of_the_models_config(row: dict[str, Any]) -> 
         ("kimi-linear", {}, 1920),
         ("deepseek-v3", {}, 64),
         ("gpt-oss-20b", {}, 16),
-    ],
-)
-def test_the_block_holds_a_state(name: str, options: dict[str, Any], block: int) -> None:
-    assert planned(name, **options).block_size == block
+    ]:
+        assert planned(name, **options).block_size == block
 
 
 def test_a_block_size_that_the_model_cannot_have() -> None:
@@ -154,9 +151,8 @@ RERANKER = {
 }
 
 
-@pytest.mark.parametrize(
-    ("config", "reason"),
-    [
+def test_why_caching_is_off() -> None:
+    for config, reason in [
         (MAMBA, "no attention"),
         (BERT, "is bidirectional"),
         ({**BERT, "model_type": "whisper"}, "an encoder-decoder"),
@@ -165,13 +161,11 @@ RERANKER = {
         ({**RERANKER, "model_type": "llama", "use_bidirectional_attention": True}, "is bidirectional"),
         ({**RERANKER, "architectures": ["Qwen2ForProcessRewardModel"]}, "each step of a text"),
         ({**RERANKER, "rswa_window": 128}, "a window of the answer"),
-    ],
-)
-def test_why_caching_is_off(config: dict[str, Any], reason: str) -> None:
-    found = planned(config)
-    assert not found.caching
-    assert found.caching_off is not None
-    assert reason in found.caching_off
+    ]:
+        found = planned(config)
+        assert not found.caching
+        assert found.caching_off is not None
+        assert reason in found.caching_off
 
 
 def test_caching_that_is_asked_for_is_on() -> None:
@@ -198,14 +192,14 @@ def test_drafts_of_a_model_that_has_none() -> None:
         planned("qwen3-8b", speculation=Speculation(method="mtp", tokens=2))
 
 
-@pytest.mark.parametrize("name", preset_sources())
-def test_a_preset_is_planned_and_found_by_its_repository(name: str) -> None:
-    source = preset_sources()[name]
-    assert source.count("/") == 1
-    found = find_served(source)
-    assert find_served(name) == found
-    assert planned(name).plan.groups
-    assert found.name == name
+def test_a_preset_is_planned_and_found_by_its_repository() -> None:
+    for name in preset_sources():
+        source = preset_sources()[name]
+        assert source.count("/") == 1
+        found = find_served(source)
+        assert find_served(name) == found
+        assert planned(name).plan.groups
+        assert found.name == name
 
 
 PUBLISHED = {
@@ -235,9 +229,9 @@ PUBLISHED = {
 """Billions of weights of the language model."""
 
 
-@pytest.mark.parametrize(("name", "billions"), PUBLISHED.items())
-def test_weights_are_counted_as_published(name: str, billions: float) -> None:
-    assert find_served(name).geometry.parameters / 1e9 == pytest.approx(billions, rel=4e-3)
+def test_weights_are_counted_as_published() -> None:
+    for name, billions in PUBLISHED.items():
+        assert find_served(name).geometry.parameters / 1e9 == pytest.approx(billions, rel=4e-3)
 
 
 def test_plain_presets_read_as_before() -> None:

@@ -16,6 +16,7 @@ from kvtool.engine.groups.model_plan import ServeOptions, plan_model
 from kvtool.engine.model.configs.family_defaults import DEFAULTS
 from kvtool.engine.model.configs.find_served import find_served
 from kvtool.engine.model.configs.served_presets import SERVED_PRESETS
+from tests.conftest import some
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama",
@@ -40,9 +41,8 @@ def written(folder: Path, config: dict[str, Any]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("config", "key", "message"),
-    [
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
+    for config, key, message in [
         ({**LLAMA, "model_type": "rwkv"}, "model_type", "unknown model family 'rwkv' (`model_type`)"),
         ({**LLAMA, "layer_types": ["full_attention"] * 3 + ["wavelet"]}, "layer_types", "entry 4 is 'wavelet'"),
         (
@@ -76,18 +76,16 @@ def written(folder: Path, config: dict[str, Any]) -> Path:
         ({**NEMOTRON, "hybrid_override_pattern": "M*Q-"}, "hybrid_override_pattern", "has 'Q'"),
         (KIMI, "kda_layers", "has layer 30 of 27"),
         ({**LLAMA, "dtype": "int3"}, "dtype", "is 'int3'"),
-    ],
-)
-def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, config: dict[str, Any], key: str, message: str) -> None:
-    path = written(tmp_path, config)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    with pytest.raises(EngineError) as caught:
-        find_served(str(path))
-    assert message in caught.value.message
-    assert caught.value.message.startswith(f"{path}")
-    found = [number for number, line in enumerate(lines, 1) if f'"{key}"' in line]
-    if found:
-        assert caught.value.message.startswith(f"{path}:{found[0]}:{lines[found[0] - 1].index(key)}: ")
+    ]:
+        path = written(tmp_path, config)
+        lines = path.read_text(encoding="utf-8").splitlines()
+        with pytest.raises(EngineError) as caught:
+            find_served(str(path))
+        assert message in caught.value.message
+        assert caught.value.message.startswith(f"{path}")
+        found = [number for number, line in enumerate(lines, 1) if f'"{key}"' in line]
+        if found:
+            assert caught.value.message.startswith(f"{path}:{found[0]}:{lines[found[0] - 1].index(key)}: ")
 
 
 def test_what_is_no_config(tmp_path: Path) -> None:
@@ -150,7 +148,7 @@ def mutated(chance: random.Random) -> dict[str, Any]:
 
 def test_mutated_configs_are_planned_or_refused(tmp_path: Path) -> None:
     chance, planned = random.Random(33), 0
-    for _ in range(600):
+    for _ in some(range(600), 250):
         path = written(tmp_path, mutated(chance))
         options = ServeOptions(
             tensor_parallel=chance.choice((1, 2, 3, 8)),
@@ -165,4 +163,4 @@ def test_mutated_configs_are_planned_or_refused(tmp_path: Path) -> None:
         planned += 1
         if found.plan.groups:
             assert PlannedPool.of(1 << 36, found.plan).longest_request(10**6) >= 0
-    assert planned > 60
+    assert planned > 25

@@ -84,23 +84,20 @@ def described(order: str, **kinds: dict[str, Any]) -> dict[str, Any]:
 PLAIN = {"kind": "full", "kv_heads": 1, "head_size": 8}  # 32 bytes a token
 
 
-@pytest.mark.parametrize(
-    ("window", "groups", "scheduler_block", "unit"),
-    [
+def test_a_layer_has_its_own_block() -> None:
+    """Its pages are made equal to those of the others from there."""
+    for window, groups, scheduler_block, unit in [
         ({"kv_heads": 1, "block_size": 4}, [16, 16], 16, 16),  # four times as long, to fill the page
         ({"kv_heads": 2, "block_size": 4}, [16, 8], 16, 8),
         ({"kv_heads": 1, "block_size": 64}, [64, 64], 64, 64),  # the larger page wins
         ({"kv_heads": 4, "block_size": 12}, [48, 12], 48, 12),
         ({"kv_heads": 3, "block_size": 4}, [16, 4], 16, 4),  # 384 bytes do not divide 512, so they are padded
-    ],
-)
-def test_a_layer_has_its_own_block(window: dict[str, Any], groups: list[int], scheduler_block: int, unit: int) -> None:
-    """Its pages are made equal to those of the others from there."""
-    params = described("FS", F=PLAIN, S={"kind": "sliding", "head_size": 8, "window": 5, **window})
-    plan = plan_cache(recorded_layers(params), recorded_options(params))
-    assert [group.block_size for group in plan.groups] == groups
-    assert (plan.scheduler_block_size, plan.hash_block_size) == (scheduler_block, unit)
-    assert plan.cache_block_size == min(groups)
+    ]:
+        params = described("FS", F=PLAIN, S={"kind": "sliding", "head_size": 8, "window": 5, **window})
+        plan = plan_cache(recorded_layers(params), recorded_options(params))
+        assert [group.block_size for group in plan.groups] == groups
+        assert (plan.scheduler_block_size, plan.hash_block_size) == (scheduler_block, unit)
+        assert plan.cache_block_size == min(groups)
 
 
 def test_one_group_has_the_block_of_its_layers() -> None:
@@ -128,20 +125,17 @@ def test_chunks_end_on_the_shortest_block() -> None:
     assert [row["sched"] for row in replay.trace] == [{"a": [0, 48]}, {"a": [48, 2]}]
 
 
-@pytest.mark.parametrize(
-    ("kind", "changes", "message"),
-    [
+def test_a_field_of_a_layer_that_is_not_planned_is_refused() -> None:
+    for kind, changes, message in [
         ("full", {"window": 5}, "unknown field 'window' of a full layer"),
         ("mla", {"head_size_v": 8}, "unknown field 'head_size_v' of a mla layer"),
         ("sliding", {"chunk": 5}, "unknown field 'chunk' of a sliding layer"),
         ("mamba", {"dcp_sharded": False}, "unknown field 'dcp_sharded' of a mamba layer"),
         ("chunked", {"tokens_per_state": 4}, "unknown field 'tokens_per_state' of a chunked layer"),
         ("ring", {}, "unknown kind of layer 'ring'"),
-    ],
-)
-def test_a_field_of_a_layer_that_is_not_planned_is_refused(kind: str, changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(EngineError, match=message):
-        recorded_layers(described("A", A={"kind": kind, **changes}))
+    ]:
+        with pytest.raises(EngineError, match=message):
+            recorded_layers(described("A", A={"kind": kind, **changes}))
 
 
 def test_pages_and_values_of_a_recorded_layer_count() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import settings as examples
@@ -11,18 +10,16 @@ from tests.kernels.interpreter import sanitize
 from tests.kernels.merge_cases import UNTOUCHED, parts
 
 
-@pytest.mark.parametrize(
-    ("dtype", "dim"), [(torch.float32, 16), (torch.float16, 80), (torch.bfloat16, 128), (torch.float32, 256)]
-)
-def test_rows_are_merged_and_the_others_left_alone(dtype: torch.dtype, dim: int) -> None:
+def test_rows_are_merged_and_the_others_left_alone() -> None:
     """Two parts, none, one, more than are read at once, and as many as that; nothing else is touched."""
-    case = parts([2, 0, 1, 11, 8], heads=2, dtype=dtype, dim=dim)
-    with sanitize() as traffic:
-        merge_states(*case.arguments())
-    tolerance = 2 * torch.finfo(dtype).eps
-    torch.testing.assert_close(case.out.double(), case.expected(), rtol=tolerance, atol=tolerance)
-    assert traffic.loaded["partial_out"] == 22 * 2 * dim * 4
-    assert traffic.stored == {"out": 4 * 2 * dim * case.out.element_size()}
+    for dtype, dim in [(torch.float32, 16), (torch.float16, 80), (torch.bfloat16, 128), (torch.float32, 256)]:
+        case = parts([2, 0, 1, 11, 8], heads=2, dtype=dtype, dim=dim)
+        with sanitize() as traffic:
+            merge_states(*case.arguments())
+        tolerance = 2 * torch.finfo(dtype).eps
+        torch.testing.assert_close(case.out.double(), case.expected(), rtol=tolerance, atol=tolerance)
+        assert traffic.loaded["partial_out"] == 22 * 2 * dim * 4
+        assert traffic.stored == {"out": 4 * 2 * dim * case.out.element_size()}
 
 
 def test_parts_that_saw_nothing_do_not_count() -> None:

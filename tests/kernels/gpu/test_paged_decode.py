@@ -24,13 +24,13 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_shared_and_own_tokens(case: dict[str, Any]) -> None:
+def test_shared_and_own_tokens() -> None:
     """Nothing is read or written out of place either, and an item of no tokens does nothing."""
-    page = case.get("page", 16)
-    items = [(own, sequence, block * 16 // page, kv_len) for own, sequence, block, kv_len in ITEMS]
-    with sanitize():
-        check_decode(paged_decode, [40, 70], items, **case)
+    for case in CASES:
+        page = case.get("page", 16)
+        items = [(own, sequence, block * 16 // page, kv_len) for own, sequence, block, kv_len in ITEMS]
+        with sanitize():
+            check_decode(paged_decode, [40, 70], items, **case)
 
 
 @pytest.mark.parametrize("q_dtype", [BF16, FP32])
@@ -86,16 +86,16 @@ def test_caches_that_a_gpu_cannot_read_are_refused() -> None:
 TARGETS = [Target("cuda", 80), Target("cuda", 86), Target("cuda", 90), Target("cuda", 120), Target("hip", "gfx942")]
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=str)
-def test_tiles_are_what_a_matrix_product_takes_and_no_larger_than_they_need_be(target: Target) -> None:
-    for head_dim, cache_bytes, query_bytes in ((64, 2, 2), (128, 1, 2), (256, 2, 2), (128, 4, 4)):
-        most = prefill_rows(target, head_dim, cache_bytes, query_bytes)
-        for rows, fits in ((1, 16), (16, 16), (17, 32), (128, 128), (1000, 1024)):
-            for pick in (decode_tile, prefill_tile):
-                tile = pick(target, rows, head_dim, cache_bytes, query_bytes)
-                assert tile.rows == min(fits, most)
-                assert tile.tokens in (16, 32, 64)
-                assert tile.warps * (64 if target.backend == "hip" else 32) <= 1024
+def test_tiles_are_what_a_matrix_product_takes_and_no_larger_than_they_need_be() -> None:
+    for target in TARGETS:
+        for head_dim, cache_bytes, query_bytes in ((64, 2, 2), (128, 1, 2), (256, 2, 2), (128, 4, 4)):
+            most = prefill_rows(target, head_dim, cache_bytes, query_bytes)
+            for rows, fits in ((1, 16), (16, 16), (17, 32), (128, 128), (1000, 1024)):
+                for pick in (decode_tile, prefill_tile):
+                    tile = pick(target, rows, head_dim, cache_bytes, query_bytes)
+                    assert tile.rows == min(fits, most)
+                    assert tile.tokens in (16, 32, 64)
+                    assert tile.warps * (64 if target.backend == "hip" else 32) <= 1024
 
 
 def test_one_scale_for_a_cache_may_be_a_whole_number() -> None:

@@ -29,29 +29,35 @@ KERNELS = SimpleNamespace(
 BAD = bad_calls(KERNELS)
 
 
-@pytest.mark.parametrize(("dtype", "cache_dtype", "dynamic"), CACHES)
-def test_stores_what_the_twin_does(dtype: torch.dtype, cache_dtype: torch.dtype, dynamic: bool) -> None:
+def test_stores_what_the_twin_does() -> None:
     """Bit for bit, scales and untouched slots as well; with numbers too large for an 8-bit cache, and a row of zeros."""
-    case = fill(dtype, cache_dtype, dynamic=dynamic, tokens=11, dim=24)
-    case.v[0, 0] *= 30_000
-    case.k[0, 0] = 0.0
-    expected = case.again()
-    with sanitize():
-        store_kv(case.k, case.v, case.k_cache, case.v_cache, case.slots, case.k_scale, case.v_scale)
-    twin(expected.k, expected.v, expected.k_cache, expected.v_cache, expected.slots, expected.k_scale, expected.v_scale)
-    assert case.same(expected)
+    for dtype, cache_dtype, dynamic in CACHES:
+        case = fill(dtype, cache_dtype, dynamic=dynamic, tokens=11, dim=24)
+        case.v[0, 0] *= 30_000
+        case.k[0, 0] = 0.0
+        expected = case.again()
+        with sanitize():
+            store_kv(case.k, case.v, case.k_cache, case.v_cache, case.slots, case.k_scale, case.v_scale)
+        twin(
+            expected.k,
+            expected.v,
+            expected.k_cache,
+            expected.v_cache,
+            expected.slots,
+            expected.k_scale,
+            expected.v_scale,
+        )
+        assert case.same(expected)
 
 
-@pytest.mark.parametrize(
-    ("tokens", "kv_heads", "dim", "page"), [(1, 1, 64, 16), (70, 3, 80, 16), (33, 8, 128, 1), (5, 2, 7, 5)]
-)
-def test_shapes(tokens: int, kv_heads: int, dim: int, page: int) -> None:
-    case = fill(torch.bfloat16, torch.bfloat16, tokens=tokens, kv_heads=kv_heads, dim=dim, page=page)
-    with sanitize() as traffic:
-        store_kv(case.k, case.v, case.k_cache, case.v_cache, case.slots)
-    case.check_stored(case.k.double(), case.v.double(), 0.0)
-    kept = int((case.slots >= 0).sum())
-    assert traffic.stored == dict.fromkeys(("k_cache", "v_cache"), kept * kv_heads * dim * 2)
+def test_shapes() -> None:
+    for tokens, kv_heads, dim, page in [(1, 1, 64, 16), (70, 3, 80, 16), (33, 8, 128, 1), (5, 2, 7, 5)]:
+        case = fill(torch.bfloat16, torch.bfloat16, tokens=tokens, kv_heads=kv_heads, dim=dim, page=page)
+        with sanitize() as traffic:
+            store_kv(case.k, case.v, case.k_cache, case.v_cache, case.slots)
+        case.check_stored(case.k.double(), case.v.double(), 0.0)
+        kept = int((case.slots >= 0).sum())
+        assert traffic.stored == dict.fromkeys(("k_cache", "v_cache"), kept * kv_heads * dim * 2)
 
 
 def test_one_scale_can_be_a_number_and_the_other_dynamic() -> None:
@@ -62,15 +68,15 @@ def test_one_scale_can_be_a_number_and_the_other_dynamic() -> None:
     assert case.same(expected)
 
 
-@pytest.mark.parametrize("cache_dtype", MAXIMA)
-def test_ties_go_to_the_even_neighbour(cache_dtype: torch.dtype) -> None:
-    case = fill(torch.float32, cache_dtype, tokens=2, dim=16)
-    ties = torch.cat([torch.arange(-4, 4) + 0.5, torch.arange(8, 16) * 17.0])
-    case.k[0, 0], case.k[0, 1] = ties, -ties
-    expected = case.again()
-    store_kv(case.k, case.v, case.k_cache, case.v_cache, case.slots)
-    twin(case.k, case.v, expected.k_cache, expected.v_cache, case.slots)
-    assert case.same(expected)
+def test_ties_go_to_the_even_neighbour() -> None:
+    for cache_dtype in MAXIMA:
+        case = fill(torch.float32, cache_dtype, tokens=2, dim=16)
+        ties = torch.cat([torch.arange(-4, 4) + 0.5, torch.arange(8, 16) * 17.0])
+        case.k[0, 0], case.k[0, 1] = ties, -ties
+        expected = case.again()
+        store_kv(case.k, case.v, case.k_cache, case.v_cache, case.slots)
+        twin(case.k, case.v, expected.k_cache, expected.v_cache, case.slots)
+        assert case.same(expected)
 
 
 def test_e4m3_needs_a_target_that_has_it() -> None:
@@ -81,9 +87,9 @@ def test_e4m3_needs_a_target_that_has_it() -> None:
     Target("cuda", 80).check_cache(torch.float8_e5m2)
 
 
-@pytest.mark.parametrize("index", range(len(BAD)), ids=[message for message, _ in BAD])
-def test_what_does_not_go_together_is_an_error_before_any_launch(index: int) -> None:
-    message, call = BAD[index]
-    with sanitize() as traffic, pytest.raises(ValueError, match=message):
-        call()
-    assert traffic.bytes_loaded == 0
+def test_what_does_not_go_together_is_an_error_before_any_launch() -> None:
+    for index in range(len(BAD)):
+        message, call = BAD[index]
+        with sanitize() as traffic, pytest.raises(ValueError, match=message):
+            call()
+        assert traffic.bytes_loaded == 0

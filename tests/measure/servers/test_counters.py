@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kvtool.errors import KvtoolError
 from kvtool.measure.servers.metrics import metric_names as names
-from kvtool.measure.servers.metrics.counted_between import Break, counted_between, since_start
+from kvtool.measure.servers.metrics.counted_between import counted_between, since_start
 from kvtool.measure.servers.metrics.counters import Scrape, scrape_of
 from kvtool.measure.servers.metrics.exposition import BucketCounts, parse_exposition
 from tests.measure.servers.made_metrics import CREATED, vllm_metrics
@@ -26,25 +26,29 @@ def _scrape(text: str, at: float | None = None) -> Scrape:
     return scrape_of(parse_exposition(text, shown="f"), shown="f", at=at)
 
 
-@pytest.mark.parametrize(
-    ("folder", "prompt", "cached", "requests"),
-    [("sequential", 544_440, 469_696, 276), ("eviction", 376_469, 158_624, 200), ("concurrent", 441_741, 169_696, 197)],
-)
-def test_deltas_of_recordings_are_the_sums_of_their_usage(folder: str, prompt: int, cached: int, requests: int) -> None:
-    before, after = (
-        _scrape((recording(folder) / f"metrics_{when}.txt").read_text(encoding="utf-8")) for when in ("before", "after")
-    )
-    counted = counted_between(before, after)
-    assert counted.broken is None
-    assert [counted.get(name) for name in (names.PROMPT, names.QUERIES, names.HITS, names.CACHED, names.COMPUTED)] == [
-        prompt,
-        prompt,
-        cached,
-        cached,
-        prompt - cached,
-    ]
-    assert counted.get(names.REQUESTS) == requests
-    assert counted.histograms[names.TTFT].count == requests
+def test_deltas_of_recordings_are_the_sums_of_their_usage() -> None:
+    for folder, prompt, cached, requests in [
+        ("sequential", 544_440, 469_696, 276),
+        ("eviction", 376_469, 158_624, 200),
+        ("concurrent", 441_741, 169_696, 197),
+    ]:
+        before, after = (
+            _scrape((recording(folder) / f"metrics_{when}.txt").read_text(encoding="utf-8"))
+            for when in ("before", "after")
+        )
+        counted = counted_between(before, after)
+        assert counted.broken is None
+        assert [
+            counted.get(name) for name in (names.PROMPT, names.QUERIES, names.HITS, names.CACHED, names.COMPUTED)
+        ] == [
+            prompt,
+            prompt,
+            cached,
+            cached,
+            prompt - cached,
+        ]
+        assert counted.get(names.REQUESTS) == requests
+        assert counted.histograms[names.TTFT].count == requests
 
 
 def test_counters_of_engines_are_added_up_and_gauges_are_those_of_all() -> None:
@@ -59,9 +63,8 @@ def test_counters_of_engines_are_added_up_and_gauges_are_those_of_all() -> None:
     assert scrape.models == ["m"]
 
 
-@pytest.mark.parametrize(
-    ("created", "prompt", "at", "broken"),
-    [
+def test_a_restart_is_told_from_several_servers() -> None:
+    for created, prompt, at, broken in [
         (CREATED, 1500, None, None),
         (CREATED + 1000, 300, None, "restart"),
         (CREATED + 1000, 300, CREATED + 500, "restart"),
@@ -70,23 +73,19 @@ def test_counters_of_engines_are_added_up_and_gauges_are_those_of_all() -> None:
         (CREATED, 999, None, "restart"),
         (None, 1500, None, None),
         (None, 999, None, "restart"),
-    ],
-)
-def test_a_restart_is_told_from_several_servers(
-    created: float | None, prompt: int, at: float | None, broken: Break | None
-) -> None:
-    first = CREATED if created is not None else None
-    before = _scrape(vllm_metrics(created=first, prompt=1000, cached=100), at)
-    after = _scrape(vllm_metrics(created=created, prompt=prompt, cached=200), None if at is None else at + 2000)
-    counted = counted_between(before, after)
-    assert counted.broken == broken
-    match broken:
-        case None:
-            assert counted.get(names.PROMPT) == prompt - 1000
-        case "restart":
-            assert counted.get(names.PROMPT) == prompt  # what the new process has counted
-        case "several servers":
-            assert counted.counts == {}
+    ]:
+        first = CREATED if created is not None else None
+        before = _scrape(vllm_metrics(created=first, prompt=1000, cached=100), at)
+        after = _scrape(vllm_metrics(created=created, prompt=prompt, cached=200), None if at is None else at + 2000)
+        counted = counted_between(before, after)
+        assert counted.broken == broken
+        match broken:
+            case None:
+                assert counted.get(names.PROMPT) == prompt - 1000
+            case "restart":
+                assert counted.get(names.PROMPT) == prompt  # what the new process has counted
+            case "several servers":
+                assert counted.counts == {}
 
 
 def test_servers_of_other_models_are_several() -> None:

@@ -202,9 +202,8 @@ def test_an_interrupt_closes_the_connections(publisher: FakePublisher, monkeypat
     assert [each.connection.socket for each in subscriber._publishers] == [None]
 
 
-@pytest.mark.parametrize(
-    "endpoint",
-    [
+def test_an_endpoint_that_is_none_is_a_sentence() -> None:
+    for endpoint in [
         "tcp://*:5557",
         "inproc://x",
         "localhost:5557",
@@ -215,11 +214,9 @@ def test_an_interrupt_closes_the_connections(publisher: FakePublisher, monkeypat
         "tcp://h:0",
         "ipc://",
         "",
-    ],
-)
-def test_an_endpoint_that_is_none_is_a_sentence(endpoint: str) -> None:
-    with pytest.raises(KvtoolError, match="not an endpoint of KV events"):
-        EventSource(endpoint)
+    ]:
+        with pytest.raises(KvtoolError, match="not an endpoint of KV events"):
+            EventSource(endpoint)
 
 
 def test_an_endpoint_that_cannot_be_connected_to_is_a_sentence() -> None:

@@ -128,12 +128,12 @@ def test_no_piece_of_a_key_is_left(data: st.DataObject, before: str, after: str)
     assert REDACTED not in redact_keys(plain, {"KVTOOL_API_KEY": KEY})
 
 
-@pytest.mark.parametrize("before", ["", "x", "user:", "Bearer "])
-def test_a_key_in_other_digits_is_found(before: str) -> None:
-    secret = {"OPENAI_API_KEY": KEY}
-    for written in (base64.b64encode((before + KEY).encode()).decode(), (before + KEY).encode().hex()):
-        left = redact_keys(f"<{written}>", secret).replace(REDACTED, "")
-        assert len(left) <= len(written) - 32
+def test_a_key_in_other_digits_is_found() -> None:
+    for before in ["", "x", "user:", "Bearer "]:
+        secret = {"OPENAI_API_KEY": KEY}
+        for written in (base64.b64encode((before + KEY).encode()).decode(), (before + KEY).encode().hex()):
+            left = redact_keys(f"<{written}>", secret).replace(REDACTED, "")
+            assert len(left) <= len(written) - 32
 
 
 def test_passwords_of_proxies_are_keys_and_short_words_are_none(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,20 +109,19 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize("event", WRONG)
-def test_a_wrong_event_is_a_sentence_and_the_others_are_read(event: object) -> None:
-    batch = read_payload(payload([removed(1), event, CLEARED]), 0)
-    assert [type(each) for each in batch.events] == [RemovedBlocks, ClearedBlocks]
-    assert batch.lost
-    (said,) = batch.problems
-    assert said.startswith("cannot read an event: ")
-    assert SECRET not in said
-    assert len(said) < 200
+def test_a_wrong_event_is_a_sentence_and_the_others_are_read() -> None:
+    for event in WRONG:
+        batch = read_payload(payload([removed(1), event, CLEARED]), 0)
+        assert [type(each) for each in batch.events] == [RemovedBlocks, ClearedBlocks]
+        assert batch.lost
+        (said,) = batch.problems
+        assert said.startswith("cannot read an event: ")
+        assert SECRET not in said
+        assert len(said) < 200
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
+def test_a_payload_that_is_no_batch_is_a_sentence() -> None:
+    for data in [
         b"",
         b"\xc1",
         b"\x93",
@@ -135,13 +134,11 @@ def test_a_wrong_event_is_a_sentence_and_the_others_are_read(event: object) -> N
         b"\x93\x01\x91" + b"\x81\x01" * 1_000_000,
         b"\x93\x01\x91\x82\xa4type\xabBlockStored\xaaextra_keys" + b"\x91" * 100_000,
         b"\x93\x01\x90\x00\x00",
-    ],
-)
-def test_a_payload_that_is_no_batch_is_a_sentence(data: bytes) -> None:
-    batch = read_payload(data, 9)
-    assert (batch.events, batch.seq, batch.lost) == ((), 9, True)
-    assert batch.problems[0].startswith("cannot read a batch: ")
-    assert "secret" not in batch.problems[0]
+    ]:
+        batch = read_payload(data, 9)
+        assert (batch.events, batch.seq, batch.lost) == ((), 9, True)
+        assert batch.problems[0].startswith("cannot read a batch: ")
+        assert "secret" not in batch.problems[0]
 
 
 def test_a_payload_of_100_megabytes_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,26 +148,23 @@ def test_a_payload_of_100_megabytes_is_not_decoded(monkeypatch: pytest.MonkeyPat
     assert batch.lost
 
 
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
+def test_what_a_payload_costs_is_bounded(tmp_path: Path) -> None:
+    for data, said in [
         (b"\x93\x01\xdd" + (2_000_000).to_bytes(4, "big") + b"\xc0" * 2_000_000, "cannot read a batch"),
         (b"\x93\x01\x91\xdd" + (1_000_000).to_bytes(4, "big") + b"\x91\xc0" * 1_000_000, "cannot read an event"),
         (b"\x93\x01\xdd" + (60_000).to_bytes(4, "big") + b"\xc0" * 60_000, "cannot read an event"),
-    ],
-)
-def test_what_a_payload_costs_is_bounded(tmp_path: Path, data: bytes, said: str) -> None:
-    line = json.dumps({"seq": 0, "payload_b64": base64.b64encode(data + b"\xc0").decode()})
-    path = tmp_path / "events.jsonl"
-    path.write_text(line)
-    tracemalloc.start()
-    (batch,) = read_event_file(path)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert said in batch.problems[0]
-    assert batch.lost
-    assert len(batch.problems) <= MOST_PROBLEMS
-    assert peak < 8 * MAX_PAYLOAD
+    ]:
+        line = json.dumps({"seq": 0, "payload_b64": base64.b64encode(data + b"\xc0").decode()})
+        path = tmp_path / "events.jsonl"
+        path.write_text(line)
+        tracemalloc.start()
+        (batch,) = read_event_file(path)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert said in batch.problems[0]
+        assert batch.lost
+        assert len(batch.problems) <= MOST_PROBLEMS
+        assert peak < 8 * MAX_PAYLOAD
 
 
 def test_more_batches_than_a_file_may_have_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,9 +215,8 @@ def test_a_recording_is_read_by_its_folder_and_by_its_file(tmp_path: Path) -> No
         ]
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
+def test_a_line_that_is_none_has_its_place(tmp_path: Path) -> None:
+    for line, said in [
         ("{", "not JSON"),
         ("[1]", "not a KV event"),
         ('{"type": "hunter2-secret"}', "not a KV event"),
@@ -235,13 +228,11 @@ def test_a_recording_is_read_by_its_folder_and_by_its_file(tmp_path: Path) -> No
         ("[" * 100_000, "not a KV event"),
         ('{"payload_b64": "\udccf", "seq": 1}', "byte 0xcf is not UTF-8"),
         ('{"type": "\udccf"}', "not JSON|not a KV event"),
-    ],
-)
-def test_a_line_that_is_none_has_its_place(tmp_path: Path, line: str, said: str) -> None:
-    path = tmp_path / "events.jsonl"
-    path.write_text(json.dumps(CLEARED) + "\n\n" + line + "\n", errors="surrogateescape")
-    with pytest.raises(KvtoolError, match=said) as caught:
-        list(read_event_file(path))
-    assert caught.value.place is not None
-    assert (caught.value.place.path, caught.value.place.line) == (str(path), 3)
-    assert SECRET not in str(caught.value)
+    ]:
+        path = tmp_path / "events.jsonl"
+        path.write_text(json.dumps(CLEARED) + "\n\n" + line + "\n", errors="surrogateescape")
+        with pytest.raises(KvtoolError, match=said) as caught:
+            list(read_event_file(path))
+        assert caught.value.place is not None
+        assert (caught.value.place.path, caught.value.place.line) == (str(path), 3)
+        assert SECRET not in str(caught.value)

@@ -71,26 +71,26 @@ def server_pages(**changed: str) -> dict[str, str | bytes]:
     }
 
 
-@pytest.mark.parametrize("folder", ["eviction", "concurrent", "sequential", "own-prompts"])
-def test_a_recording_says_how_its_server_was_configured(folder: str) -> None:
-    facts = recorded_facts(recording(folder))
-    small = folder in ("eviction", "concurrent")
-    assert facts.options() == {
-        "block_size": 32,
-        "num_gpu_blocks": 400 if small else 32_768,
-        "enable_prefix_caching": True,
-        "hash_algo": "sha256_cbor" if small else "sha256",
-        "kv_cache_dtype": "auto",
-        "max_model_len": 8192 if small else 16_384,
-        "max_num_batched_tokens": 2048,
-        "max_num_seqs": 128,
-        "async_scheduling": False,
-        "release": "0.32",
-        **_DEFAULT_SCHEDULER,
-    }
-    assert facts.capacity == (399 if small else 32_767)
-    assert (facts.version, facts.model, facts.refused, facts.notes) == ("0.32.0", "m", (), ())
-    facts.check()
+def test_a_recording_says_how_its_server_was_configured() -> None:
+    for folder in ["eviction", "concurrent", "sequential", "own-prompts"]:
+        facts = recorded_facts(recording(folder))
+        small = folder in ("eviction", "concurrent")
+        assert facts.options() == {
+            "block_size": 32,
+            "num_gpu_blocks": 400 if small else 32_768,
+            "enable_prefix_caching": True,
+            "hash_algo": "sha256_cbor" if small else "sha256",
+            "kv_cache_dtype": "auto",
+            "max_model_len": 8192 if small else 16_384,
+            "max_num_batched_tokens": 2048,
+            "max_num_seqs": 128,
+            "async_scheduling": False,
+            "release": "0.32",
+            **_DEFAULT_SCHEDULER,
+        }
+        assert facts.capacity == (399 if small else 32_767)
+        assert (facts.version, facts.model, facts.refused, facts.notes) == ("0.32.0", "m", (), ())
+        facts.check()
 
 
 def test_a_recording_without_a_word_on_it_is_refused(tmp_path: Path) -> None:
@@ -177,9 +177,8 @@ def test_what_a_server_does_not_say_is_assumed() -> None:
     assert "max_num_seqs" not in facts.options()
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
+def test_what_cannot_be_predicted_is_refused_with_the_reason() -> None:
+    for changed, reason in [
         ({"metrics": vllm_metrics(config={"mamba_cache_mode": "all"})}, "`mamba_cache_mode` is all"),
         ({"metrics": vllm_metrics(more='vllm:lora_requests_info{max_lora="2"} 1\n')}, "LoRA adapters"),
         ({"v1/models": MODELS}, "LoRA adapters"),
@@ -188,17 +187,14 @@ def test_what_a_server_does_not_say_is_assumed() -> None:
             "4 accel",
         ),
         ({"metrics": "sglang:prompt_tokens_total 1\n"}, "it is SGLang"),
-    ],
-)
-def test_what_cannot_be_predicted_is_refused_with_the_reason(changed: dict[str, str], reason: str) -> None:
-    facts = _asked(pages(server_pages(**changed)))
-    with pytest.raises(KvtoolError, match=reason):
-        facts.check()
+    ]:
+        facts = _asked(pages(server_pages(**changed)))
+        with pytest.raises(KvtoolError, match=reason):
+            facts.check()
 
 
-@pytest.mark.parametrize(
-    ("changed", "sign"),
-    [
+def test_signs_of_several_groups_are_seen_without_the_model() -> None:
+    for changed, sign in [
         ({"metrics": vllm_metrics(config={"sliding_window": "4096"})}, "a sliding window of 4096 tokens"),
         ({"metrics": vllm_metrics(config={"effective_attention_block_size": "544"})}, "as with hybrid models"),
         ({"metrics": vllm_metrics(config={"mamba_block_size": "544"})}, "its layers have states"),
@@ -210,22 +206,18 @@ def test_what_cannot_be_predicted_is_refused_with_the_reason(changed: dict[str, 
         ({"metrics": vllm_metrics(config={"kv_cache_size_tokens": "2105"})}, "400 blocks of 32 hold 2,105 tokens"),
         ({"metrics": vllm_metrics(config={"kv_cache_size_tokens": "12800"})}, None),
         ({}, None),
-    ],
-)
-def test_signs_of_several_groups_are_seen_without_the_model(changed: dict[str, str], sign: str | None) -> None:
-    facts = _asked(pages(server_pages(**changed)))
-    facts.check()
-    assert (facts.several is None) if sign is None else (sign in (facts.several or ""))
+    ]:
+        facts = _asked(pages(server_pages(**changed)))
+        facts.check()
+        assert (facts.several is None) if sign is None else (sign in (facts.several or ""))
 
 
-@pytest.mark.parametrize(
-    "hostile", ['"text"', "[]", '{"data": 3}', '{"data": [3, {"id": "\\u001b[2J", "root": 7}]}', "{"]
-)
-def test_answers_of_other_shapes_say_nothing(hostile: str) -> None:
-    facts = _asked(pages(server_pages(server_info=hostile, version=hostile, **{"v1/models": hostile})))
-    assert facts.version is None
-    assert facts.model == "m"
-    assert facts.value("block_size") == 32
+def test_answers_of_other_shapes_say_nothing() -> None:
+    for hostile in ['"text"', "[]", '{"data": 3}', '{"data": [3, {"id": "\\u001b[2J", "root": 7}]}', "{"]:
+        facts = _asked(pages(server_pages(server_info=hostile, version=hostile, **{"v1/models": hostile})))
+        assert facts.version is None
+        assert facts.model == "m"
+        assert facts.value("block_size") == 32
 
 
 @pytest.mark.parametrize(
@@ -301,33 +293,27 @@ def test_the_key_goes_into_the_header_alone(monkeypatch: pytest.MonkeyPatch) -> 
     assert KEY not in raised.value.message
 
 
-@pytest.mark.parametrize(
-    ("url", "root"),
-    [
+def test_a_url_is_taken_as_users_write_it() -> None:
+    for url, root in [
         ("http://localhost:8000", "http://localhost:8000"),
         ("http://localhost:8000/", "http://localhost:8000"),
         ("http://localhost:8000/v1/", "http://localhost:8000"),
         ("https://h/base/metrics", "https://h/base"),
         ("HTTP://h:1/v1", "http://h:1"),
         ("http://[::1]:8000/metrics", "http://[::1]:8000"),
-    ],
-)
-def test_a_url_is_taken_as_users_write_it(url: str, root: str) -> None:
-    assert server_address(url).root == root
+    ]:
+        assert server_address(url).root == root
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
+def test_what_is_no_url_of_a_server_is_refused_without_its_secret() -> None:
+    for url in [
         *("localhost:8000", "ftp://h", "http://", "http://h:x", "http://h:99999", "http://a b/", "http://h/\x1b[2J"),
         *("http://a..b/", f"http://{'a' * 64}.example/"),
         *(f"http://u:{KEY}@h/", f"http://h/metrics?key={KEY}", f"http://h/#{KEY}", "http://[::1/"),
-    ],
-)
-def test_what_is_no_url_of_a_server_is_refused_without_its_secret(url: str) -> None:
-    with pytest.raises(KvtoolError) as raised:
-        server_address(url)
-    assert KEY not in f"{raised.value.message} {raised.value.hint}"
+    ]:
+        with pytest.raises(KvtoolError) as raised:
+            server_address(url)
+        assert KEY not in f"{raised.value.message} {raised.value.hint}"
 
 
 def test_only_the_same_host_is_the_same_origin() -> None:

@@ -68,21 +68,18 @@ def test_rows_with_numbers_for_ids_are_no_repetition_within_their_file(tmp_path:
     assert (len(rows), source.repeated) == (3, 0)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_a_call_that_failed_is_left_out_and_told(tmp_path: Path) -> None:
+    for change in [
         {"response": {"error": {"message": "overloaded", "type": "overloaded_error"}}},
         {"response": None, "status_code": 429},
         {"response": None, "status": "failure"},
         {"response": None, "error": "timeout"},
         {"response": {"status_code": 500, "body": {}}},
-    ],
-)
-def test_a_call_that_failed_is_left_out_and_told(tmp_path: Path, change: dict[str, Any]) -> None:
-    rows, source = read(write(tmp_path / "log.jsonl", [chat(0), {**chat(1), **change}, chat(2)]))
-    assert len(rows) == 2
-    assert source.left_out.counts == {"failed": 1}
-    assert "left out: 1 failed" in source.outcome.notes
+    ]:
+        rows, source = read(write(tmp_path / "log.jsonl", [chat(0), {**chat(1), **change}, chat(2)]))
+        assert len(rows) == 2
+        assert source.left_out.counts == {"failed": 1}
+        assert "left out: 1 failed" in source.outcome.notes
 
 
 def test_embeddings_are_no_requests(tmp_path: Path) -> None:
@@ -133,13 +130,13 @@ USAGES = [
 ]
 
 
-@pytest.mark.parametrize(("usage", "wanted"), USAGES)
-def test_usage_counts_all_that_was_sent(tmp_path: Path, usage: dict[str, Any], wanted: tuple[int | None, ...]) -> None:
-    record = chat(0)
-    record["response"]["usage"] = usage
-    rows, _ = read(write(tmp_path / "log.jsonl", [record]))
-    names = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
-    assert tuple(rows[0].get(name) for name in names) == wanted
+def test_usage_counts_all_that_was_sent(tmp_path: Path) -> None:
+    for usage, wanted in USAGES:
+        record = chat(0)
+        record["response"]["usage"] = usage
+        rows, _ = read(write(tmp_path / "log.jsonl", [record]))
+        names = ("prompt_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")
+        assert tuple(rows[0].get(name) for name in names) == wanted
 
 
 @pytest.mark.parametrize(
@@ -211,32 +208,27 @@ def test_for_whom_a_call_was_made(tmp_path: Path) -> None:
     assert [row.get("tenant") for row in rows] == ["fenwick"] * len(told)
 
 
-@pytest.mark.parametrize(
-    "end", ["...(truncated)", "... [truncated]", "[TRUNCATED]", "… truncated", "[truncated 512 characters]", "…"]
-)
-def test_a_prompt_that_was_cut_is_told(tmp_path: Path, end: str) -> None:
-    record = chat(0)
-    record["request"]["messages"][0]["content"] = SYSTEM[:60].rstrip(" .") + end
-    rows, source = read(write(tmp_path / "log.jsonl", [record, chat(1)]))
-    assert rows[0]["incomplete"] == "its text is cut"
-    assert "incomplete" not in rows[1]
-    assert "1 of 2 prompts are incomplete in the log (its text is cut)" in source.outcome.notes
+def test_a_prompt_that_was_cut_is_told(tmp_path: Path) -> None:
+    for end in ["...(truncated)", "... [truncated]", "[TRUNCATED]", "… truncated", "[truncated 512 characters]", "…"]:
+        record = chat(0)
+        record["request"]["messages"][0]["content"] = SYSTEM[:60].rstrip(" .") + end
+        rows, source = read(write(tmp_path / "log.jsonl", [record, chat(1)]))
+        assert rows[0]["incomplete"] == "its text is cut"
+        assert "incomplete" not in rows[1]
+        assert "1 of 2 prompts are incomplete in the log (its text is cut)" in source.outcome.notes
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
+def test_what_a_user_ends_in_an_ellipsis_is_whole(tmp_path: Path) -> None:
+    for said in [
         "“Gel!” dedi, sonra sustu…",
         "J'attends depuis lundi, et toujours rien…",
         "Ich weiß es auch nicht mehr so genau, es war im Frühling oder im Sommer…",
-    ],
-)
-def test_what_a_user_ends_in_an_ellipsis_is_whole(tmp_path: Path, said: str) -> None:
-    record = chat(0)
-    record["request"]["messages"][0]["content"] = SYSTEM * 2
-    record["request"]["messages"][1]["content"] = said
-    rows, _ = read(write(tmp_path / "log.jsonl", [record, chat(1)]))
-    assert "incomplete" not in rows[0]
+    ]:
+        record = chat(0)
+        record["request"]["messages"][0]["content"] = SYSTEM * 2
+        record["request"]["messages"][1]["content"] = said
+        rows, _ = read(write(tmp_path / "log.jsonl", [record, chat(1)]))
+        assert "incomplete" not in rows[0]
 
 
 def test_far_more_tokens_than_text_are_told(tmp_path: Path) -> None:
@@ -300,16 +292,16 @@ def test_items_of_tools_are_messages(tmp_path: Path) -> None:
     assert "1 of 1 prompt have parts that are not counted: item_reference 1" in source.outcome.notes
 
 
-@pytest.mark.parametrize("none", [None, {}, [], ""])
-def test_a_call_follows_an_answer_that_says_it_made_none(none: object, tmp_path: Path) -> None:
-    items = [
-        {"role": "user", "content": "Look for it."},
-        {"role": "assistant", "content": "I look.", "tool_calls": none},
-        {"type": "function_call", "call_id": "a", "name": "search", "arguments": "{}"},
-        {"type": "function_call_output", "call_id": "a", "output": "Two books."},
-    ]
-    rows, _ = read(write(tmp_path / "log.jsonl", [{"model": "gpt-5.5", "input": items}]))
-    assert [role for role, _ in rows[0]["messages"]] == ["user", "assistant", "tool"]
+def test_a_call_follows_an_answer_that_says_it_made_none(tmp_path: Path) -> None:
+    for none in [None, {}, [], ""]:
+        items = [
+            {"role": "user", "content": "Look for it."},
+            {"role": "assistant", "content": "I look.", "tool_calls": none},
+            {"type": "function_call", "call_id": "a", "name": "search", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "a", "output": "Two books."},
+        ]
+        rows, _ = read(write(tmp_path / "log.jsonl", [{"model": "gpt-5.5", "input": items}]))
+        assert [role for role, _ in rows[0]["messages"]] == ["user", "assistant", "tool"]
 
 
 def test_a_conversation_named_by_a_text_is_no_dialogue(tmp_path: Path) -> None:

@@ -24,13 +24,13 @@ def record(talk: object) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("talk", [MESSAGES, json.dumps(MESSAGES), {"messages": MESSAGES}])
-def test_paths_lead_to_everything_through_json_in_texts(tmp_path: Path, talk: object) -> None:
-    rows, source = read(write(tmp_path / "log.jsonl", [record(talk)]), format=ASKED)
-    assert list(source.formats.values()) == ["map"]
-    assert rows[0]["messages"] == [[each["role"], each["content"]] for each in MESSAGES]
-    told = ("session", "turn", "tenant", "model", "prompt_tokens", "output_tokens")
-    assert [rows[0][name] for name in told] == ["c-1", 0, "fenwick", "m-1", 90, 4]
+def test_paths_lead_to_everything_through_json_in_texts(tmp_path: Path) -> None:
+    for talk in [MESSAGES, json.dumps(MESSAGES), {"messages": MESSAGES}]:
+        rows, source = read(write(tmp_path / "log.jsonl", [record(talk)]), format=ASKED)
+        assert list(source.formats.values()) == ["map"]
+        assert rows[0]["messages"] == [[each["role"], each["content"]] for each in MESSAGES]
+        told = ("session", "turn", "tenant", "model", "prompt_tokens", "output_tokens")
+        assert [rows[0][name] for name in told] == ["c-1", 0, "fenwick", "m-1", 90, 4]
 
 
 def test_brackets_go_through_all_elements(tmp_path: Path) -> None:
@@ -44,20 +44,17 @@ def test_a_map_that_matches_nothing_is_refused(tmp_path: Path) -> None:
         read(write(tmp_path / "log.jsonl", [record(MESSAGES)]), format="messages=x.y")
 
 
-@pytest.mark.parametrize(
-    ("asked", "says"),
-    [
+def test_what_is_no_map_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for asked, says in [
         ("session=a", "--map names no prompt"),
         ("messages", "`messages` is not NAME=PATH"),
         ("messages=a,messages=b", "`messages` appears twice"),
         ("talk=a", "unknown name `talk`"),
         ("messages=a..b", "is not a path"),
-    ],
-)
-def test_what_is_no_map_is_refused(tmp_path: Path, asked: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    path = write(tmp_path / "log.jsonl", [record(MESSAGES)])
-    assert run(["logs", path, "--map", asked]) == 2
-    assert says in capsys.readouterr().err
+    ]:
+        path = write(tmp_path / "log.jsonl", [record(MESSAGES)])
+        assert run(["logs", path, "--map", asked]) == 2
+        assert says in capsys.readouterr().err
 
 
 def test_profile_takes_it_too(tmp_path: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,18 +27,15 @@ def sessions(*paths: Path) -> list[str | None]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
+def test_a_file_has_a_short_name() -> None:
+    for path, name in [
         ("runs/s-100.traj.json", "s-100"),
         ("s-100.json.gz", "s-100"),
         ("tasks/17/api_conversation_history.json", "17"),
         ("history.json", "history"),
         (".hidden", ".hidden"),
-    ],
-)
-def test_a_file_has_a_short_name(path: str, name: str) -> None:
-    assert session_names([path]) == {path: name}
+    ]:
+        assert session_names([path]) == {path: name}
 
 
 @given(st.lists(st.sampled_from(["a/x.json", "b/x.json", "a/y.json", "x.traj", "b/log.json", "b.json"]), unique=True))

@@ -12,6 +12,7 @@ from kvtool.cli.app import run
 from kvtool.workload.logs.files.input_files import find_inputs
 from kvtool.workload.logs.groups.field_paths import FieldPath
 from kvtool.workload.logs.logs import LogOptions, LogSource
+from tests.conftest import some
 from tests.files import write
 
 ASKED = [{"role": "user", "content": "What is on the menu today, and until when is it served?"}]
@@ -55,9 +56,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "path"),
-    [
+def test_a_path_leads_to_the_tenant_in_any_format(capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text, path in [
         ("a body", json.dumps({**CHAT, "metadata": {"customer": WHOSE}}), "metadata.customer"),
         ("around a body", json.dumps({"who": {"of": [WHOSE]}, "request": CHAT}), "who.of[0]"),
         ("a name with dots", json.dumps({"app.customer": WHOSE, **CHAT}), "app.customer"),
@@ -68,14 +68,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("a span", json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [SPAN]}]}]}), 'attributes["app.customer"]'),
         ("an archive", json.dumps({"log": {"entries": [ENTRY]}}), "headers.x-customer"),
         ("ShareGPT", json.dumps({"id": "1", "conversations": [{"from": "human", "value": "Hi"}], "of": WHOSE}), "of"),
-    ],
-)
-def test_a_path_leads_to_the_tenant_in_any_format(
-    name: str, text: str, path: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    write("log.jsonl", text)
-    rows = _rows(capsys, "log.jsonl", "--tenant", path)
-    assert [row["tenant"] for row in rows] == ["7" if name == "a number" else WHOSE]
+    ]:
+        write("log.jsonl", text)
+        rows = _rows(capsys, "log.jsonl", "--tenant", path)
+        assert [row["tenant"] for row in rows] == ["7" if name == "a number" else WHOSE]
 
 
 def test_a_column_is_a_field(capsys: pytest.CaptureFixture[str]) -> None:
@@ -104,11 +100,11 @@ def test_a_field_that_no_record_has(command: list[str], bytes_json: str, capsys:
     assert told.out == ""
 
 
-@pytest.mark.parametrize("path", ["a..b", "[]", ".", "a[", "a" * 600])
-def test_what_is_no_path(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    write("log.jsonl", json.dumps(CHAT))
-    assert run(["logs", "log.jsonl", "--tenant", path]) == 2
-    assert capsys.readouterr().err.startswith("error: --tenant")
+def test_what_is_no_path(capsys: pytest.CaptureFixture[str]) -> None:
+    for path in ["a..b", "[]", ".", "a[", "a" * 600]:
+        write("log.jsonl", json.dumps(CHAT))
+        assert run(["logs", "log.jsonl", "--tenant", path]) == 2
+        assert capsys.readouterr().err.startswith("error: --tenant")
 
 
 def test_the_configuration_says_it_for_logs_of_known_formats(
@@ -122,7 +118,7 @@ def test_the_configuration_says_it_for_logs_of_known_formats(
     assert json.loads(capsys.readouterr().out)["isolation"]["tenants"] == 2
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", some(range(8), 2))
 def test_whatever_path_a_value_stands_at(seed: int) -> None:
     chance = random.Random(seed)
     steps = [chance.choice(["meta", "x-of", "für wen", "a.b", "0"]) for _ in range(chance.randint(1, 4))]

@@ -256,21 +256,16 @@ def langfuse(**fields: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("usage", "wanted"),
-    [
+def test_langfuse_counts_the_cache_beside_the_input_or_in_it(tmp_path: Path) -> None:
+    for usage, wanted in [
         ({"input": 56, "input_cached_tokens": 64, "output": 9, "total": 129}, (120, 64)),
         ({"input": 120, "input_cached_tokens": 64, "output": 9, "total": 129}, (120, 64)),
         ({"input": 20, "cache_read_input_tokens": 64, "cache_creation_input_tokens": 36, "output": 9}, (120, 64)),
         ({"promptTokens": 120, "completionTokens": 9}, (120, None)),
         ({"input": 120, "prompt_details.cache_read": 64, "output": 9, "total": 129}, (120, 64)),
-    ],
-)
-def test_langfuse_counts_the_cache_beside_the_input_or_in_it(
-    tmp_path: Path, usage: dict[str, int], wanted: tuple[int, int | None]
-) -> None:
-    rows, _ = read(write(tmp_path / "log.jsonl", [langfuse(input=MESSAGES, usageDetails=usage)]))
-    assert (rows[0]["prompt_tokens"], rows[0].get("cached_tokens")) == wanted
+    ]:
+        rows, _ = read(write(tmp_path / "log.jsonl", [langfuse(input=MESSAGES, usageDetails=usage)]))
+        assert (rows[0]["prompt_tokens"], rows[0].get("cached_tokens")) == wanted
 
 
 @given(

@@ -21,19 +21,16 @@ def span(**told: Any) -> dict[str, Any]:
     return {"resourceSpans": [{"scopeSpans": [{"spans": [made]}]}]}
 
 
-@pytest.mark.parametrize(
-    ("part", "kind"),
-    [
+def test_data_in_a_prompt_is_counted_and_no_text_of_it(tmp_path: Path) -> None:
+    for part, kind in [
         ({"type": "blob", "mime_type": "image/png", "content": "iVBORw0KGgo="}, "image"),
         ({"type": "blob", "modality": "audio", "content": "UklGRg=="}, "audio"),
         ({"type": "file", "mime_type": "application/pdf", "content": "JVBERi0="}, "file"),
-    ],
-)
-def test_data_in_a_prompt_is_counted_and_no_text_of_it(tmp_path: Path, part: dict[str, str], kind: str) -> None:
-    said = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "Is the atlas in?"}, part]}])
-    read = Read(lines(tmp_path / "a.jsonl", span(gen_ai__operation__name="chat", gen_ai__input__messages=said)))
-    assert [row["messages"] for row in read.rows] == [SAID]
-    assert dict(read.source.prompts.parts) == {kind: 1}
+    ]:
+        said = json.dumps([{"role": "user", "parts": [{"type": "text", "content": "Is the atlas in?"}, part]}])
+        read = Read(lines(tmp_path / "a.jsonl", span(gen_ai__operation__name="chat", gen_ai__input__messages=said)))
+        assert [row["messages"] for row in read.rows] == [SAID]
+        assert dict(read.source.prompts.parts) == {kind: 1}
 
 
 def test_messages_as_events_in_one_attribute(tmp_path: Path) -> None:
@@ -53,9 +50,8 @@ def test_a_body_in_an_attribute(tmp_path: Path) -> None:
     assert read.of("messages") == [SAID]
 
 
-@pytest.mark.parametrize(
-    ("written", "seconds"),
-    [
+def test_times_in_many_notations(tmp_path: Path) -> None:
+    for written, seconds in [
         ("2026-01-02 03:04:05.5 UTC", 1767323045.5),
         ("2026-01-02T03:04:05Z", 1767323045.0),
         ("2026/01/02 03:04:05", 1767323045.0),
@@ -66,10 +62,8 @@ def test_a_body_in_an_attribute(tmp_path: Path) -> None:
         (1767323045000000000, 1767323045.0),
         ("yesterday", None),
         ("Fri, 99 Jan 2026 03:04:05 GMT", None),
-    ],
-)
-def test_times_in_many_notations(tmp_path: Path, written: object, seconds: float | None) -> None:
-    assert Read(lines(tmp_path / "a.jsonl", {"prompt": "p", "created_at": written})).of("time") == [seconds]
+    ]:
+        assert Read(lines(tmp_path / "a.jsonl", {"prompt": "p", "created_at": written})).of("time") == [seconds]
 
 
 def test_langfuse_as_it_is_exported_to_a_bucket(tmp_path: Path) -> None:
@@ -139,16 +133,16 @@ def test_an_archive_saved_without_what_was_posted(tmp_path: Path) -> None:
     assert "contents" in (error.hint or "")
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
-def test_a_body_that_was_written_as_json_more_than_once(tmp_path: Path, times: int) -> None:
-    body: Any = {"messages": ASKED}
-    for _ in range(times):
-        body = json.dumps(body)
-    row = {"request": body}
-    if times == 3:
-        assert "no prompt found" in refusal(lines(tmp_path / "a.jsonl", row)).message
-    else:
-        assert Read(lines(tmp_path / "a.jsonl", row)).of("messages") == [SAID]
+def test_a_body_that_was_written_as_json_more_than_once(tmp_path: Path) -> None:
+    for times in [1, 2, 3]:
+        body: Any = {"messages": ASKED}
+        for _ in range(times):
+            body = json.dumps(body)
+        row = {"request": body}
+        if times == 3:
+            assert "no prompt found" in refusal(lines(tmp_path / "a.jsonl", row)).message
+        else:
+            assert Read(lines(tmp_path / "a.jsonl", row)).of("messages") == [SAID]
 
 
 def test_a_content_of_gemini_without_parts_says_nothing(tmp_path: Path) -> None:
@@ -158,7 +152,7 @@ def test_a_content_of_gemini_without_parts_says_nothing(tmp_path: Path) -> None:
     assert "empty" in refusal(lines(tmp_path / "b.jsonl", {"contents": [{"role": "user"}]})).message
 
 
-@pytest.mark.parametrize("status", [-(1 << 63), 1 << 40, -1, 5_000, True, "late"])
-def test_what_is_no_status_of_http_fails_no_request(tmp_path: Path, status: object) -> None:
-    path = lines(tmp_path / "a.jsonl", {"request": {"model": "m", "messages": ASKED}, "status": status})
-    assert [row["call"].status for row in Read(path).rows] == [None]
+def test_what_is_no_status_of_http_fails_no_request(tmp_path: Path) -> None:
+    for status in [-(1 << 63), 1 << 40, -1, 5_000, True, "late"]:
+        path = lines(tmp_path / "a.jsonl", {"request": {"model": "m", "messages": ASKED}, "status": status})
+        assert [row["call"].status for row in Read(path).rows] == [None]

@@ -97,19 +97,16 @@ def test_each_server_in_its_own_words(answer: dict[str, Any], said: Usage | None
     assert usage_in_answer(answer, ("response",)) == said
 
 
-@pytest.mark.parametrize(
-    ("answer", "wrong"),
-    [
+def test_counts_that_contradict_each_other_are_unknown() -> None:
+    for answer, wrong in [
         ({"prompt_eval_count": 5, "prompt_eval_cached_count": 6}, "6 tokens read and written of a prompt of 5"),
         (
             {"usage": {"prompt_tokens": 5}, "timings": {"cache_n": 6, "prompt_n": 0}},
             "6 tokens read and written of a prompt of 5",
         ),
         ({"timings": {"cache_n": -1, "prompt_n": 3}}, "a count of -1 tokens"),
-    ],
-)
-def test_counts_that_contradict_each_other_are_unknown(answer: dict[str, Any], wrong: str) -> None:
-    assert usage_in_answer(answer, ("response",)) == Usage(wrong=wrong)
+    ]:
+        assert usage_in_answer(answer, ("response",)) == Usage(wrong=wrong)
 
 
 def test_counts_that_are_no_numbers() -> None:

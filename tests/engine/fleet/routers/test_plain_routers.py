@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from kvtool.engine.fleet.fleet_request import FleetRequest
 from kvtool.engine.fleet.routers.blind_routers import (
     LeastLoadedSettings,
@@ -53,20 +51,20 @@ def test_longest_prefix_looks_at_nothing_else() -> None:
     assert chosen(router, [MadeReplica(0), MadeReplica(1), MadeReplica(2)]) == 0
 
 
-@pytest.mark.parametrize("block", [0, 1, 5])
-def test_a_block_decides_alone(block: int) -> None:
-    router = BlockHashSettings(block=block).router(0)
-    replicas = [MadeReplica(number) for number in range(4)]
-    place = {}
-    for number in range(400):
-        request = made_request(number, 8, first=number * 8)
-        place[request.blocks[block]] = chosen(router, replicas, request)
-    assert all(60 < count < 140 for count in Counter(place.values()).values())
-    for number in range(400):  # other blocks around it, and load and matches that say otherwise
-        request = made_request(number, 8, first=-1000)
-        request.blocks[block] = number * 8 + block
-        other = [MadeReplica(each, match=each, waiting=9 * each) for each in range(4)]
-        assert chosen(router, other, request) == place[number * 8 + block]
+def test_a_block_decides_alone() -> None:
+    for block in [0, 1, 5]:
+        router = BlockHashSettings(block=block).router(0)
+        replicas = [MadeReplica(number) for number in range(4)]
+        place = {}
+        for number in range(400):
+            request = made_request(number, 8, first=number * 8)
+            place[request.blocks[block]] = chosen(router, replicas, request)
+        assert all(60 < count < 140 for count in Counter(place.values()).values())
+        for number in range(400):  # other blocks around it, and load and matches that say otherwise
+            request = made_request(number, 8, first=-1000)
+            request.blocks[block] = number * 8 + block
+            other = [MadeReplica(each, match=each, waiting=9 * each) for each in range(4)]
+            assert chosen(router, other, request) == place[number * 8 + block]
 
 
 def test_a_short_prompt_is_placed_by_its_last_block() -> None:

@@ -27,8 +27,8 @@ ROWS = {
 }
 
 
-OF_CACHES = ("longest-prefix", "sglang", "llm-d:ties=first", "vllm-stack-loadaware", "dynamo:ties=first:blocks=off")
-"""Those that look at prefixes: the other rows take as long and need the nightly run."""
+OF_CACHES = ("sglang", "llm-d:ties=first", "dynamo:ties=first:blocks=off")
+"""Those of servers that look at prefixes: the other rows take as long and need the nightly run."""
 
 
 @pytest.fixture(scope="module")

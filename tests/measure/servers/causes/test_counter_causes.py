@@ -63,22 +63,19 @@ def test_caching_that_is_off_takes_all_prompt_tokens() -> None:
     assert "request fields" not in found
 
 
-@pytest.mark.parametrize(
-    ("short", "near", "basis", "tokens"),
-    [
+def test_prompts_of_less_than_a_block_cannot_hit() -> None:
+    """A bucket with bounds on both sides of the block has prompts that may be short."""
+    for short, near, basis, tokens in [
         (9, 9, "counted", 270),
         (4, 4, "at most", 80),
         (4, 5, "at most", 112),
         (4, 9, "possible", 240),
         (0, 3, "possible", 96),
-    ],
-)
-def test_prompts_of_less_than_a_block_cannot_hit(short: int, near: int, basis: str, tokens: int) -> None:
-    """A bucket with bounds on both sides of the block has prompts that may be short."""
-    more = sizes({"20": short, "50": near, "500": 9, "+Inf": 9}, 270)
-    found = causes(server(vllm_metrics(more=more, cached=30)))["short prompts"]
-    assert (found.basis, found.tokens) == (basis, tokens)
-    assert "a block of 32" in found.why
+    ]:
+        more = sizes({"20": short, "50": near, "500": 9, "+Inf": 9}, 270)
+        found = causes(server(vllm_metrics(more=more, cached=30)))["short prompts"]
+        assert (found.basis, found.tokens) == (basis, tokens)
+        assert "a block of 32" in found.why
 
 
 def test_prompts_that_are_never_looked_up_are_requests_that_read_no_cache() -> None:
@@ -165,17 +162,17 @@ def test_several_caches_may_scatter_prefixes() -> None:
     assert "X-data-parallel-rank" in causes(server(engines))["routing"].change
 
 
-@pytest.mark.parametrize(
-    "config", [{"sliding_window": "128"}, {"mamba_block_size": "784"}, {"kv_cache_size_tokens": "2105"}]
-)
-def test_a_model_with_several_kinds_of_layers_keeps_less(config: dict[str, str]) -> None:
+def test_a_model_with_several_kinds_of_layers_keeps_less() -> None:
     """A release that reports no interval has no flag for it, and keeps all of a prompt."""
-    for interval, ends in ((None, False), ("None", False), ("64", False), ("0", True)):
-        said = config if interval is None else {**config, "prefix_cache_retention_interval": interval}
-        found = causes(server(vllm_metrics(config=said)))["model groups"]
-        assert found.basis == "possible"
-        assert ("only the end of each prompt" in found.why) is ends
-        assert (f"--prefix-cache-retention-interval {config.get('mamba_block_size', '32')}:" in found.change) is ends
+    for config in [{"sliding_window": "128"}, {"mamba_block_size": "784"}, {"kv_cache_size_tokens": "2105"}]:
+        for interval, ends in ((None, False), ("None", False), ("64", False), ("0", True)):
+            said = config if interval is None else {**config, "prefix_cache_retention_interval": interval}
+            found = causes(server(vllm_metrics(config=said)))["model groups"]
+            assert found.basis == "possible"
+            assert ("only the end of each prompt" in found.why) is ends
+            assert (
+                f"--prefix-cache-retention-interval {config.get('mamba_block_size', '32')}:" in found.change
+            ) is ends
 
 
 def test_hits_inside_of_a_block_end_at_the_unit_that_the_server_reports() -> None:
@@ -195,16 +192,14 @@ def test_hidden_counters_give_no_cause() -> None:
     assert causes(AskedServer("http://h", trouble="hidden")) == {}
 
 
-@pytest.mark.parametrize(
-    ("extra", "bad"), [({"lmcache.chunk_size": 256}, False), ({"chunk_size": "100"}, True), ({"other": 100}, False)]
-)
-def test_the_chunk_of_a_connector_has_to_be_whole_blocks(extra: dict[str, object], bad: bool, tmp_path: Path) -> None:
-    info = {"vllm_config": {"kv_transfer_config": {"kv_connector_extra_config": extra}}}
-    for name, text in (
-        ("server_info.json", json.dumps(info)),
-        ("metrics_before.txt", vllm_metrics()),
-        ("models.json", "{}"),
-    ):
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    asked = replace(server(vllm_metrics()), facts=recorded_facts(tmp_path))
-    assert ("chunk size" in causes(asked)) is bad
+def test_the_chunk_of_a_connector_has_to_be_whole_blocks(tmp_path: Path) -> None:
+    for extra, bad in [({"lmcache.chunk_size": 256}, False), ({"chunk_size": "100"}, True), ({"other": 100}, False)]:
+        info = {"vllm_config": {"kv_transfer_config": {"kv_connector_extra_config": extra}}}
+        for name, text in (
+            ("server_info.json", json.dumps(info)),
+            ("metrics_before.txt", vllm_metrics()),
+            ("models.json", "{}"),
+        ):
+            (tmp_path / name).write_text(text, encoding="utf-8")
+        asked = replace(server(vllm_metrics()), facts=recorded_facts(tmp_path))
+        assert ("chunk size" in causes(asked)) is bad

@@ -9,8 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM
 from tests.workload.logs.formats.agent_rows import lines, refusal, rows, said
 
@@ -46,26 +44,26 @@ def openhands() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", ["list", "lines", "history", "pairs"])
-def test_events_of_openhands_become_calls(tmp_path: Path, shape: str) -> None:
-    path = tmp_path / "s.json"
-    events = openhands()
-    match shape:
-        case "list":
-            path.write_text(json.dumps(events))
-        case "lines":
-            lines(path, events)
-        case "history":
-            path.write_text(json.dumps({"instance_id": "i-1", "history": events, "metrics": {}}))
-        case _:
-            path.write_text(json.dumps({"instance_id": "i-1", "history": [[each] for each in events]}))
-    (first, second, third), _ = rows(path)
-    assert (said(first), first["tools"], first["model"]) == (["be brief", "look"], ["run"], "gpt-5.5")
-    assert (first["prompt_tokens"], first["output_tokens"], first["turn"]) == (100, 5, 0)
-    assert [role for role, _ in second["messages"]] == ["system", "user", "assistant", "tool"]
-    assert (second["prompt_tokens"], second["cached_tokens"], second["output_tokens"]) == (130, 90, 4)
-    assert said(third) == ["be brief", "look", "it looked", "done", "more"]
-    assert "prompt_tokens" not in third
+def test_events_of_openhands_become_calls(tmp_path: Path) -> None:
+    for shape in ["list", "lines", "history", "pairs"]:
+        path = tmp_path / "s.json"
+        events = openhands()
+        match shape:
+            case "list":
+                path.write_text(json.dumps(events))
+            case "lines":
+                lines(path, events)
+            case "history":
+                path.write_text(json.dumps({"instance_id": "i-1", "history": events, "metrics": {}}))
+            case _:
+                path.write_text(json.dumps({"instance_id": "i-1", "history": [[each] for each in events]}))
+        (first, second, third), _ = rows(path)
+        assert (said(first), first["tools"], first["model"]) == (["be brief", "look"], ["run"], "gpt-5.5")
+        assert (first["prompt_tokens"], first["output_tokens"], first["turn"]) == (100, 5, 0)
+        assert [role for role, _ in second["messages"]] == ["system", "user", "assistant", "tool"]
+        assert (second["prompt_tokens"], second["cached_tokens"], second["output_tokens"]) == (130, 90, 4)
+        assert said(third) == ["be brief", "look", "it looked", "done", "more"]
+        assert "prompt_tokens" not in third
 
 
 def test_events_of_openhands_since_its_first_release(tmp_path: Path) -> None:
@@ -177,13 +175,11 @@ def test_what_cline_shows_tells_the_tokens_of_its_requests(tmp_path: Path) -> No
         assert {(row["model"], row["incomplete"]) for row in found} == {("m", NO_SYSTEM)}
 
 
-@pytest.mark.parametrize(
-    "shown", [None, [], [request(1100, tokensIn=-10)], [5, {"say": "api_req_started", "text": "["}]]
-)
-def test_a_task_of_cline_without_tokens_is_read_all_the_same(tmp_path: Path, shown: Any) -> None:
-    found, _ = rows(cline_task(tmp_path / "t", shown))
-    assert [len(said(row)) for row in found] == [1, 3]
-    assert not any("prompt_tokens" in row for row in found)
+def test_a_task_of_cline_without_tokens_is_read_all_the_same(tmp_path: Path) -> None:
+    for shown in [None, [], [request(1100, tokensIn=-10)], [5, {"say": "api_req_started", "text": "["}]]:
+        found, _ = rows(cline_task(tmp_path / "t", shown))
+        assert [len(said(row)) for row in found] == [1, 3]
+        assert not any("prompt_tokens" in row for row in found)
 
 
 def test_a_chat_of_aider_is_refused_with_the_way_out(tmp_path: Path) -> None:
@@ -208,21 +204,18 @@ def test_what_aider_sent_is_read(tmp_path: Path) -> None:
     assert list(source.formats.values()) == ["chat"]
 
 
-@pytest.mark.parametrize(
-    "record",
-    [
+def test_what_only_resembles_a_session_is_not_passed_over_in_silence(tmp_path: Path) -> None:
+    for record in [
         {"type": "event", "sessionId": "s", "data": {"prompt": "SECRET"}},
         {"type": "user", "sessionId": "s", "said": "SECRET"},
         {"type": "note", "payload": {"said": "SECRET"}},
         {"id": 1, "timestamp": "2026-01-01", "instructions": "SECRET", "answer": "b"},
         {"source": "user", "action": "click", "at": 5},
         {"trajectory": 5, "doc": {}, "results": {"results": {}}},
-    ],
-)
-def test_what_only_resembles_a_session_is_not_passed_over_in_silence(tmp_path: Path, record: Any) -> None:
-    error = refusal(lines(tmp_path / "log.jsonl", [record]))
-    assert error.message.startswith("no prompt found in this record")
-    assert "SECRET" not in f"{error.message}{error.hint}"
+    ]:
+        error = refusal(lines(tmp_path / "log.jsonl", [record]))
+        assert error.message.startswith("no prompt found in this record")
+        assert "SECRET" not in f"{error.message}{error.hint}"
 
 
 def test_files_may_be_compressed_and_of_several_formats(tmp_path: Path) -> None:

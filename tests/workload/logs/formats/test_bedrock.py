@@ -71,21 +71,18 @@ def test_a_body_of_converse_outside_of_the_log(tmp_path: Path) -> None:
     assert row["model"] == "m"
 
 
-@pytest.mark.parametrize(
-    ("given", "answer", "text"),
-    [
+def test_models_that_take_one_text(tmp_path: Path) -> None:
+    for given, answer, text in [
         ({"inputText": "User: a"}, [{"outputText": "b"}, {"outputText": "c"}], "User: a"),
         ({"prompt": "<s>a"}, {"generation": "bc", "prompt_token_count": 4}, "<s>a"),
         (json.dumps({"prompt": "<s>a"}), json.dumps({"generation": "bc"}), "<s>a"),
         ({"message": "hello"}, {"text": "bc"}, "hello"),
-    ],
-)
-def test_models_that_take_one_text(tmp_path: Path, given: Any, answer: Any, text: str) -> None:
-    made = record("InvokeModel", given, answer, given={"inputTokenCount": 4}, output={"outputTokenCount": 2})
-    [row] = Read(lines(tmp_path / "a.jsonl", made)).rows
-    assert row["text"] == text
-    assert row["said"] == "bc"
-    assert (row["prompt_tokens"], row["output_tokens"]) == (4, 2)
+    ]:
+        made = record("InvokeModel", given, answer, given={"inputTokenCount": 4}, output={"outputTokenCount": 2})
+        [row] = Read(lines(tmp_path / "a.jsonl", made)).rows
+        assert row["text"] == text
+        assert row["said"] == "bc"
+        assert (row["prompt_tokens"], row["output_tokens"]) == (4, 2)
 
 
 def test_a_streamed_answer(tmp_path: Path) -> None:
@@ -126,13 +123,11 @@ def test_exports_of_cloudwatch(tmp_path: Path) -> None:
     assert Read(path).of("time") == [1761555600]
 
 
-@pytest.mark.parametrize(
-    "time", ["2025-10-27T09:00:00Z", "2025-10-27 09:00:00", "2025-10-27T10:00:00+01:00", 1761555600, 1761555600000]
-)
-def test_times(tmp_path: Path, time: Any) -> None:
-    assert Read(lines(tmp_path / "a.jsonl", record("Converse", converse("a"), timestamp=time))).of("time") == [
-        1761555600
-    ]
+def test_times(tmp_path: Path) -> None:
+    for time in ["2025-10-27T09:00:00Z", "2025-10-27 09:00:00", "2025-10-27T10:00:00+01:00", 1761555600, 1761555600000]:
+        assert Read(lines(tmp_path / "a.jsonl", record("Converse", converse("a"), timestamp=time))).of("time") == [
+            1761555600
+        ]
 
 
 @pytest.mark.parametrize(

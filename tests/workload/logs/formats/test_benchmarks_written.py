@@ -120,18 +120,18 @@ def test_lines_for_the_benchmark_of_vllm_are_no_prompt(tmp_path: Path) -> None:
     assert Read(path).of("text") == ["Write a sonnet.\n"]
 
 
-@pytest.mark.parametrize("name", ["messages", "request_messages", "input_messages"])
-def test_stored_completions(tmp_path: Path, name: str) -> None:
-    answer = {"id": "c", "object": "chat.completion", "created": 1761555600, "model": "m", "usage": USAGE}
-    answer["choices"] = [{"message": {"role": "assistant", "content": "b"}}]
-    path = tmp_path / "a.json"
-    path.write_text(
-        json.dumps({"object": "list", "data": [{**answer, name: said("a")["messages"]}], "has_more": False})
-    )
-    [row] = Read(path).rows
-    assert (row["said"], row["cached_tokens"], row["time"]) == ("b", 4, 1761555600)
-    path.write_text(json.dumps({"object": "list", "data": [answer]}))
-    assert refusal(path).message.startswith("an answer of the chat API without its request")
+def test_stored_completions(tmp_path: Path) -> None:
+    for name in ["messages", "request_messages", "input_messages"]:
+        answer = {"id": "c", "object": "chat.completion", "created": 1761555600, "model": "m", "usage": USAGE}
+        answer["choices"] = [{"message": {"role": "assistant", "content": "b"}}]
+        path = tmp_path / "a.json"
+        path.write_text(
+            json.dumps({"object": "list", "data": [{**answer, name: said("a")["messages"]}], "has_more": False})
+        )
+        [row] = Read(path).rows
+        assert (row["said"], row["cached_tokens"], row["time"]) == ("b", 4, 1761555600)
+        path.write_text(json.dumps({"object": "list", "data": [answer]}))
+        assert refusal(path).message.startswith("an answer of the chat API without its request")
 
 
 def test_usage_of_openrouter_and_deepseek(tmp_path: Path) -> None:

@@ -77,23 +77,18 @@ def test_a_text_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert (first["incomplete"], "incomplete" in second) == ("its texts are not in the file", False)
 
 
-@pytest.mark.parametrize(
-    ("usage", "expected"),
-    [
+def test_cached_tokens_of_inspect_stand_beside_the_others_or_in_them(tmp_path: Path) -> None:
+    for usage, expected in [
         ({"input_tokens": 10, "output_tokens": 5, "total_tokens": 115, "input_tokens_cache_read": 100}, (110, 100)),
         ({"input_tokens": 110, "output_tokens": 5, "total_tokens": 115, "input_tokens_cache_read": 100}, (110, 100)),
         (
             {"input_tokens": 10, "output_tokens": 5, "input_tokens_cache_read": 4, "input_tokens_cache_write": 3},
             (17, 4),
         ),
-    ],
-)
-def test_cached_tokens_of_inspect_stand_beside_the_others_or_in_them(
-    tmp_path: Path, usage: Any, expected: tuple[int, int]
-) -> None:
-    path = lines(tmp_path / "s.jsonl", [sample(model_event(OPEN, output={"usage": usage}))])
-    (row,), _ = rows(path)
-    assert (row["prompt_tokens"], row["cached_tokens"]) == expected
+    ]:
+        path = lines(tmp_path / "s.jsonl", [sample(model_event(OPEN, output={"usage": usage}))])
+        (row,), _ = rows(path)
+        assert (row["prompt_tokens"], row["cached_tokens"]) == expected
 
 
 def test_calls_of_inspect_that_were_not_made_are_left_out(tmp_path: Path) -> None:
@@ -246,11 +241,11 @@ def test_half_the_fields_of_an_evaluation_are_an_error_with_a_place(tmp_path: Pa
     assert (error.place.line, error.place.column) == (1, 20)
 
 
-@pytest.mark.parametrize("prompt", [None, {}, {"raw": None}])
-def test_a_row_of_promptfoo_without_its_prompt_is_an_error(tmp_path: Path, prompt: Any) -> None:
-    path = tmp_path / "results.json"
-    path.write_text(json.dumps({"results": {"results": [result("SECRET"), {**result(""), "prompt": prompt}]}}))
-    error = refusal(path)
-    assert error.message == "`prompt.raw` is missing"
-    assert error.place is not None
-    assert (error.place.column or 0) > 100
+def test_a_row_of_promptfoo_without_its_prompt_is_an_error(tmp_path: Path) -> None:
+    for prompt in [None, {}, {"raw": None}]:
+        path = tmp_path / "results.json"
+        path.write_text(json.dumps({"results": {"results": [result("SECRET"), {**result(""), "prompt": prompt}]}}))
+        error = refusal(path)
+        assert error.message == "`prompt.raw` is missing"
+        assert error.place is not None
+        assert (error.place.column or 0) > 100

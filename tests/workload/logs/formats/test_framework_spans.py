@@ -60,25 +60,31 @@ def test_a_request_of_adk_has_its_system_prompt_its_tools_and_what_the_cache_gav
     assert read.left_out == {"tool span": 1}
 
 
-@pytest.mark.parametrize(("parts", "prompt"), [([], 0), ([], 9), ([{"type": "text", "content": "No"}], 0)])
-def test_a_failed_span_is_a_call_where_it_has_an_answer_or_tokens(
-    tmp_path: Path, parts: list[dict[str, str]], prompt: int
-) -> None:
-    told = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.input.messages": json.dumps([{"role": "user", "parts": [{"type": "text", "content": "Is it open?"}]}]),
-        "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": parts}]),
-    }
-    attributes = [{"key": name, "value": {"stringValue": value}} for name, value in told.items()]
-    attributes += [
-        {"key": f"gen_ai.usage.{name}_tokens", "value": {"intValue": prompt}} for name in ("input", "output")
-    ]
-    span = {"traceId": "1" * 32, "spanId": "2" * 16, "name": "chat", "attributes": attributes, "status": {"code": 2}}
-    path = lines(tmp_path / "t.jsonl", {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
-    if parts or prompt:
-        assert len(Read(path).rows) == 1
-    else:
-        assert "1 failed" in refusal(path).message
+def test_a_failed_span_is_a_call_where_it_has_an_answer_or_tokens(tmp_path: Path) -> None:
+    for parts, prompt in [([], 0), ([], 9), ([{"type": "text", "content": "No"}], 0)]:
+        told = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps(
+                [{"role": "user", "parts": [{"type": "text", "content": "Is it open?"}]}]
+            ),
+            "gen_ai.output.messages": json.dumps([{"role": "assistant", "parts": parts}]),
+        }
+        attributes = [{"key": name, "value": {"stringValue": value}} for name, value in told.items()]
+        attributes += [
+            {"key": f"gen_ai.usage.{name}_tokens", "value": {"intValue": prompt}} for name in ("input", "output")
+        ]
+        span = {
+            "traceId": "1" * 32,
+            "spanId": "2" * 16,
+            "name": "chat",
+            "attributes": attributes,
+            "status": {"code": 2},
+        }
+        path = lines(tmp_path / "t.jsonl", {"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]})
+        if parts or prompt:
+            assert len(Read(path).rows) == 1
+        else:
+            assert "1 failed" in refusal(path).message
 
 
 def test_a_request_of_livekit_has_its_conversation(tmp_path: Path) -> None:
@@ -178,9 +184,8 @@ def test_a_library_and_the_framework_around_it_write_one_call(tmp_path: Path, in
     assert read.left_out == {"second record of the same call": 1}
 
 
-@pytest.mark.parametrize(
-    ("counts", "expected"),
-    [
+def test_what_versions_of_the_ai_sdk_count(tmp_path: Path) -> None:
+    for counts, expected in [
         (
             {"ai.usage.promptTokens": 24, "m": {"openai": {"cachedPromptTokens": 16, "reasoningTokens": 1}}},
             (24, 16, None),
@@ -203,21 +208,17 @@ def test_a_library_and_the_framework_around_it_write_one_call(tmp_path: Path, in
             },
             (24, 12, 4),
         ),
-    ],
-)
-def test_what_versions_of_the_ai_sdk_count(
-    tmp_path: Path, counts: dict[str, Any], expected: tuple[int | None, ...]
-) -> None:
-    metadata = json.dumps(counts.pop("m"))
-    prompt = {"ai.prompt.messages": '[{"role": "user", "content": "Is it open?"}]'}
-    told = {
-        "ai.operationId": "ai.generateText.doGenerate",
-        "ai.response.providerMetadata": metadata,
-        **prompt,
-        **counts,
-    }
-    [row] = Read(lines(tmp_path / "a.jsonl", span("a", told))).rows
-    assert tuple(row.get(name) for name in ("prompt_tokens", "cached_tokens", "cache_write_tokens")) == expected
+    ]:
+        metadata = json.dumps(counts.pop("m"))
+        prompt = {"ai.prompt.messages": '[{"role": "user", "content": "Is it open?"}]'}
+        told = {
+            "ai.operationId": "ai.generateText.doGenerate",
+            "ai.response.providerMetadata": metadata,
+            **prompt,
+            **counts,
+        }
+        [row] = Read(lines(tmp_path / "a.jsonl", span("a", told))).rows
+        assert tuple(row.get(name) for name in ("prompt_tokens", "cached_tokens", "cache_write_tokens")) == expected
 
 
 def test_details_in_several_events_of_a_span_are_one_call(tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.workload.logs.reading_made import Read, lines, refusal
 
 
@@ -49,12 +47,12 @@ def test_functions_of_a_conversation(tmp_path: Path) -> None:
     assert dict(row["call"].uncounted) == {"image": 1, "googlesearch": 1}
 
 
-@pytest.mark.parametrize("contents", ["hello", ["hello"], [{"parts": ["hello"]}], {"parts": [{"text": "hello"}]}])
-def test_contents_in_each_form_that_the_libraries_take(tmp_path: Path, contents: Any) -> None:
-    body = {"model": "gemini-2.5-flash", "contents": contents, "config": {"system_instruction": "S", "tools": None}}
-    [row] = Read(lines(tmp_path / "a.jsonl", body)).rows
-    assert row["messages"] == [["system", "S"], ["user", "hello"]]
-    assert row["model"] == "gemini-2.5-flash"
+def test_contents_in_each_form_that_the_libraries_take(tmp_path: Path) -> None:
+    for contents in ["hello", ["hello"], [{"parts": ["hello"]}], {"parts": [{"text": "hello"}]}]:
+        body = {"model": "gemini-2.5-flash", "contents": contents, "config": {"system_instruction": "S", "tools": None}}
+        [row] = Read(lines(tmp_path / "a.jsonl", body)).rows
+        assert row["messages"] == [["system", "S"], ["user", "hello"]]
+        assert row["model"] == "gemini-2.5-flash"
 
 
 def test_usage_with_thoughts_and_the_text_of_the_answer(tmp_path: Path) -> None:
@@ -106,23 +104,20 @@ def test_an_explicit_cache_is_not_in_the_log(tmp_path: Path) -> None:
     assert row["incomplete"] == "its cached content is not in the log"
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
+def test_bad_records(tmp_path: Path) -> None:
+    for body, message in [
         ({"contents": [{"role": "user", "parts": [{"text": 5}]}]}, "must be text"),
         ({"contents": [{"role": "user", "parts": [7]}]}, "instead of a part"),
         ({"contents": []}, "the list of messages is empty"),
         ({"request": asked("secret"), "response": answered("b", promptTokenCount=5.5)}, "whole number of tokens"),
         ({"request": asked("secret"), "response": answered("b", promptTokenCount="5")}, "whole number of tokens"),
-    ],
-)
-def test_bad_records(tmp_path: Path, body: Any, message: str) -> None:
-    error = refusal(lines(tmp_path / "a.jsonl", asked("fine"), body))
-    assert message in error.message
-    assert "secret" not in error.message
-    assert error.place is not None
-    assert error.place.line == 2
-    assert error.place.column is not None
+    ]:
+        error = refusal(lines(tmp_path / "a.jsonl", asked("fine"), body))
+        assert message in error.message
+        assert "secret" not in error.message
+        assert error.place is not None
+        assert error.place.line == 2
+        assert error.place.column is not None
 
 
 def test_a_last_line_that_is_cut_off(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def profiled(in_folder: Command, columns: list[str], rows: list[dict[str, object
 
 
 COUNTS = st.integers(0, 10**9)
-SETTINGS = settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SETTINGS = settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @SETTINGS

@@ -44,17 +44,17 @@ def syslog(line: str, number: int) -> str:
     return f"2026-02-02T02:40:{number:02d}.500Z host gateway[17]: {line}\n"
 
 
-@pytest.mark.parametrize("wrap", [docker, cri, logger, syslog])
-def test_lines_with_a_front_are_read_and_others_counted(tmp_path: Path, wrap: Callable[[str, int], str]) -> None:
-    path = tmp_path / "app.log"
-    said = [body(number, 9_000 if number == 2 and wrap in (docker, cri) else 3) for number in range(4)]
-    text = wrap(STARTED, 0) + "".join(wrap(json.dumps(each), at) for at, each in enumerate(said))
-    text += wrap('{"level": "info", "ts": 1, "msg": "done"}', 9)
-    path.write_text(text + (wrap("", 9) if wrap in (docker, cri) else ""))
-    read = Read(path)
-    assert read.of("messages") == [[["user", each["messages"][0]["content"]]] for each in said]
-    assert [round(time, 1) for time in read.of("time")] == [1769999999 + at + 1.5 for at in range(4)]
-    assert read.left_out == {"other line": 2}
+def test_lines_with_a_front_are_read_and_others_counted(tmp_path: Path) -> None:
+    for wrap in [docker, cri, logger, syslog]:
+        path = tmp_path / "app.log"
+        said = [body(number, 9_000 if number == 2 and wrap in (docker, cri) else 3) for number in range(4)]
+        text = wrap(STARTED, 0) + "".join(wrap(json.dumps(each), at) for at, each in enumerate(said))
+        text += wrap('{"level": "info", "ts": 1, "msg": "done"}', 9)
+        path.write_text(text + (wrap("", 9) if wrap in (docker, cri) else ""))
+        read = Read(path)
+        assert read.of("messages") == [[["user", each["messages"][0]["content"]]] for each in said]
+        assert [round(time, 1) for time in read.of("time")] == [1769999999 + at + 1.5 for at in range(4)]
+        assert read.left_out == {"other line": 2}
 
 
 def test_streams_that_were_cut_at_once_are_told_apart(tmp_path: Path) -> None:
@@ -84,25 +84,22 @@ def test_the_log_of_a_server_in_a_container(tmp_path: Path, wrap: Callable[[str,
     assert read.of("time") == [1770000000.5, 1770000001.5]  # of the container's clock, which knows year and zone
 
 
-@pytest.mark.parametrize(
-    "envelope",
-    [
+def test_records_of_collectors(tmp_path: Path) -> None:
+    for envelope in [
         lambda text: {"timestamp": "2026-02-02T02:40:00Z", "line": text, "labels": {"app": "gw"}},  # logcli, Loki
         lambda text: {"@timestamp": "2026-02-02T02:40:00Z", "message": text, "ecs": {"version": "8"}},  # Filebeat
         lambda text: {"date": 1770000000.0, "log": text, "kubernetes": {"pod_name": "gw"}},  # Fluent Bit
         lambda text: {"__REALTIME_TIMESTAMP": "1770000000000000", "MESSAGE": text, "_PID": "3"},  # journalctl -o json
         lambda text: {"textPayload": text, "timestamp": "2026-02-02T02:40:00Z", "resource": {"type": "k8s"}},
         lambda text: {"timestamp": 1770000000000, "message": text, "ingestionTime": 1770000000001},  # CloudWatch
-    ],
-)
-def test_records_of_collectors(tmp_path: Path, envelope: Callable[[str], dict[str, Any]]) -> None:
-    path = lines(tmp_path / "export.jsonl", *map(envelope, (STARTED, json.dumps(body(1)), '{"level": "info"}')))
-    if "ingestionTime" in envelope(""):
-        path.write_text(json.dumps({"events": [json.loads(line) for line in path.read_text().splitlines()]}))
-    read = Read(path)
-    assert [row["messages"] for row in read.rows] == [[["user", body(1)["messages"][0]["content"]]]]
-    assert read.of("time") == [1770000000.0]
-    assert read.left_out == {"other line": 2}
+    ]:
+        path = lines(tmp_path / "export.jsonl", *map(envelope, (STARTED, json.dumps(body(1)), '{"level": "info"}')))
+        if "ingestionTime" in envelope(""):
+            path.write_text(json.dumps({"events": [json.loads(line) for line in path.read_text().splitlines()]}))
+        read = Read(path)
+        assert [row["messages"] for row in read.rows] == [[["user", body(1)["messages"][0]["content"]]]]
+        assert read.of("time") == [1770000000.0]
+        assert read.left_out == {"other line": 2}
 
 
 def test_a_piece_that_is_missing_is_a_bad_record_with_its_line(tmp_path: Path) -> None:
