@@ -230,17 +230,17 @@ def test_a_case_without_requests_agrees_if_nothing_is_expected(tmp_path: Path) -
     assert main([write(tmp_path / "none.json", case)]) == 0
 
 
-def test_what_cannot_be_read_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for content, reason in [
-        (b"{", "not JSON"),
-        (b"\xff\xfe\x00", "not JSON"),
-        (b"[" * 100_000, "not JSON"),
-        (None, "No such file"),
-    ]:
-        path = tmp_path / "case.json"
-        if content is not None:
-            path.write_bytes(content)
-        assert refusal(str(path), capsys).startswith(reason)
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"{", "not JSON"), (b"\xff\xfe\x00", "not JSON"), (b"[" * 100_000, "not JSON"), (None, "No such file")],
+)
+def test_what_cannot_be_read_is_an_error(
+    content: bytes | None, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "case.json"
+    if content is not None:
+        path.write_bytes(content)
+    assert refusal(str(path), capsys).startswith(reason)
 
 
 def test_files_are_judged_one_by_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ import sys
 import time
 from dataclasses import replace
 from io import BytesIO, StringIO, TextIOWrapper
-from math import inf
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -403,12 +402,6 @@ def test_what_cannot_be(folder: Path, capsys: pytest.CaptureFixture[str], flags:
     assert not list(folder.glob("*.part"))
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is such a device")
-def test_no_gpu(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["bench", "--quiet", "--device", "cuda"]) == 2
-    assert "this machine has no device 'cuda'" in capsys.readouterr().err
-
-
 class _Answers:
     """In place of the measuring session."""
 
@@ -489,12 +482,9 @@ def test_colour(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert ("\x1b[" in capsys.readouterr().out) == (color == "always")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [["bench", "--help"], ["bench", "--budget", "0"], ["profile", "nothing.yaml", "--calibration", "c.json"]],
-)
-def test_help_and_mistakes_need_no_torch(arguments: list[str]) -> None:
-    program = f"import sys\nfrom kvtool.cli.app import run\nrun({arguments})\nprint('torch' in sys.modules)"
+def test_help_and_mistakes_need_no_torch() -> None:
+    lines = ["bench --help", "bench --budget 0", "profile nothing.yaml --calibration c.json"]
+    program = f"import sys\nfrom kvtool.cli.app import run\nfor line in {lines}: run(line.split())\nprint('torch' in sys.modules)"
     environment = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=60
@@ -521,10 +511,3 @@ def test_counting_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         "kvtool: round 1, 0 of 9 steps",
         "kvtool: round 1, 5 of 9 steps",
     ]
-
-
-def test_floors_and_flops_are_finite() -> None:
-    for result in (made_up(), made_up(gpu=True)):
-        for step in result.steps:
-            assert 0 < result.memory_floor(step.case) < inf
-            assert 0 < result.flops(step.case) < inf

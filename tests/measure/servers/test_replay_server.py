@@ -242,21 +242,6 @@ def test_what_no_later_request_would_mend_ends_the_run(
     assert len(server.prompts) == 1
 
 
-def test_a_server_that_is_busy_is_waited_for_and_no_request_sent_twice(
-    session: MadeSession, workload: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def busy(handler: FakeHandler, number: int) -> bool:
-        if number == 11:
-            handler.send(429, b"{}", Retry_After="0.01")
-        return number == 11
-
-    with fake_vllm(session, busy) as server:
-        code, document, _ = sent(capsys, server.url, workload)
-    assert document is not None
-    assert (code, document["answered"], document["refused"]) == (0, 11, 1)
-    assert len(server.prompts) == len(set(server.prompts)) == 12
-
-
 def hangs(handler: FakeHandler) -> None:
     handler.closing.wait(60)
 
