@@ -19,6 +19,7 @@ from kvtool.cli.commands.doctor.item import DoctorItem, shown_home
 from kvtool.errors import NotAvailableError
 from kvtool.text.terminal.console import cell_width
 from kvtool.text.terminal.numbers import size
+from tests.conftest import some
 from tests.files import write
 from tests.results.documents import redumped
 
@@ -169,7 +170,7 @@ def test_the_home_folder_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", ["ImportError('libtorch.so: no such file')", "OSError('bad ELF')", "RuntimeError('?')"]
+    "error", some(["RuntimeError('?')", "ImportError('libtorch.so: no such file')", "OSError('bad ELF')"], 1)
 )
 def test_torch_that_cannot_be_imported(error: str, tmp_path: Path) -> None:
     write(str(tmp_path / "torch" / "__init__.py"), f"raise {error}\n")

@@ -98,25 +98,23 @@ def test_constant_in_a_session_is_what_changes_in_a_tenth_of_its_comparisons_at_
     assert cause.kind.code == ("KV104" if constant else "KV201")
 
 
-@pytest.mark.parametrize(("tenants", "by", "code"), [
-    (3, "session", "KV105"),
-    (3, "salt", "KV105"),
-    (5, "salt", "KV105"),
-    (3, None, "KV201"),
-])  # fmt: skip
-def test_a_tenant_stands_for_a_session_where_there_is_none(
-    byte_tokenizer: Tokenizer, tenants: int, by: str | None, code: str
-) -> None:
+def test_a_tenant_stands_for_a_session_where_there_is_none(byte_tokenizer: Tokenizer) -> None:
     """Tenants take turns, and each has a counter of its own: only by itself does it rise in even steps."""
-    book = CauseBook()
-    for number in range(1, 8):
-        for tenant in range(tenants):
-            start = 100 + tenant * tenant * 37 % 101  # three digits, in no order
-            whose = {} if by is None else {by: f"t{tenant}"}
-            turn = Turn("g", **whose)  # type: ignore[arg-type]
-            saying(byte_tokenizer, book, "997", f"{start + number}", turn, turn)
-    (cause,) = book
-    assert cause.kind.code == code
+    for tenants, by, code in [
+        (3, "session", "KV105"),
+        (3, "salt", "KV105"),
+        (5, "salt", "KV105"),
+        (3, None, "KV201"),
+    ]:
+        book = CauseBook()
+        for number in range(1, 8):
+            for tenant in range(tenants):
+                start = 100 + tenant * tenant * 37 % 101  # three digits, in no order
+                whose = {} if by is None else {by: f"t{tenant}"}
+                turn = Turn("g", **whose)  # type: ignore[arg-type]
+                saying(byte_tokenizer, book, "997", f"{start + number}", turn, turn)
+        (cause,) = book
+        assert cause.kind.code == code
 
 
 def test_requests_of_one_tenant_are_not_of_one_session(byte_tokenizer: Tokenizer) -> None:

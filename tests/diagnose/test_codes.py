@@ -121,12 +121,10 @@ def test_what_varies() -> None:
     assert varies("KV999") == ""
 
 
-@pytest.mark.parametrize(
-    ("tiers", "together"), [(["P0", "P0"], "P0"), (["P2", "P0"], None), ([None], None), (["P1"], "P1")]
-)
-def test_the_tier_of_an_entry_is_that_of_all_ways_out(tiers: list[str], together: str | None) -> None:
-    remedies = tuple(CodeRemedy("do it", tier) for tier in tiers)  # type: ignore[arg-type]  # they are tiers, in a list
-    assert CodeEntry("KV000", "n", "w", "y", "b", "a", remedies, "i").tier == together
+def test_the_tier_of_an_entry_is_that_of_all_ways_out() -> None:
+    for tiers, together in [(["P0", "P0"], "P0"), (["P2", "P0"], None), ([None], None), (["P1"], "P1")]:
+        remedies = tuple(CodeRemedy("do it", tier) for tier in tiers)  # type: ignore[arg-type]  # they are tiers, in a list
+        assert CodeEntry("KV000", "n", "w", "y", "b", "a", remedies, "i").tier == together
 
 
 @pytest.mark.parametrize(

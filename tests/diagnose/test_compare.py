@@ -272,19 +272,16 @@ def test_items_of_a_line() -> None:
     assert kinds(compare_turns(text(old + QUESTION), text(new + QUESTION))) == ["list_reordered"]
 
 
-@pytest.mark.parametrize(
-    ("line", "key"),
-    [
+def test_dotted_names_on_one_line() -> None:
+    for line, key in [
         ("Tools \u2192 {}", "tools_reordered"),
         ("Callable now \u00bb {}", "tools_reordered"),
         ("At hand: {}", "tools_reordered"),
         ("Documents: {}", "documents_reordered"),
-    ],
-)
-def test_dotted_names_on_one_line(line: str, key: str) -> None:
-    names = ["fs.read", "web.search", "mail.send", "cal.list"]
-    old, new = (line.format(" \u00b7 ".join(order)) + "\n" for order in (names, names[2:] + names[:2]))
-    assert kinds(compare_turns(text(old + QUESTION), text(new + QUESTION))) == [key]
+    ]:
+        names = ["fs.read", "web.search", "mail.send", "cal.list"]
+        old, new = (line.format(" \u00b7 ".join(order)) + "\n" for order in (names, names[2:] + names[:2]))
+        assert kinds(compare_turns(text(old + QUESTION), text(new + QUESTION))) == [key]
 
 
 def test_names_of_files_on_one_line_are_no_tools() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from kvtool.diagnose.compare.messages import compare_turns
 from kvtool.diagnose.compare.order import heads_of_examples
 from kvtool.workload.turn import Turn
@@ -66,9 +64,9 @@ def test_blocks_under_the_word_for_an_example() -> None:
         assert "KV114" in kinds(head)
 
 
-@pytest.mark.parametrize("head", ["### Documento {n}", "### Fundstelle {n}", "### Article {n}", "### 文書{n}"])
-def test_blocks_under_another_word_are_documents(head: str) -> None:
-    assert "KV114" not in kinds(head)
+def test_blocks_under_another_word_are_documents() -> None:
+    for head in ["### Documento {n}", "### Fundstelle {n}", "### Article {n}", "### 文書{n}"]:
+        assert "KV114" not in kinds(head)
 
 
 def test_heads_are_lines_that_say_no_more() -> None:

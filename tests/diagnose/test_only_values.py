@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -44,18 +43,15 @@ def same_in_full(before: Turn, after: Turn) -> list[Change]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_a_value_before_what_is_shared_is_told_at_once() -> None:
+    for one, other in [
         ("Now: 2026-01-05T08:00:07+00:00", "Now: 2026-01-05T08:07:00+00:00"),
         ("Now: 2026-01-05 08:00:07 UTC", "Now: 2026-01-05 18:07:00 UTC"),
         ("The customer is Ada now", "The customer is Grace now"),
         ("step 9", "step 10"),
-    ],
-)
-def test_a_value_before_what_is_shared_is_told_at_once(one: str, other: str) -> None:
-    assert says(f"{one}\n{RULES}Where is my suitcase?", f"{other}\n{RULES}May I move the flight?")
-    assert says(f"{RULES}Where is my suitcase?\n{one}", f"{RULES}May I move the flight?\n{other}")
+    ]:
+        assert says(f"{one}\n{RULES}Where is my suitcase?", f"{other}\n{RULES}May I move the flight?")
+        assert says(f"{RULES}Where is my suitcase?\n{one}", f"{RULES}May I move the flight?\n{other}")
 
 
 def test_whatever_is_not_plain_is_left_to_the_whole_comparison() -> None:

@@ -237,10 +237,10 @@ SECRETS = {
 }
 
 
-@pytest.mark.parametrize(("kind", "text"), SECRETS.items())
-def test_detectors(kind: str, text: str) -> None:
-    around = f"Say this: {text}, and no more."
-    assert [(name, around[low:high]) for name, low, high in find_sensitive(around)] == [(kind, text)]
+def test_detectors() -> None:
+    for kind, text in SECRETS.items():
+        around = f"Say this: {text}, and no more."
+        assert [(name, around[low:high]) for name, low, high in find_sensitive(around)] == [(kind, text)]
 
 
 def test_what_only_resembles() -> None:
@@ -323,14 +323,14 @@ def test_sensitive_text_that_sessions_share(byte_renderer: Renderer) -> None:
     assert key[:8] not in repr(finding)
 
 
-@pytest.mark.parametrize("secret", SECRETS.values())
-def test_not_told_where_nobody_else_has_it(byte_renderer: Renderer, secret: str) -> None:
-    own = [f"You help. Mine: {i} {secret}. " + "And more. " * 5 for i in range(3)]
-    assert not told(byte_renderer, sayings(own, ["s0", "s1", "s2"]))
-    same = [f"Mine: {secret}. " + "And more. " * 5 + str(i) for i in range(3)]
-    assert not told(byte_renderer, sayings(same, ["s0"] * 3))  # turns of one session
-    assert not told(byte_renderer, sayings(same, [None] * 3))  # nobody knows whose they are
-    assert len(told(byte_renderer, sayings(same, ["s0", "s1", "s1"]))) == 1
+def test_not_told_where_nobody_else_has_it(byte_renderer: Renderer) -> None:
+    for secret in SECRETS.values():
+        own = [f"You help. Mine: {i} {secret}. " + "And more. " * 5 for i in range(3)]
+        assert not told(byte_renderer, sayings(own, ["s0", "s1", "s2"]))
+        same = [f"Mine: {secret}. " + "And more. " * 5 + str(i) for i in range(3)]
+        assert not told(byte_renderer, sayings(same, ["s0"] * 3))  # turns of one session
+        assert not told(byte_renderer, sayings(same, [None] * 3))  # nobody knows whose they are
+        assert len(told(byte_renderer, sayings(same, ["s0", "s1", "s1"]))) == 1
 
 
 def test_a_salt_parts_them(byte_renderer: Renderer) -> None:

@@ -160,19 +160,16 @@ def test_rare_chains_are_merged_into_their_beginning() -> None:
     assert all(chains.tokens[first, slot(str(number))] == 3 for number in range(5))  # the weightiest stay
 
 
-@pytest.mark.parametrize(
-    ("line", "value", "words"),
-    [
+def test_words_beside_a_value() -> None:
+    for line, value, words in [
         ("The current time is 10:31, so hurry.", "10:31", "current time is"),
         ("10:31 is the time", "10:31", "is the time"),
         ("a long way off\nat 10:31", "10:31", "at"),
         ("10:31", "10:31", ""),
         ("Step 10 took 10:31", "10:31", "Step took"),
-    ],
-)
-def test_words_beside_a_value(line: str, value: str, words: str) -> None:
-    start = line.rindex(value)
-    assert words_around(line, start, start + len(value)) == words
+    ]:
+        start = line.rindex(value)
+        assert words_around(line, start, start + len(value)) == words
 
 
 def logged(text: str, part: str = "messages[4] (tool)") -> Traced:

@@ -201,20 +201,17 @@ def test_words_of_several_switches_are_flags(rows: list[list[bool]]) -> None:
     assert resolved([f"{value}, and more" for value in values])[0] == "KV201"
 
 
-@pytest.mark.parametrize(
-    ("form", "code"),
-    [
+def test_a_url_is_what_varies_in_it() -> None:
+    for form, code in [
         ("https://a.example/t?session={}&lang=de", "KV104"),
         ("https://a.example/users/{}/files", "KV104"),
         ("https://a.example/box/{}/in", "KV102"),
         ("https://a.example/box?q={}", "KV102"),
         ("https://{}.example/box", "KV201"),
-    ],
-)
-def test_a_url_is_what_varies_in_it(form: str, code: str) -> None:
-    chance = random.Random(5)
-    ids = ["".join(chance.choices("0123456789abcdef", k=18)) for _ in range(12)]
-    assert resolved([form.format(each) for each in ids])[0] == code
+    ]:
+        chance = random.Random(5)
+        ids = ["".join(chance.choices("0123456789abcdef", k=18)) for _ in range(12)]
+        assert resolved([form.format(each) for each in ids])[0] == code
 
 
 @given(st.lists(st.text("ab/?=&.:#", max_size=12), max_size=6))
@@ -241,6 +238,6 @@ def test_a_variable_that_varies_is_what_its_noun_says() -> None:
         assert (kind and kind.code) == code
 
 
-@pytest.mark.parametrize("label", ["பெயர்", "பெயர்:", "সময়", "नाव"])
-def test_a_label_in_another_script_says_what_it_names(label: str) -> None:
-    assert kind_of_label(label) is not None
+def test_a_label_in_another_script_says_what_it_names() -> None:
+    for label in ["பெயர்", "பெயர்:", "সময়", "नाव"]:
+        assert kind_of_label(label) is not None

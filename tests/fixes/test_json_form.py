@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -78,15 +77,11 @@ def test_numbers_and_keys_written_in_another_way_are_other_json() -> None:
     assert SingleLayout.learn([of_system(in_code(text)) for text in ('{"a": 1}', '{"a":1}')], {"user"}) is None
 
 
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
+def test_a_layout_that_may_be_meant_stays() -> None:
+    for one, other in [
         ('Good:\n```\n{"a": 1}\n```\nBad:\n```\n{"a":1}\n```', 'Good:\n```\n{"a": 1}\n```\nBad:\n```\n{"a":1}\n```'),
         ('```python\nx = {"a": 1}\n```', '```python\nx = {"a":1}\n```'),
         ('- So:\n  ```\n  {"a": 1}\n  ```', '- So:\n  ```\n  {"a":1}\n  ```'),
         ('```\n{"a": 1} {"b": 2}\n```', '```\n{"a":1} {"b": 2}\n```'),
-    ],
-    ids=["a contrast", "a part of code", "indented", "several in a block"],
-)
-def test_a_layout_that_may_be_meant_stays(one: str, other: str) -> None:
-    assert SingleLayout.learn([of_system(one), of_system(other)], {"system"}) is None
+    ]:
+        assert SingleLayout.learn([of_system(one), of_system(other)], {"system"}) is None

@@ -171,18 +171,15 @@ def test_only_lines_that_other_requests_have_are_rules() -> None:
     assert text[moved.start : moved.stop] == "> It is 10:31 on the quay."
 
 
-@pytest.mark.parametrize(
-    ("sentence", "refers"),
-    [
+def test_a_preposition_refers_to_no_text() -> None:
+    for sentence, refers in [
         ("Sow when the soil stays above ten degrees.", False),
         ("Keep the tank above 40 degrees, never watered from above.", False),
         ("Use the date above.", True),
         ("As the rules above say.", True),
         ("Take the value from above.", True),
-    ],
-)
-def test_a_preposition_refers_to_no_text(sentence: str, refers: bool) -> None:
-    assert refers_back(sentence) == refers
+    ]:
+        assert refers_back(sentence) == refers
 
 
 def test_a_value_that_ends_a_sentence_is_the_value_without_its_stop() -> None:
@@ -215,12 +212,10 @@ def test_a_reference_in_any_of_these_languages_is_told() -> None:
         assert dangling_references(before, after)
 
 
-@pytest.mark.parametrize(
-    "sentence", ["On this day we rest.", "An diesem Tag ruhen wir.", "この日は休みです。", "That date counts."]
-)
-def test_sentences_that_say_nothing_alone(sentence: str) -> None:
-    assert goes_with_previous(sentence)
-    assert not goes_with_previous("It is 10:31 now.")
+def test_sentences_that_say_nothing_alone() -> None:
+    for sentence in ["On this day we rest.", "An diesem Tag ruhen wir.", "この日は休みです。", "That date counts."]:
+        assert goes_with_previous(sentence)
+        assert not goes_with_previous("It is 10:31 now.")
 
 
 BLOCKS = st.lists(
@@ -266,11 +261,11 @@ def test_a_move_keeps_every_unit_whole(before: list[str], held: str, behind: lis
     assert after.endswith(text[unit.start : unit.stop].strip())
 
 
-@pytest.mark.parametrize("noun", ["person", "caller", "guest", "account", "city"])
-def test_a_sentence_that_speaks_of_the_one_before_goes_with_it(noun: str) -> None:
-    pair = f"The caller is 10:31. Address this {noun} with care."
-    assert moves(f"You help members.\n{pair}\n\n## Rules\nBe brief.") == pair
-    assert not goes_with_previous(f"Every {noun} is addressed with care.")
+def test_a_sentence_that_speaks_of_the_one_before_goes_with_it() -> None:
+    for noun in ["person", "caller", "guest", "account", "city"]:
+        pair = f"The caller is 10:31. Address this {noun} with care."
+        assert moves(f"You help members.\n{pair}\n\n## Rules\nBe brief.") == pair
+        assert not goes_with_previous(f"Every {noun} is addressed with care.")
 
 
 @pytest.mark.parametrize(

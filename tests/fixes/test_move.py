@@ -268,12 +268,10 @@ def test_the_line_of_a_logged_message() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    "slot", [log_slot(0, 0), log_slot(0, 7), log_slot(1, 1), log_slot(0, 1, "uuid"), log_slot(0, 1, OTHER.key)]
-)
-def test_another_line_or_kind_of_a_logged_message_stays(slot: Slot) -> None:
-    turn = logged(f"You help.\n{STAMP}\nBe brief.", "Hm?")
-    assert move_to_end(turn, slot) is turn
+def test_another_line_or_kind_of_a_logged_message_stays() -> None:
+    for slot in [log_slot(0, 0), log_slot(0, 7), log_slot(1, 1), log_slot(0, 1, "uuid"), log_slot(0, 1, OTHER.key)]:
+        turn = logged(f"You help.\n{STAMP}\nBe brief.", "Hm?")
+        assert move_to_end(turn, slot) is turn
 
 
 def test_the_part_of_a_logged_message() -> None:
@@ -358,18 +356,20 @@ def test_any_section_keeps_its_lines(pieces: list[str], chat: bool) -> None:
     assert move_targets(once, [target]) is once
 
 
-@pytest.mark.parametrize(
-    ("line", "goes_along"),
-    [(" M src/shop.py", True), ("├── readme", True), ("Summary: all is well", False), ("Id: 7f3c9a", False)],
-)
-def test_only_rows_of_a_tree_or_a_status_go_with_a_path(line: str, goes_along: bool) -> None:
-    text = concat([literal("You help.\nIn "), value("/home/ana/shop"), literal(f"\n{line}\nBe brief.")])
-    target = MoveTarget(CLOCK, steady=frozenset(["You help.", "Be brief."]))
-    after = move_targets(Turn("g", text=text), [target]).text
-    moved_along = f"In /home/ana/shop\n{line}"
-    assert after == (
-        f"You help.\nBe brief.\n{moved_along}" if goes_along else f"You help.\n{line}\nBe brief.\nIn /home/ana/shop"
-    )
+def test_only_rows_of_a_tree_or_a_status_go_with_a_path() -> None:
+    for line, goes_along in [
+        (" M src/shop.py", True),
+        ("├── readme", True),
+        ("Summary: all is well", False),
+        ("Id: 7f3c9a", False),
+    ]:
+        text = concat([literal("You help.\nIn "), value("/home/ana/shop"), literal(f"\n{line}\nBe brief.")])
+        target = MoveTarget(CLOCK, steady=frozenset(["You help.", "Be brief."]))
+        after = move_targets(Turn("g", text=text), [target]).text
+        moved_along = f"In /home/ana/shop\n{line}"
+        assert after == (
+            f"You help.\nBe brief.\n{moved_along}" if goes_along else f"You help.\n{line}\nBe brief.\nIn /home/ana/shop"
+        )
 
 
 def test_what_moves_stays_before_the_line_that_leads_over_to_the_answer() -> None:

@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -79,15 +78,13 @@ def test_one_form_and_nothing_else(kind: str, seed: int) -> None:
         assert said(form(prompt(other))) == other
 
 
-@pytest.mark.parametrize(
-    ("one", "other"), [("    ", "\t"), ("  ", "\t"), ("", "  "), ("  ", "    "), ("\t\t", "        ")]
-)
-def test_indentation_is_that_of_most(one: str, other: str) -> None:
-    body = ("Ask first,  then answer.", "Never guess.", "It\u2019s\tfine.")
-    mine, theirs = ("".join(f"Rules\n{indent}{line}\n" for line in body) for indent in (one, other))
-    form = SingleForm.learn([prompt(text) for text in (mine, mine, theirs)], "whitespace", {"system"})
-    assert form.kinds == ("whitespace",)
-    assert [said(form(prompt(text))) for text in (mine, theirs)] == [mine, mine]
+def test_indentation_is_that_of_most() -> None:
+    for one, other in [("    ", "\t"), ("  ", "\t"), ("", "  "), ("  ", "    "), ("\t\t", "        ")]:
+        body = ("Ask first,  then answer.", "Never guess.", "It\u2019s\tfine.")
+        mine, theirs = ("".join(f"Rules\n{indent}{line}\n" for line in body) for indent in (one, other))
+        form = SingleForm.learn([prompt(text) for text in (mine, mine, theirs)], "whitespace", {"system"})
+        assert form.kinds == ("whitespace",)
+        assert [said(form(prompt(text))) for text in (mine, theirs)] == [mine, mine]
 
 
 def test_lines_that_one_text_indents_twice_stay() -> None:

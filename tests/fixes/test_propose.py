@@ -196,25 +196,29 @@ def test_an_optional_section(place: str) -> None:
     assert fix.what.startswith("move this section")
 
 
-@pytest.mark.parametrize("frame", [("<memory>", "</memory>"), ("Notes on the customer:", "")])
-@pytest.mark.parametrize("sessions", [2, 3])
-def test_a_block_that_grows_moves_whole(frame: tuple[str, str], sessions: int) -> None:
+def test_a_block_that_grows_moves_whole() -> None:
     """What two requests share of it by chance is no unit; a block whose other lines all requests have stays."""
-    samples = []
-    for turn, session in product(range(4), range(sessions)):
-        notes = "\n".join([frame[0], *(f"- Note {n} on customer {session}." for n in range(turn + 1)), frame[1]])
-        samples.append(
-            chat(f"You are a clerk.\n\n{notes}\n\n<rules>\nBe kind.\n</rules>", f"Question {turn}.{session}?")
-        )
-    fix = proposed(OPTIONAL, samples, Slot("", 0, 0, part="messages[0] (system)", kind="optional", logged=True))["move"]
-    for each in samples:
-        system, question = made(fix, each)
-        assert "Note" not in system
-        assert frame[0] not in system
-        assert "<rules>\nBe kind.\n</rules>" in system
-        assert f"{frame[0]}\n- Note 0" in question
-        assert fix.make is not None
-        assert check_proof(fix, each, fix.make()(each)) is None
+    for frame in [("<memory>", "</memory>"), ("Notes on the customer:", "")]:
+        for sessions in [2, 3]:
+            samples = []
+            for turn, session in product(range(4), range(sessions)):
+                notes = "\n".join(
+                    [frame[0], *(f"- Note {n} on customer {session}." for n in range(turn + 1)), frame[1]]
+                )
+                samples.append(
+                    chat(f"You are a clerk.\n\n{notes}\n\n<rules>\nBe kind.\n</rules>", f"Question {turn}.{session}?")
+                )
+            fix = proposed(
+                OPTIONAL, samples, Slot("", 0, 0, part="messages[0] (system)", kind="optional", logged=True)
+            )["move"]
+            for each in samples:
+                system, question = made(fix, each)
+                assert "Note" not in system
+                assert frame[0] not in system
+                assert "<rules>\nBe kind.\n</rules>" in system
+                assert f"{frame[0]}\n- Note 0" in question
+                assert fix.make is not None
+                assert check_proof(fix, each, fix.make()(each)) is None
 
 
 def test_tools() -> None:

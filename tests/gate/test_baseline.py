@@ -59,18 +59,15 @@ def statuses(before: Facts, now: Facts, **options: Any) -> dict[str | None, str]
 # Comparing
 
 
-@pytest.mark.parametrize(
-    ("hit", "drop", "status"),
-    [
+def test_a_fall_is_measured_exactly() -> None:
+    for hit, drop, status in [
         (80, 0.0, "pass"),
         (79, 0.0, "fail"),
         (79, 0.01, "pass"),  # exactly one point, and 0.80 - 0.79 is more than that in floating point
         (79, 0.0099, "fail"),
         (100, 0.0, "pass"),
-    ],
-)
-def test_a_fall_is_measured_exactly(hit: int, drop: float, status: str) -> None:
-    assert statuses(facts(), facts(hit), max_drop=drop)["a"] == status
+    ]:
+        assert statuses(facts(), facts(hit), max_drop=drop)["a"] == status
 
 
 def test_a_fall_is_told_with_what_is_new() -> None:
@@ -174,18 +171,15 @@ def test_what_makes_runs_incomparable() -> None:
         assert found.checks == []
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
+def test_what_does_not() -> None:
+    for change in [
         {"tokenizer": "./copy/of/tekken.json"},  # its fingerprint is the same
         {"version": "9.9"},
         {"model": "other", "accelerator": "l4"},  # requests run one at a time: nothing depends on how long they take
         {"device": "cuda:0", "measured_model": "x"},
-    ],
-)
-def test_what_does_not(change: dict[str, Any]) -> None:
-    now = facts()
-    assert compare(now, sums(now, **change), sums(now)).problem == ""
+    ]:
+        now = facts()
+        assert compare(now, sums(now, **change), sums(now)).problem == ""
 
 
 def test_where_requests_meet_in_time_the_accelerator_decides() -> None:

@@ -198,9 +198,9 @@ def test_patterns_that_match_nothing_are_mistakes() -> None:
         assert hint in (caught.value.hint or "")
 
 
-@pytest.mark.parametrize(("written", "meant"), [("kv101", "KV101"), ("1", "KV1"), ("Error", "error"), ("KV1", "KV1")])
-def test_patterns(written: str, meant: str) -> None:
-    assert pattern_of(written) == meant
+def test_patterns() -> None:
+    for written, meant in [("kv101", "KV101"), ("1", "KV1"), ("Error", "error"), ("KV1", "KV1")]:
+        assert pattern_of(written) == meant
 
 
 # Where demands are stated

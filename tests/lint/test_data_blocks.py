@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from kvtool.lint.evidence.prompt_evidence import reads_as
 from kvtool.lint.evidence.surrounding_text import label_before, with_data
 from kvtool.results.finding import Finding
@@ -110,15 +108,12 @@ def told_in(code: str) -> list[str]:
     return [f"{one.severity} {one.message.partition(' ')[0]}" for one in made_findings(code)]
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
+def test_a_code_is_a_short_name_or_a_program_and_examples_are_shown() -> None:
+    for name, expected in [
         ("language_code", []),
         ("error_code", []),
         ("source_code", ["warning `source_code`"]),
         ("example_queries", []),
         ("user_queries", ["warning `user_queries`"]),
-    ],
-)
-def test_a_code_is_a_short_name_or_a_program_and_examples_are_shown(name: str, expected: list[str]) -> None:
-    assert told_in(f"PROMPT = {(f'You read of {{{name}}} what it does. ' + RULES * 4)!r}\n") == expected
+    ]:
+        assert told_in(f"PROMPT = {(f'You read of {{{name}}} what it does. ' + RULES * 4)!r}\n") == expected

@@ -24,16 +24,18 @@ def test_what_may_be_the_same_needs_more() -> None:
     assert not told(f"PROMPT = {('You know the harbour of {port}. ' + RULES * 3)!r}\n")
 
 
-@pytest.mark.parametrize(
-    ("decorator", "expected"),
-    [("server.prompt()", True), ("mcp.prompt", True), ("ell.simple(model='m')", True), ("app.get('/')", False)],
-)
-def test_what_a_decorator_asks_a_model_with(decorator: str, expected: bool) -> None:
-    code = (
-        f"@{decorator}\ndef berths(port: str) -> str:\n"
-        f"    return f'Find a berth in {{port}}.\\n\\n' + {(RULES + 'Then ask for the tide. ') * 2!r}\n"
-    )
-    assert told(code) == (["info `port`"] if expected else [])
+def test_what_a_decorator_asks_a_model_with() -> None:
+    for decorator, expected in [
+        ("server.prompt()", True),
+        ("mcp.prompt", True),
+        ("ell.simple(model='m')", True),
+        ("app.get('/')", False),
+    ]:
+        code = (
+            f"@{decorator}\ndef berths(port: str) -> str:\n"
+            f"    return f'Find a berth in {{port}}.\\n\\n' + {(RULES + 'Then ask for the tide. ') * 2!r}\n"
+        )
+        assert told(code) == (["info `port`"] if expected else [])
 
 
 def test_a_lambda_with_a_name_is_a_function() -> None:

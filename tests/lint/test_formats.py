@@ -250,17 +250,14 @@ def test_a_file_without_evidence_is_not_parsed() -> None:
         assert may_hold_prompts(suffix, text) is held
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_other_yaml_holds_no_prompts() -> None:
+    for text in [
         "openapi: 3.0.0\npaths:\n  /users/{id}:\n    get: {summary: 'Reads a user by {id}.'}\n",
         "on: push\njobs:\n  a:\n    steps:\n      - run: echo ${{ github.sha }} and then go on with all the rest\n",
         "- name: copy\n  template: {src: a.j2, dest: '/etc/{{ name }}'}\n",
         "query: |\n  SELECT * FROM t WHERE x = '{now}' and a and b and c and d and e and f and g and h and i\n",
-    ],
-)
-def test_other_yaml_holds_no_prompts(text: str) -> None:
-    assert read_prompts("some.yaml", text) is None
+    ]:
+        assert read_prompts("some.yaml", text) is None
 
 
 def test_instructions_may_show_code_that_other_texts_are_made_of() -> None:
@@ -317,26 +314,23 @@ def test_parts_of_a_request_are_one_prompt_in_their_order() -> None:
     assert len(read.prompts) == 2, "two whole prompts, not one"
 
 
-@pytest.mark.parametrize(
-    ("declared", "found"),
-    [
+def test_a_text_beside_its_variables_is_a_prompt() -> None:
+    for declared, found in [
         ({"parameters": ["wharf", "question"]}, True),
         ({"variables": {"question": "text"}}, True),
         ({"inputs": [{"name": "question", "type": "string"}]}, True),
         ({"parameters": ["wharf"]}, False),
         ({}, False),
-    ],
-)
-def test_a_text_beside_its_variables_is_a_prompt(declared: dict[str, Any], found: bool) -> None:
-    held = {
-        **declared,
-        "description": f"Asks {{question}}. {RULES}",
-        "value": f"Asked is {{{{ question }}}}. {RULES}",
-        "kind": "template",
-    }
-    read = read_prompts("some.yaml", yaml.safe_dump(held))
-    texts = [str.__str__(part.text)[:8] for prompt in (read.prompts if read else ()) for part in prompt]
-    assert texts == (["Asked is"] if found else [])
+    ]:
+        held = {
+            **declared,
+            "description": f"Asks {{question}}. {RULES}",
+            "value": f"Asked is {{{{ question }}}}. {RULES}",
+            "kind": "template",
+        }
+        read = read_prompts("some.yaml", yaml.safe_dump(held))
+        texts = [str.__str__(part.text)[:8] for prompt in (read.prompts if read else ()) for part in prompt]
+        assert texts == (["Asked is"] if found else [])
 
 
 def test_lists_of_messages_below_a_key_are_one_prompt_each() -> None:

@@ -77,6 +77,8 @@ def test_what_is_waited_for_is_another_for_each_call(how: str, expected: bool) -
     assert told(code) == (["KV201 `age`"] if expected else [])
 
 
-@pytest.mark.parametrize("name", ["scenario", "claims", "user_intent", "theorem"])
-def test_names_of_what_is_asked(name: str) -> None:
-    assert told(f"PROMPT = {('You know the harbour of {' + name + '} well. ' + RULES * 6)!r}\n") == [f"KV201 `{name}`"]
+def test_names_of_what_is_asked() -> None:
+    for name in ["scenario", "claims", "user_intent", "theorem"]:
+        assert told(f"PROMPT = {('You know the harbour of {' + name + '} well. ' + RULES * 6)!r}\n") == [
+            f"KV201 `{name}`"
+        ]

@@ -114,18 +114,15 @@ def test_names_of_examples() -> None:
 # Statements and sources
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_statements_for_a_database_are_none_whoever_gets_them() -> None:
+    for text in [
         "SELECT room, guest AS name\n  FROM book AS b WHERE floor = 3 GROUP BY room",
         "\n  CREATE TEMP MODEL porter_\n  OPTIONS (MODEL_TYPE = 'X')\n  AS SELECT * FROM rooms",
         "(SELECT * FROM rooms) AS r",
         "WITH free AS (SELECT room FROM book) SELECT * FROM free",
         "INSERT INTO book (room, guest) VALUES (1, 'a')",
-    ],
-)
-def test_statements_for_a_database_are_none_whoever_gets_them(text: str) -> None:
-    assert belief(Evidence.ASKED, text) is Belief.NO
+    ]:
+        assert belief(Evidence.ASKED, text) is Belief.NO
 
 
 def test_words_that_look_like_statements() -> None:
@@ -191,16 +188,13 @@ def test_a_shuffle_behind_an_order_is_told() -> None:
 # Examples in blocks
 
 
-@pytest.mark.parametrize(
-    ("before", "block", "shown"),
-    [
+def test_blocks_that_show_an_example() -> None:
+    for before, block, shown in [
         ("Example of a note:", "Please wake {guest} at seven, and bring a pot of tea.", True),
         ("### Example: a long note", "Please wake {guest} at seven, and bring a pot of tea.", True),
         ("Examples:", "Please wake {guest} at seven, and bring a pot of tea.", False),
         ("Example of a note:", "{guest}", False),
         ("The note:", "Please wake {guest} at seven, and bring a pot of tea.", False),
-    ],
-)
-def test_blocks_that_show_an_example(before: str, block: str, shown: bool) -> None:
-    text = f"{RULES}\n\n{before}\n\n```\n{block}\n```\n"
-    assert bool(quoted_ranges(text)) is shown
+    ]:
+        text = f"{RULES}\n\n{before}\n\n```\n{block}\n```\n"
+        assert bool(quoted_ranges(text)) is shown

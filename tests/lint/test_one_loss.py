@@ -140,10 +140,10 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_forms_of_templates(form: str) -> None:
-    assert [one.code for one in python(FORMS[form].replace("RULES", RULES))] == ["KV201"]
-    assert python(FORMS[form].replace("RULES", "Go.")) == []
+def test_forms_of_templates() -> None:
+    for form in FORMS:
+        assert [one.code for one in python(FORMS[form].replace("RULES", RULES))] == ["KV201"]
+        assert python(FORMS[form].replace("RULES", "Go.")) == []
 
 
 def test_a_clock_in_one_of_many_instructions_is_told_where_it_is_written() -> None:
@@ -214,18 +214,15 @@ CLOCK = "    messages.append({'role': 'user', 'content': f'It is {datetime.now()
 LONG = f"    messages.append({{'role': 'user', 'content': '{RULES}'}})\n"
 
 
-@pytest.mark.parametrize(
-    ("body", "turn", "lines"),
-    [
+def test_messages_that_are_built_from_the_last_one_on() -> None:
+    for body, turn, lines in [
         (CLOCK + LONG, "", [5]),
         (CLOCK + LONG, "[::-1]", []),
         (LONG + CLOCK, "", []),
         (LONG + CLOCK, "[::-1]", [6]),
         (LONG + CLOCK, "[:-1]", []),
-    ],
-)
-def test_messages_that_are_built_from_the_last_one_on(body: str, turn: str, lines: list[int]) -> None:
-    assert [line for code, line in told(python(BUILT.format(body=body, turn=turn))) if code == "KV101"] == lines
+    ]:
+        assert [line for code, line in told(python(BUILT.format(body=body, turn=turn))) if code == "KV101"] == lines
 
 
 def test_reversed_turns_a_list_around() -> None:
@@ -233,21 +230,18 @@ def test_reversed_turns_a_list_around() -> None:
     assert told(python(text)) == []
 
 
-@pytest.mark.parametrize(
-    ("between", "lines"),
-    [
+def test_what_is_overwritten_before_anybody_reads_it_is_no_prompt() -> None:
+    for between, lines in [
         ("", []),
         ("    send(prompt)\n", [3]),
         ("    if prompt:\n        send(1)\n", []),
         ("    text = prompt + 'x'\n", [3]),
-    ],
-)
-def test_what_is_overwritten_before_anybody_reads_it_is_no_prompt(between: str, lines: list[int]) -> None:
-    text = (
-        f"from datetime import datetime\ndef build():\n    prompt = f'It is {{datetime.now()}}. {RULES}'\n{between}"
-        f"    prompt = 'Be kind. {RULES}'\n    return prompt\n"
-    )
-    assert [line for code, line in told(python(text)) if code == "KV101"] == lines
+    ]:
+        text = (
+            f"from datetime import datetime\ndef build():\n    prompt = f'It is {{datetime.now()}}. {RULES}'\n{between}"
+            f"    prompt = 'Be kind. {RULES}'\n    return prompt\n"
+        )
+        assert [line for code, line in told(python(text)) if code == "KV101"] == lines
 
 
 # Which of two values a loss is told at

@@ -31,9 +31,8 @@ def test_the_word_before_an_id_says_whose_it_is(line: str, code: str) -> None:
     assert "".join(finding.code for finding in jinja(f"Be kind.\n{line}\n{RULES}")) == code
 
 
-@pytest.mark.parametrize(
-    ("names", "code", "doubt"),
-    [
+def test_a_name_says_how_sure_it_is() -> None:
+    for names, code, doubt in [
         ("now current_date session_id user.email requestId", ("KV101", "KV104", "KV102"), ""),
         (
             "task question user_input query_str context history docs state.inputs.task userMessage text",
@@ -53,14 +52,12 @@ def test_the_word_before_an_id_says_whose_it_is(line: str, code: str) -> None:
             ("KV201",),
             "open",
         ),
-    ],
-)
-def test_a_name_says_how_sure_it_is(names: str, code: tuple[str, ...], doubt: str) -> None:
-    for name in names.split():
-        hole = placeholder(name, SPOT)
-        assert hole is not None
-        assert hole.kind.code in code
-        assert (name, hole.doubt) == (name, doubt)
+    ]:
+        for name in names.split():
+            hole = placeholder(name, SPOT)
+            assert hole is not None
+            assert hole.kind.code in code
+            assert (name, hole.doubt) == (name, doubt)
 
 
 def test_what_a_program_or_a_deployment_is_made_of_does_not_vary() -> None:
@@ -163,9 +160,9 @@ def test_mustache() -> None:
     assert [len(node.branches) for node in nodes if isinstance(node, Choice)] == [2]
 
 
-@pytest.mark.parametrize("name", ["max_retries", "step_budget", "version_string", "versionString", "api_version"])
-def test_what_a_program_is_set_up_with_is_no_value_of_a_request(name: str) -> None:
-    assert placeholder(name, SPOT) is None
+def test_what_a_program_is_set_up_with_is_no_value_of_a_request() -> None:
+    for name in ["max_retries", "step_budget", "version_string", "versionString", "api_version"]:
+        assert placeholder(name, SPOT) is None
 
 
 def test_a_counter_by_its_name_alone_is_no_error() -> None:

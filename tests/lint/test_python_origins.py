@@ -146,11 +146,11 @@ LEADING = {
 }
 
 
-@pytest.mark.parametrize("form", LEADING)
-def test_a_clock_in_a_system_prompt_leads_a_conversation(form: str) -> None:
-    told = found(LEADING[form])
-    assert [(one.code, one.severity) for one in told] == [("KV101", "info")]
-    assert "the whole conversation" in told[0].message
+def test_a_clock_in_a_system_prompt_leads_a_conversation() -> None:
+    for form in LEADING:
+        told = found(LEADING[form])
+        assert [(one.code, one.severity) for one in told] == [("KV101", "info")]
+        assert "the whole conversation" in told[0].message
 
 
 def test_a_clock_at_the_end_of_any_other_prompt_leads_nothing() -> None:
@@ -264,14 +264,16 @@ def test_a_loop_over_numbers_that_asks_is_another_in_each_request() -> None:
     assert one.message.startswith("`step`")
 
 
-@pytest.mark.parametrize(
-    ("call", "told"),
-    [("open_tickets(DB)", True), ("DB['tickets']", False), ("read(question, DB)", True), ("dict(DB)['a']", True)],
-)
-def test_what_is_made_of_a_constant_of_the_module(call: str, told: bool) -> None:
-    body = f"    tickets = {call}\n    return llm.invoke(f'Sort {{tickets}} now. ' + RULES)\n"
-    code = f"DB = connect()\ndef run(llm, question):\n{body}"
-    assert bool(found(code)) is told
+def test_what_is_made_of_a_constant_of_the_module() -> None:
+    for call, told in [
+        ("open_tickets(DB)", True),
+        ("DB['tickets']", False),
+        ("read(question, DB)", True),
+        ("dict(DB)['a']", True),
+    ]:
+        body = f"    tickets = {call}\n    return llm.invoke(f'Sort {{tickets}} now. ' + RULES)\n"
+        code = f"DB = connect()\ndef run(llm, question):\n{body}"
+        assert bool(found(code)) is told
 
 
 def test_an_object_that_is_asked_itself_is_no_set_of_data() -> None:
@@ -305,19 +307,16 @@ def go(llm, path):
 """
 
 
-@pytest.mark.parametrize(
-    ("look", "store", "told"),
-    [
+def test_an_id_that_is_stored_where_it_is_looked_for_stays_the_same() -> None:
+    for look, store, told in [
         ("exists", "path.write_text(own)", False),
         ("exists", "save(path, own)", False),
         ("exists", "other.write_text(own)", True),
         ("exists", "print(path, own)", True),
         ("closed", "pass", True),
-    ],
-)
-def test_an_id_that_is_stored_where_it_is_looked_for_stays_the_same(look: str, store: str, told: bool) -> None:
-    codes = {one.code for one in found(STORED.format(look=look, store=store))}
-    assert ("KV102" in codes) is told
+    ]:
+        codes = {one.code for one in found(STORED.format(look=look, store=store))}
+        assert ("KV102" in codes) is told
 
 
 def test_an_id_in_a_file_stays_the_same_in_typescript() -> None:
@@ -346,14 +345,17 @@ export function go(template, name, openai) { return openai.responses.create({ in
 """.replace("RULES", RULES)
 
 
-@pytest.mark.parametrize(
-    ("given", "codes"),
-    [("name", set()), ('"now"', {"KV101"}), ('"id"', {"KV102"}), ('"other"', set()), ("template[0]", set())],
-)
-def test_a_clock_that_is_asked_for_by_its_name_is_of_who_asks(given: str, codes: set[str]) -> None:
-    text = BY_NAME.replace("SWITCH", 'switch (name) { case "id": return crypto.randomUUID(); default: break; }')
-    findings = made_findings(text.replace("GIVEN", given), "prompt.ts")
-    assert {one.code for one in findings if one.severity != "info"} == codes
+def test_a_clock_that_is_asked_for_by_its_name_is_of_who_asks() -> None:
+    for given, codes in [
+        ("name", set()),
+        ('"now"', {"KV101"}),
+        ('"id"', {"KV102"}),
+        ('"other"', set()),
+        ("template[0]", set()),
+    ]:
+        text = BY_NAME.replace("SWITCH", 'switch (name) { case "id": return crypto.randomUUID(); default: break; }')
+        findings = made_findings(text.replace("GIVEN", given), "prompt.ts")
+        assert {one.code for one in findings if one.severity != "info"} == codes
 
 
 @pytest.mark.parametrize(

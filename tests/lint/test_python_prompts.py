@@ -179,21 +179,18 @@ def test_the_environment_of_a_process_is_information() -> None:
         assert one.severity == "info"
 
 
-@pytest.mark.parametrize(
-    ("value", "severity"),
-    [
+def test_values_that_are_seldom_new() -> None:
+    for value, severity in [
         ("str(uuid.uuid4())", "error"),
         ("answer or str(uuid.uuid4())", "info"),  # rare: the model gave a title
         ("session_id or str(uuid.uuid4())", "error"),  # an id in either case
         ("Path('out') / f'{datetime.now():%H%M%S}'", "info"),  # the folder stays for what is done in it
-    ],
-)
-def test_values_that_are_seldom_new(value: str, severity: str) -> None:
-    code = f"def build_prompt(session_id):\n    answer = ask()\n    title = {value}\n    return f'For {{title}}: ' + RULES\n"
-    assert [one.severity for one in found(HEAD + "import uuid\nfrom pathlib import Path\n" + code)] == [severity]
-    if value.startswith("answer or"):
-        code = code.replace("title = answer or", "title = answer\n    if not title:\n        title =")
-        assert [one.severity for one in found(HEAD + "import uuid\n" + code)] == [severity]
+    ]:
+        code = f"def build_prompt(session_id):\n    answer = ask()\n    title = {value}\n    return f'For {{title}}: ' + RULES\n"
+        assert [one.severity for one in found(HEAD + "import uuid\nfrom pathlib import Path\n" + code)] == [severity]
+        if value.startswith("answer or"):
+            code = code.replace("title = answer or", "title = answer\n    if not title:\n        title =")
+            assert [one.severity for one in found(HEAD + "import uuid\n" + code)] == [severity]
 
 
 @pytest.mark.parametrize(("kept", "severity"), [("question", "warning"), ("self.question", "info")])

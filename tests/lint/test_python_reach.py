@@ -89,9 +89,9 @@ def test_a_text_is_followed() -> None:
         assert told(text) == expected
 
 
-@pytest.mark.parametrize("name", LEFT)
-def test_what_says_nothing_is_left_alone(name: str) -> None:
-    assert told(LEFT[name]) == []
+def test_what_says_nothing_is_left_alone() -> None:
+    for name in LEFT:
+        assert told(LEFT[name]) == []
 
 
 def test_words_before_a_placeholder_say_that_it_is_a_clock() -> None:

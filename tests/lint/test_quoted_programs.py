@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from kvtool.lint.evidence.prompt_evidence import Belief, Evidence, belief
 from kvtool.lint.evidence.quoted_code import is_quoted, quoted_ranges
 from tests.conftest import some
@@ -41,10 +39,12 @@ def test_a_prompt_that_shows_a_program_is_a_prompt() -> None:
         assert belief(Evidence.NAME, text) is Belief.STRONG
 
 
-@pytest.mark.parametrize(("language", "is_shown"), [("repl", True), ("python", True), ("text", False), ("", False)])
-def test_a_fence_with_lines_of_code_shows_code(language: str, is_shown: bool) -> None:
+def test_a_fence_with_lines_of_code_shows_code() -> None:
     """What a tool is called with has a name of its own; a block of text, or without a name, is filled."""
-    block = "Read the part: {part}\n" if not is_shown else 'for part in parts:\n    print(f"Read the\npart: {part}")\n'
-    text = f"{PROMPT}\n```{language}\n{block}```\nGo on.\n"
-    start = text.index("{part}")
-    assert is_quoted(text, start, start + len("{part}"), quoted_ranges(text)) is is_shown
+    for language, is_shown in [("repl", True), ("python", True), ("text", False), ("", False)]:
+        block = (
+            "Read the part: {part}\n" if not is_shown else 'for part in parts:\n    print(f"Read the\npart: {part}")\n'
+        )
+        text = f"{PROMPT}\n```{language}\n{block}```\nGo on.\n"
+        start = text.index("{part}")
+        assert is_quoted(text, start, start + len("{part}"), quoted_ranges(text)) is is_shown

@@ -125,9 +125,9 @@ def test_typescript() -> None:
         assert codes_of_typescript(body) == [(code, "warning") for code in found]
 
 
-@pytest.mark.parametrize(
-    ("method", "called"),
-    [
+def test_through_parameters() -> None:
+    """A function of the file that hands on what it is given sends it; one that writes it down does not."""
+    for method, called in [
         ("stream(messages) { return this.agent.stream({ messages }); }", "this.stream(recent)"),
         ("stream({ messages }) { return this.agent.stream({ messages }); }", "next.stream({ messages: recent })"),
         ("stream(o) { return this.agent.stream({ messages: o.messages }); }", "next.stream({ messages: recent })"),
@@ -135,15 +135,12 @@ def test_typescript() -> None:
             "stream(o) { const { messages } = o; return this.agent.stream({ messages }); }",
             "next.stream({ messages: recent })",
         ),
-    ],
-)
-def test_through_parameters(method: str, called: str) -> None:
-    """A function of the file that hands on what it is given sends it; one that writes it down does not."""
-    use = f"  go(turns, messages, next) {{ const recent = messages.slice(-8); return {called}; }}\n"
-    asks = f"const client = new OpenAI();\nclass Desk {{\n  {method}\n{use}}}\n"
-    assert [(one.line, one.code) for one in made_findings(asks, "made.ts")] == [(4, "KV141")]
-    writes = asks.replace("this.agent.stream(", "this.store.save(")
-    assert made_findings(writes, "made.ts") == []
+    ]:
+        use = f"  go(turns, messages, next) {{ const recent = messages.slice(-8); return {called}; }}\n"
+        asks = f"const client = new OpenAI();\nclass Desk {{\n  {method}\n{use}}}\n"
+        assert [(one.line, one.code) for one in made_findings(asks, "made.ts")] == [(4, "KV141")]
+        writes = asks.replace("this.agent.stream(", "this.store.save(")
+        assert made_findings(writes, "made.ts") == []
 
 
 def test_the_list_that_tasks_fill_is_the_one_that_is_sent() -> None:
@@ -181,20 +178,17 @@ def test_through_attributes_and_functions() -> None:
     assert [(one.line, one.code) for one in made_findings(code)] == [(8, "KV141"), (13, "KV141")]
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_order_of_tools() -> None:
+    """Tools that are shuffled, in a set, or in the order in which servers answer; sorted ones are in order."""
+    for body in [
         "import random\nrandom.shuffle(tools)",
         "tools = list(set(tools))",
         "tools = []\nfor done in asyncio.as_completed([s.list_tools() for s in sessions]):\n    tools.extend(done)",
         "tools = []\nasync def load(s):\n    tools.extend(await s.list_tools())\nasyncio.gather(*[load(s) for s in sessions])",
-    ],
-)
-def test_order_of_tools(body: str) -> None:
-    """Tools that are shuffled, in a set, or in the order in which servers answer; sorted ones are in order."""
-    send = "\nreturn client.chat.completions.create(model='m', tools=TOOLS, messages=messages)"
-    assert codes(body + send.replace("TOOLS", "tools")) == [("KV111", "warning")]
-    assert codes(body + send.replace("TOOLS", "sorted(tools, key=str)")) == []
+    ]:
+        send = "\nreturn client.chat.completions.create(model='m', tools=TOOLS, messages=messages)"
+        assert codes(body + send.replace("TOOLS", "tools")) == [("KV111", "warning")]
+        assert codes(body + send.replace("TOOLS", "sorted(tools, key=str)")) == []
 
 
 def test_order_of_tools_in_typescript() -> None:
@@ -208,29 +202,26 @@ def test_order_of_tools_in_typescript() -> None:
     ) == [("KV111", "warning")]
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
+def test_conversation_after_the_system_prompt() -> None:
+    """A clock before the history, however the call gets it; what changes once a day is left alone."""
+    for text, found in [
         ("f'It is {datetime.now()}.'", [("KV101", "warning")]),
         ("f'It is {datetime.now()}.\\n' + open('handbook.md').read()", [("KV101", "warning")]),
         ("f'Notes:\\n{chr(10).join(h.text for h in store.search(question))}\\n' + RULES", [("KV201", "info")]),
         ("f'It is {date.today()}.'", []),
         ("f'You help {company}.'", []),
-    ],
-)
-def test_conversation_after_the_system_prompt(text: str, found: list[tuple[str, str]]) -> None:
-    """A clock before the history, however the call gets it; what changes once a day is left alone."""
-    head = "from datetime import date, datetime\nfrom .prompts import RULES\n" + _PYTHON
-    for call in (
-        "client.messages.create(model='m', max_tokens=9, system=system, messages=history)",
-        _SEND.format(messages="[{'role': 'system', 'content': system}] + history"),
-        _SEND.format(
-            messages="[{'role': 'system', 'content': system}, *history, {'role': 'user', 'content': question}]"
-        ),
-        "client.responses.create(model='m', instructions=system, input=history)",
-    ):
-        code = f"{head}def ask(store, history, question, company):\n    system = {text}\n    return {call}\n"
-        assert [(one.code, one.severity) for one in made_findings(code)] == found, call
+    ]:
+        head = "from datetime import date, datetime\nfrom .prompts import RULES\n" + _PYTHON
+        for call in (
+            "client.messages.create(model='m', max_tokens=9, system=system, messages=history)",
+            _SEND.format(messages="[{'role': 'system', 'content': system}] + history"),
+            _SEND.format(
+                messages="[{'role': 'system', 'content': system}, *history, {'role': 'user', 'content': question}]"
+            ),
+            "client.responses.create(model='m', instructions=system, input=history)",
+        ):
+            code = f"{head}def ask(store, history, question, company):\n    system = {text}\n    return {call}\n"
+            assert [(one.code, one.severity) for one in made_findings(code)] == found, call
 
 
 def test_marked_block() -> None:

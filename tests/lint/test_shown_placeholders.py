@@ -58,9 +58,9 @@ def test_what_is_filled() -> None:
         assert [one.code for one in lint(FILLED[form] + RULES)] == ["KV201"]
 
 
-@pytest.mark.parametrize(("name", "shown"), [("$defs", True), ("$HOME", True), ("${task}", False), ("$task", False)])
-def test_dollars(name: str, shown: bool) -> None:
-    assert is_quoted(f"See {name} there.", 4, 4 + len(name), []) is shown
+def test_dollars() -> None:
+    for name, shown in [("$defs", True), ("$HOME", True), ("${task}", False), ("$task", False)]:
+        assert is_quoted(f"See {name} there.", 4, 4 + len(name), []) is shown
 
 
 def test_fences_of_any_length_and_order() -> None:
@@ -118,12 +118,14 @@ def test_a_text_that_answers_what_a_model_wrote() -> None:
         assert reads_as_reply(text) is reply
 
 
-@pytest.mark.parametrize("first", ["import os", "from a.b import c", "curl -X POST https://a.example", "const a = 1;"])
-def test_a_text_that_begins_as_code_is_none(first: str) -> None:
-    assert (
-        reads_as(f"{first}\nPlease make sure that the answer is a list of all the rows. Do not write more than that.")
-        == -1
-    )
+def test_a_text_that_begins_as_code_is_none() -> None:
+    for first in ["import os", "from a.b import c", "curl -X POST https://a.example", "const a = 1;"]:
+        assert (
+            reads_as(
+                f"{first}\nPlease make sure that the answer is a list of all the rows. Do not write more than that."
+            )
+            == -1
+        )
 
 
 _PARTS = (

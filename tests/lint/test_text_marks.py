@@ -131,18 +131,15 @@ def test_a_template_that_makes_settings_is_no_prompt(tmp_path: Path, settings: i
     assert bool(findings_of(path, text)) is found
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
+def test_parts_of_a_program_are_no_variables() -> None:
+    for name, told in [
         ("tool_names['replace_body']", False),
         ("labels.question", False),
         ("_fragments.note", False),
         ("replace_body", True),
         ("tides.body", True),
-    ],
-)
-def test_parts_of_a_program_are_no_variables(name: str, told: bool) -> None:
-    assert bool(names(f"{{{{ {name} }}}}\n{RULES}")) is told
+    ]:
+        assert bool(names(f"{{{{ {name} }}}}\n{RULES}")) is told
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def with_a_clock(seed: int, *, line: int, lost: float) -> None:
     r = random.Random(seed)
     rules = [f"Rule {n}: {' '.join(r.choices(WORDS, k=10))}." for n in range(160)]
     records, sent = [], list[str]()
-    for n in range(30):
+    for n in range(18):
         clock = f"Now: 2026-11-20T10:{n:02}:{r.randrange(60):02}Z"
         system = "\n".join([*rules[:line], clock, *rules[line:]])
         longest = max((shared(system, each) for each in sent), default=0) // 5 // 128 * 128

@@ -311,26 +311,28 @@ def test_causes_of_misses_hide_no_difference() -> None:
         assert shown == {"Fewer cached tokens than predicted": ["700"], "More cached tokens than predicted": ["100"]}
 
 
-@pytest.mark.parametrize("certainty", get_args(Certainty))
-def test_a_system_message_that_moves_is_another_order_unless_a_change_of_text_is_proven(certainty: Certainty) -> None:
-    found = missed("system_changed")
-    events = [event.model_copy(update={"certainty": certainty}) for event in found.events]
-    misses = found.model_copy(update={"events": events})
-    told = answer_of(made_results.report().model_copy(update={"misses": misses, "steps": STEPS})).lines[1]
-    assert told[0] == ("Stable" if certainty == "proven" else "Steps")
+def test_a_system_message_that_moves_is_another_order_unless_a_change_of_text_is_proven() -> None:
+    for certainty in get_args(Certainty):
+        found = missed("system_changed")
+        events = [event.model_copy(update={"certainty": certainty}) for event in found.events]
+        misses = found.model_copy(update={"events": events})
+        told = answer_of(made_results.report().model_copy(update={"misses": misses, "steps": STEPS})).lines[1]
+        assert told[0] == ("Stable" if certainty == "proven" else "Steps")
 
 
-@pytest.mark.parametrize(
-    ("without_cache", "said"),
-    [(None, ""), ("1.00", ""), ("1.50", ", $0.50 saved by caching"), ("0.75", ", $0.25 more than without caching")],
-)
-def test_what_caching_saved_or_cost_is_said(without_cache: str | None, said: str) -> None:
-    misses, money = (
-        missed("expired"),
-        Money.model_construct(paid="1.00", currency="USD", priced_requests=10, without_cache=without_cache),
-    )
-    rate = reported_rate(made_results.report().model_copy(update={"money": money}), misses)
-    assert rate == f"75.0% reported (7,500 of 10,000 prompt tokens); paid $1.00{said}"
+def test_what_caching_saved_or_cost_is_said() -> None:
+    for without_cache, said in [
+        (None, ""),
+        ("1.00", ""),
+        ("1.50", ", $0.50 saved by caching"),
+        ("0.75", ", $0.25 more than without caching"),
+    ]:
+        misses, money = (
+            missed("expired"),
+            Money.model_construct(paid="1.00", currency="USD", priced_requests=10, without_cache=without_cache),
+        )
+        rate = reported_rate(made_results.report().model_copy(update={"money": money}), misses)
+        assert rate == f"75.0% reported (7,500 of 10,000 prompt tokens); paid $1.00{said}"
 
 
 def test_misses_of_one_cause_at_one_place_are_one_row_with_their_sums() -> None:

@@ -124,12 +124,15 @@ def test_commands_that_need_a_result_say_what_a_plan_is(capsys: pytest.CaptureFi
     assert "a result of kvtool what-if" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(14.31, "14.3 s"), (1.634, "1.63 s"), (0.85, "850 ms"), (0.0085, "8.50 ms"), (4725.0, "4,725 s")],
-)
-def test_moments(seconds: float, text: str) -> None:
-    assert moment(seconds) == text
+def test_moments() -> None:
+    for seconds, text in [
+        (14.31, "14.3 s"),
+        (1.634, "1.63 s"),
+        (0.85, "850 ms"),
+        (0.0085, "8.50 ms"),
+        (4725.0, "4,725 s"),
+    ]:
+        assert moment(seconds) == text
 
 
 @pytest.mark.parametrize(("amount", "text"), [(14e9, "14 GB/s"), (2.5e7, "25 MB/s"), (1e15, "1,000,000 GB/s")])

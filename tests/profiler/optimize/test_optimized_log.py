@@ -167,18 +167,18 @@ def test_a_written_log_is_named_after_its_groups_and_a_replaced_file_is_said(in_
     assert "Written with the edits, in place of an existing file: better.jsonl" in said[1]
 
 
-@pytest.mark.parametrize(("changes", "shown"), [((1, 1, 3, 2), 2), ((1, 1, 1), 1), ((2, 1), 0), ((1,), 0)])
-def test_the_request_with_most_edits_is_shown(changes: tuple[int, ...], shown: int) -> None:
-    log = OptimizedLog({}, None, 0, Counter())
-    turn = Turn(id="0", group="g")
-    for number, count in enumerate(changes):
-        before = {"prompt": "\n".join(f"{name}\nkept {name}" for name in range(5))}
-        after = {"prompt": "\n".join(f"{'new' if name < count else name}\nkept {name}" for name in range(5))}
-        log.show(RequestEdit("log.jsonl", number, before, after, turn, turn))
-    assert log.changed == len(changes)
-    assert log.example is not None
-    assert log.example.record == shown
-    assert request_diff(log.example).count("@@ prompt") == changes[shown]
+def test_the_request_with_most_edits_is_shown() -> None:
+    for changes, shown in [((1, 1, 3, 2), 2), ((1, 1, 1), 1), ((2, 1), 0), ((1,), 0)]:
+        log = OptimizedLog({}, None, 0, Counter())
+        turn = Turn(id="0", group="g")
+        for number, count in enumerate(changes):
+            before = {"prompt": "\n".join(f"{name}\nkept {name}" for name in range(5))}
+            after = {"prompt": "\n".join(f"{'new' if name < count else name}\nkept {name}" for name in range(5))}
+            log.show(RequestEdit("log.jsonl", number, before, after, turn, turn))
+        assert log.changed == len(changes)
+        assert log.example is not None
+        assert log.example.record == shown
+        assert request_diff(log.example).count("@@ prompt") == changes[shown]
 
 
 def test_no_text_of_a_prompt_is_in_the_document(in_folder: Command) -> None:

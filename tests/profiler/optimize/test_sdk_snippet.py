@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kvtool.profiler.optimize.request_diff import RequestEdit
-from kvtool.profiler.optimize.sdk_snippet import Sdk, _blocks, named_cache_snippet, snippet
+from kvtool.profiler.optimize.sdk_snippet import _blocks, named_cache_snippet, snippet
 from kvtool.workload.call import CacheScope, Call, CallSettings
 from kvtool.workload.turn import Turn
 
@@ -72,20 +72,17 @@ def test_a_fork_sends_what_its_parent_sent_and_its_own_instructions_in_its_task(
     assert "...parentHistory, // the parent's" in snippet(RequestEdit("log.jsonl", 1, {}, {}, before, after), "AI SDK")
 
 
-@pytest.mark.parametrize(
-    ("sdk", "responses", "parts"),
-    [
+def test_the_code_is_python_and_has_the_settings() -> None:
+    for sdk, responses, parts in [
         ("OpenAI", False, ("chat.completions.create(", 'prompt_cache_key="shared"', '"type": "text"')),
         ("OpenAI", True, ("responses.create(", 'prompt_cache_options={"mode": "explicit"}', '"type": "input_text"')),
         ("LiteLLM", False, ("litellm.completion(", 'prompt_cache_retention="24h"')),
         ("LangChain", False, ("llm.invoke([", 'prompt_cache_key="shared"')),
         ("google-genai", False, ("models.generate_content(", "system_instruction=instructions")),
-    ],
-)
-def test_the_code_is_python_and_has_the_settings(sdk: Sdk, responses: bool, parts: tuple[str, ...]) -> None:
-    code = snippet(_edit(responses=responses), sdk)
-    ast.parse(code)
-    assert all(part in code for part in parts)
+    ]:
+        code = snippet(_edit(responses=responses), sdk)
+        ast.parse(code)
+        assert all(part in code for part in parts)
 
 
 def test_a_result_of_a_tool_is_part_of_the_history() -> None:
