@@ -518,21 +518,10 @@ def test_a_folder_that_cannot_be_written_leaves_nothing(init: Command) -> None:
 
 def test_what_is_looked_at(tmp_path: Path) -> None:
     for name in (
-        "prompts/a.md",
-        "prompts/README.md",
-        "deep/er/system_prompt.txt",
-        "x.j2",
-        "nginx.conf.j2",
-        "page.html.jinja",
-        "chat_template.jinja",
-        "notes.md",
-        ".hidden/prompts/b.md",
-        "node_modules/prompts/c.md",
-        ".venv/lib/prompts/d.md",
-        "venv/prompts/e.md",
-        "1/2/3/4/5/6/7/prompts/f.md",
-        "prompts/bad\x1bname.md",
-    ):
+        "prompts/a.md", "prompts/README.md", "deep/er/system_prompt.txt", "x.j2", "nginx.conf.j2", "page.html.jinja",
+        "chat_template.jinja", "notes.md", ".hidden/prompts/b.md", "node_modules/prompts/c.md",
+        ".venv/lib/prompts/d.md", "venv/prompts/e.md", "1/2/3/4/5/6/7/prompts/f.md", "prompts/bad\x1bname.md",
+    ):  # fmt: skip
         write(str(tmp_path / name), "some text")
     write(str(tmp_path / "prompts/empty.md"), "")
     write(str(tmp_path / "prompts/latin.md"), b"\xff\xfe\xfd")
@@ -595,18 +584,9 @@ def test_hostile_templates_and_names(init: Command, in_folder: Command) -> None:
 
 def test_every_guess_is_a_variable_of_a_workload() -> None:
     names = [
-        "now",
-        "requestId",
-        "n",
-        "question",
-        "context",
-        "company",
-        "user_name",
-        "lang",
-        "whatever",
-        "created_at",
+        "now", "requestId", "n", "question", "context", "company", "user_name", "lang", "whatever", "created_at",
         "true",
-    ]
+    ]  # fmt: skip
     lines = "".join(f"  {name}: {generator(name)[0]}\n" for name in names)
     text = f'version: 1\nvars:\n{lines}groups: [{{name: a, text: "x"}}]\n'
     workload = validate(parse_yaml(text, "w.yaml"), codes)

@@ -40,19 +40,9 @@ def chat_log(path: Path, seed: int, requests: int = 24) -> str:
     """Conversations of two services, mixed; one has a number in front. Some are recorded whole, some are dialogues."""
     rng = random.Random(seed)
     words = [
-        "parcel",
-        "order",
-        "refund",
-        "late",
-        "please",
-        "thanks",
-        "invoice",
-        "address",
-        "number",
-        "today",
-        "tomorrow",
+        "parcel", "order", "refund", "late", "please", "thanks", "invoice", "address", "number", "today", "tomorrow",
         "maybe",
-    ]
+    ]  # fmt: skip
 
     def text(count: int) -> str:
         return "\n".join(" ".join(rng.choices(words, k=9)) for _ in range(count))

@@ -60,21 +60,9 @@ def profile(bytes_json: str, capsys: pytest.CaptureFixture[str]) -> Profile:
 
 
 PLACES = (
-    "files",
-    "config",
-    "notes",
-    "workload",
-    "path",
-    "line",
-    "column",
-    "place",
-    "places",
-    "location",
-    "gates",
-    "verdict",
-    "logged",
-    "example",
-)
+    "files", "config", "notes", "workload", "path", "line", "column", "place", "places", "location", "gates",
+    "verdict", "logged", "example",
+)  # fmt: skip
 
 
 def figures(value: Any) -> Any:

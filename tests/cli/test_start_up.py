@@ -21,28 +21,16 @@ print(code, *sorted(name for name in sys.modules if name.startswith("kvtool.")),
 _OF_LOGS = {
     f"kvtool.workload.logs.{name}"
     for name in (
-        "formats.known_formats",
-        "records.chat_records",
-        "records.records",
-        "files.log_file",
-        "files.input_files",
-        "groups.grouping",
-        "groups.detected_grouping",
-        "survey",
+        "formats.known_formats", "records.chat_records", "records.records", "files.log_file", "files.input_files",
+        "groups.grouping", "groups.detected_grouping", "survey",
     )
-}
+}  # fmt: skip
 _OF_MONEY = (
-    "kvtool.accounting.prices",
-    "kvtool.accounting.hosted_models",
-    "kvtool.accounting.caches.provider",
-    "kvtool.accounting.caches.dated_rules",
-    "kvtool.accounting.servers.rules_server",
-    "kvtool.profiler.reported.hosted_log",
-    "kvtool.profiler.reported.money_report",
-    "kvtool.profiler.reported.isolation_cost",
-    "kvtool.report.views.money",
-    "kvtool.report.views.isolation",
-)
+    "kvtool.accounting.prices", "kvtool.accounting.hosted_models", "kvtool.accounting.caches.provider",
+    "kvtool.accounting.caches.dated_rules", "kvtool.accounting.servers.rules_server",
+    "kvtool.profiler.reported.hosted_log", "kvtool.profiler.reported.money_report",
+    "kvtool.profiler.reported.isolation_cost", "kvtool.report.views.money", "kvtool.report.views.isolation",
+)  # fmt: skip
 _OF_ADVICE = ("kvtool.fixes.", "kvtool.profiler.advice.")
 _WITHOUT_ADVICE = {"kvtool.fixes.fix", "kvtool.profiler.advice.trials"}
 """What says how a run with fixes is asked for; it is small."""

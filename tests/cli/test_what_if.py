@@ -162,15 +162,9 @@ def test_routers_of_a_log(trace: str, capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_replicas_of_a_log(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = (
-        "--sweep",
-        "replicas",
-        "--replicas",
-        "1..3,5",
-        "--routing",
-        "dynamo,sglang:share=0.9",
-        "--router-view",
+        "--sweep", "replicas", "--replicas", "1..3,5", "--routing", "dynamo,sglang:share=0.9", "--router-view",
         "events",
-    )
+    )  # fmt: skip
     rows = told(capsys, trace, *arguments)["rows"]
     assert [row["replicas"] for row in rows] == [1, 1, 2, 2, 3, 3, 5, 5]
     assert {row["routing"] for row in rows} == {"dynamo", "sglang:share=0.9"}

@@ -61,16 +61,9 @@ def test_every_row_has_its_times_and_its_command_gives_them_again(
             continue
         assert row["sure"] == ("bound" if row["change"] == "unlimited cache" else "predicted")
         for key in (
-            "hit_rate",
-            "imbalance",
-            "ttft_p50",
-            "ttft_p99",
-            "tpot_p99",
-            "goodput",
-            "gpus",
-            "computed_tokens",
+            "hit_rate", "imbalance", "ttft_p50", "ttft_p99", "tpot_p99", "goodput", "gpus", "computed_tokens",
             "routing",
-        ):
+        ):  # fmt: skip
             assert again[key] == row[key], (row["change"], key)
 
 

@@ -193,16 +193,9 @@ def test_fleets_of_several_sizes_are_a_map(trace: str, told: Told, tmp_path: Pat
     several = told("--sweep", "pd", "--replicas", "2..4")
     pools = [(row["replicas"], row["prefill_replicas"], row["decode_replicas"]) for row in several["rows"]]
     assert pools == [
-        (2, None, None),
-        (2, 1, 1),
-        (3, None, None),
-        (3, 1, 2),
-        (3, 2, 1),
-        (4, None, None),
-        (4, 1, 3),
-        (4, 2, 2),
+        (2, None, None), (2, 1, 1), (3, None, None), (3, 1, 2), (3, 2, 1), (4, None, None), (4, 1, 3), (4, 2, 2),
         (4, 3, 1),
-    ]
+    ]  # fmt: skip
     assert several["rows"][2:5] == told("--sweep", "pd", "--replicas", "3")["rows"]
     page = tmp_path / "plan.html"
     assert run(["what-if", trace, *SERVED, "--sweep", "pd", "--replicas", "2..4", "-q", "-o", str(page)]) == 0

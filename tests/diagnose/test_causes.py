@@ -243,16 +243,8 @@ def test_values_of_two_kinds_in_one_frame_are_one_slot(tmp_path: Path, byte_rend
 def test_random_delimiters_are_one_slot_and_one_fix(tmp_path: Path, byte_renderer: Renderer) -> None:
     """Digits alone, letters alone, a date by chance: the slot is told by all of its values."""
     nonces = [
-        "3f9a2b1c",
-        "48213377",
-        "deadbeef",
-        "20261103",
-        "c0ffee77",
-        "1e500000",
-        "9b8c7d6e",
-        "abcdefab",
-        "0a1b2c3d",
-    ]
+        "3f9a2b1c", "48213377", "deadbeef", "20261103", "c0ffee77", "1e500000", "9b8c7d6e", "abcdefab", "0a1b2c3d",
+    ]  # fmt: skip
     contents: list[object] = [f"Data stands in:\n<data-{nonce}>\n{RULES}" for nonce in nonces]
     source = log_of(tmp_path, contents)
     (cause,) = causes_of(source, byte_renderer, group="log")

@@ -7,16 +7,10 @@ from kvtool.diagnose.values.labels import kind_by_label, kind_of_label
 
 def test_words_before_a_person() -> None:
     for words, is_person in [
-        ("sprichst gerade mit", True),
-        ("Tu parles avec", True),
-        ("Stai parlando con", True),
-        ("You write to Mr", True),
-        ("are writing with", True),
-        ("is written with", False),
-        ("gerade mit", False),
-        ("talk about the", False),
-        ("It goes with", False),
-    ]:
+        ("sprichst gerade mit", True), ("Tu parles avec", True), ("Stai parlando con", True),
+        ("You write to Mr", True), ("are writing with", True), ("is written with", False), ("gerade mit", False),
+        ("talk about the", False), ("It goes with", False),
+    ]:  # fmt: skip
         kind = kind_by_label(words)
         assert (kind is not None and kind.code == "KV104") == is_person
 

@@ -67,16 +67,8 @@ def test_an_answer_that_the_next_turn_computes_again(tmp_path: Path, bytes_json:
         talk = [*talk, {"role": "assistant", "content": answer}]
     log.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     arguments = [
-        "profile",
-        str(log),
-        "--quiet",
-        "--json",
-        "--dry-run",
-        "-t",
-        bytes_json,
-        "--model-preset",
-        "gpt-oss-20b",
-    ]
+        "profile", str(log), "--quiet", "--json", "--dry-run", "-t", bytes_json, "--model-preset", "gpt-oss-20b",
+    ]  # fmt: skip
     assert run(arguments) == 0
     report = json.loads(capsys.readouterr().out)
     found = finding(report, "KV324")

@@ -78,21 +78,10 @@ def test_requests_with_tools_and_of_two_forms_are_compared() -> None:
 
 values = st.sampled_from(
     [
-        "2026-01-05T08:00:07+00:00",
-        "12:30",
-        "7",
-        "Ada",
-        "Ada Lovelace",
-        "req-12ab34cd",
-        "a, b",
-        "b, a",
-        "",
-        " ",
-        "é",
-        "x. y",
-        "off",
+        "2026-01-05T08:00:07+00:00", "12:30", "7", "Ada", "Ada Lovelace", "req-12ab34cd", "a, b", "b, a", "", " ",
+        "é", "x. y", "off",
     ]
-)
+)  # fmt: skip
 lines = st.lists(
     st.sampled_from(
         ["alpha beta gamma delta epsilon", "Example 3:", "zeta eta", "", "user: hello", "and 44 more words"]

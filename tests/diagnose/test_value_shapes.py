@@ -109,21 +109,13 @@ def test_nearly_all_values_must_have_the_shape() -> None:
 
 def test_labels_of_many_languages() -> None:
     for line, value, code in [
-        ("Kundin: Löhr", "Löhr", "KV104"),
-        ("Benutzer: Özlem", "Özlem", "KV104"),
-        ("Пользователь: Анна", "Анна", "KV104"),
-        ("お客様: 佐藤", "佐藤", "KV104"),
-        ("当前用户：李娜", "李娜", "KV104"),
-        ("उपयोगकर्ता: अनिता", "अनिता", "KV104"),
-        ("العميل: ليلى", "ليلى", "KV104"),
-        ("Répertoire : src", "src", "KV106"),
-        ("Zweig = kasse", "kasse", "KV106"),
-        ("现在的日期：初四", "初四", "KV101"),
-        ("Schritt: drei", "drei", "KV105"),
-        ("Modell: atlas", "atlas", "KV105"),
-        ("Hinweis: lang", "lang", None),
+        ("Kundin: Löhr", "Löhr", "KV104"), ("Benutzer: Özlem", "Özlem", "KV104"),
+        ("Пользователь: Анна", "Анна", "KV104"), ("お客様: 佐藤", "佐藤", "KV104"), ("当前用户：李娜", "李娜", "KV104"),
+        ("उपयोगकर्ता: अनिता", "अनिता", "KV104"), ("العميل: ليلى", "ليلى", "KV104"),
+        ("Répertoire : src", "src", "KV106"), ("Zweig = kasse", "kasse", "KV106"), ("现在的日期：初四", "初四", "KV101"),
+        ("Schritt: drei", "drei", "KV105"), ("Modell: atlas", "atlas", "KV105"), ("Hinweis: lang", "lang", None),
         ("Resumen: corto", "corto", None),
-    ]:
+    ]:  # fmt: skip
         label = label_before(line, line.index(value))
         kind = kind_of_label(label) if label else None
         assert (kind and kind.code) == code
@@ -170,20 +162,11 @@ def test_a_frame_begins_with_its_line_where_one_value_begins_before_another() ->
 
 def test_a_word_that_says_when_something_is_so_is_no_time_of_it() -> None:
     for label, code in [
-        ("Weather now", "KV201"),
-        ("Погода сейчас", "KV201"),
-        ("Wetter heute", "KV201"),
-        ("User today", "KV104"),
-        ("Quote of the day", None),
-        ("of the day", None),
-        ("seats left right now", None),
-        ("Time now", "KV101"),
-        ("Right now", "KV101"),
-        ("Today is", "KV101"),
-        ("Heute ist der", "KV101"),
-        ("Текущее время", "KV101"),
+        ("Weather now", "KV201"), ("Погода сейчас", "KV201"), ("Wetter heute", "KV201"), ("User today", "KV104"),
+        ("Quote of the day", None), ("of the day", None), ("seats left right now", None), ("Time now", "KV101"),
+        ("Right now", "KV101"), ("Today is", "KV101"), ("Heute ist der", "KV101"), ("Текущее время", "KV101"),
         ("day of the week", "KV101"),
-    ]:
+    ]:  # fmt: skip
         kind = kind_of_label(label)
         assert (kind and kind.code) == code
 

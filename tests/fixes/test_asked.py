@@ -20,20 +20,9 @@ from kvtool.text.traced import Origin, Traced, concat
 from kvtool.workload.turn import Turn
 
 _WORDS = (
-    "river",
-    "stone",
-    "paper",
-    "lamp",
-    "window",
-    "garden",
-    "kettle",
-    "branch",
-    "ticket",
-    "invoice",
-    "harbour",
-    "glass",
-    "wheel",
-)
+    "river", "stone", "paper", "lamp", "window", "garden", "kettle", "branch", "ticket", "invoice", "harbour",
+    "glass", "wheel",
+)  # fmt: skip
 
 
 def _text(seed: int, words: int) -> str:

@@ -76,14 +76,8 @@ def test_a_heading_of_any_form_goes_with_all_that_it_heads() -> None:
 
 def test_lines_that_head_nothing_are_no_headings() -> None:
     for line in [
-        "**Never shout.**",
-        "Best regards",
-        "[1] A lease",
-        "=== END ===",
-        "=== NOTES ===",
-        "Desk: north",
-        "Room 12",
-    ]:
+        "**Never shout.**", "Best regards", "[1] A lease", "=== END ===", "=== NOTES ===", "Desk: north", "Room 12",
+    ]:  # fmt: skip
         text = f"You help.\n\n{line}\n{line}\n\nIt is 10:31. Be brief.\n\nAll else is fine."
         assert moves(text) == "It is 10:31."
 
@@ -195,18 +189,11 @@ def test_a_value_in_many_lines_is_not_moved() -> None:
 
 def test_a_reference_in_any_of_these_languages_is_told() -> None:
     for reference in [
-        "Use the date stated above.",
-        "Nutze das oben genannte Datum.",
-        "Voir la date ci-dessus.",
-        "Usa la fecha de arriba.",
-        "Use a data acima.",
-        "ऊपर की तारीख देखें।",
-        "上記の日付を使う。",
-        "위의 날짜를 쓰세요.",
-        "使用上述日期。",
-        "См. дату выше.",
-        "استخدم التاريخ أعلاه.",
-    ]:
+        "Use the date stated above.", "Nutze das oben genannte Datum.", "Voir la date ci-dessus.",
+        "Usa la fecha de arriba.", "Use a data acima.",
+        "ऊपर की तारीख देखें।", "上記の日付を使う。", "위의 날짜를 쓰세요.", "使用上述日期。",
+        "См. дату выше.", "استخدم التاريخ أعلاه.",
+    ]:  # fmt: skip
         before = Turn("g", text=Traced(f"It is 10:31.\nOne rule that stays.\nAnother one stays.\n{reference}"))
         after = Turn("g", text=Traced(f"One rule that stays.\nAnother one stays.\n{reference}\nIt is 10:31."))
         assert dangling_references(before, after)

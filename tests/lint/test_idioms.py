@@ -182,15 +182,9 @@ def test_what_is_set_is_not_told() -> None:
 
 def test_a_number_is_set_by_its_declaration() -> None:
     for declared, told in [
-        ("int", False),
-        ("float | None", False),
-        ("Optional[int]", False),
-        ('"int | None"', False),
-        ("typing.Union[int, float]", False),
-        ('Union[int, "str"]', True),
-        ("str", True),
-        ("list[int]", True),
-    ]:
+        ("int", False), ("float | None", False), ("Optional[int]", False), ('"int | None"', False),
+        ("typing.Union[int, float]", False), ('Union[int, "str"]', True), ("str", True), ("list[int]", True),
+    ]:  # fmt: skip
         put = [f'prompt = f"{INTRO} Think of {{prior_thoughts}} of them. {RULES}"']
         found = made_findings(code(f"prior_thoughts: {declared}", "", "", put, SENT["a message"]))
         assert bool(found) is told

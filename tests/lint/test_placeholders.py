@@ -62,21 +62,10 @@ def test_a_name_says_how_sure_it_is() -> None:
 
 def test_what_a_program_or_a_deployment_is_made_of_does_not_vary() -> None:
     for name in [
-        "format_instructions",
-        "ctx.output_format",
-        "bos_token",
-        "language",
-        "tools",
-        "system_prompt",
-        "instructions.message",
-        "config.limit",
-        "entity_types",
-        "no_response",
-        "error_message",
-        "command_docs",
-        "tool_documentation",
-        "api_docs_text",
-    ]:
+        "format_instructions", "ctx.output_format", "bos_token", "language", "tools", "system_prompt",
+        "instructions.message", "config.limit", "entity_types", "no_response", "error_message", "command_docs",
+        "tool_documentation", "api_docs_text",
+    ]:  # fmt: skip
         assert placeholder(name, SPOT) is None
 
 

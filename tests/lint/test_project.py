@@ -80,17 +80,9 @@ def test_what_is_read_of_a_folder(folder: Path) -> None:
         write(name, text)
     project = project_files(".")
     assert project.paths == [
-        "a.j2",
-        "instructions.md",
-        "system_prompt.txt",
-        "w.yaml",
-        "agents/planner/system.md",
-        "judges/pilot.md",
-        "judges/rank_user.txt",
-        "judges/ranks.txt",
-        "prompts/deep/a.md",
-        "src/build.py",
-    ]
+        "a.j2", "instructions.md", "system_prompt.txt", "w.yaml", "agents/planner/system.md", "judges/pilot.md",
+        "judges/rank_user.txt", "judges/ranks.txt", "prompts/deep/a.md", "src/build.py",
+    ]  # fmt: skip
     assert project.left_out == [("prompts/image.md", "binary")]
     assert project_files("prompts").paths == ["prompts/deep/a.md"]
 
@@ -118,15 +110,9 @@ def test_rules_of_git_above_and_below(folder: Path) -> None:
     write(".git/info/exclude", "private.j2\n")
     write("sub/.gitignore", "!keep.gen.j2\n\\!odd.j2\n[z-\n")
     for name in (
-        "top.j2",
-        "sub/top.j2",
-        "a.gen.j2",
-        "sub/keep.gen.j2",
-        "out/a.j2",
-        "sub/out/a.j2",
-        "private.j2",
+        "top.j2", "sub/top.j2", "a.gen.j2", "sub/keep.gen.j2", "out/a.j2", "sub/out/a.j2", "private.j2",
         "sub/!odd.j2",
-    ):
+    ):  # fmt: skip
         write(name, TEMPLATE)
     assert read() == ["sub/keep.gen.j2", "sub/top.j2"]
     os.chdir("sub")
@@ -147,21 +133,9 @@ def test_it_is_what_git_says(seed: int, tmp_path: Path, monkeypatch: pytest.Monk
         for name in chance.sample(names, 3):
             write(f"{at}{name}.py", "x = 1\n")
     patterns = [
-        "*.py",
-        "/a.py",
-        "a/",
-        "b",
-        "/b/",
-        "**/c.py",
-        "a/**",
-        "c*",
-        "!c.py",
-        "!/a/",
-        "prompt.py",
-        "a/b.py",
-        "[ab].py",
+        "*.py", "/a.py", "a/", "b", "/b/", "**/c.py", "a/**", "c*", "!c.py", "!/a/", "prompt.py", "a/b.py", "[ab].py",
         "!b.py",
-    ]
+    ]  # fmt: skip
     for at in chance.sample(folders, 3):
         write(f"{at}.gitignore", "\n".join(chance.sample(patterns, 4)) + "\n")
     said = subprocess.run(

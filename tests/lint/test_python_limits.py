@@ -59,16 +59,9 @@ def test_nesting_that_is_too_deep_is_told() -> None:
 
 def test_names_that_say_enough() -> None:
     for name, key in [
-        ("current_time", "time"),
-        ("self.now", "time"),
-        ("sessionId", "request_id"),
-        ("runtime", None),
-        ("candidate", None),
-        ("user_role", None),
-        ("plan_result", None),
-        ("time_limit", None),
-        ("update", None),
-    ]:
+        ("current_time", "time"), ("self.now", "time"), ("sessionId", "request_id"), ("runtime", None),
+        ("candidate", None), ("user_role", None), ("plan_result", None), ("time_limit", None), ("update", None),
+    ]:  # fmt: skip
         kind = sure_kind(name)
         assert (kind and kind.key) == key
 

@@ -95,20 +95,11 @@ def test_what_is_no_prompt() -> None:
 
 def test_names_of_prompts() -> None:
     for name, says in [
-        ("system_prompt", True),
-        ("SYSTEM_PROMPT", True),
-        ("self.basePrompt", True),
-        ("build_prompt", True),
-        ("agent_instructions", True),
-        ("systemMessage", True),
-        ("prompt_tokens", False),
-        ("prompt_path", False),
-        ("prompt_for_password", False),
-        ("shell_prompt", False),
-        ("message", False),
-        ("template_dir", False),
+        ("system_prompt", True), ("SYSTEM_PROMPT", True), ("self.basePrompt", True), ("build_prompt", True),
+        ("agent_instructions", True), ("systemMessage", True), ("prompt_tokens", False), ("prompt_path", False),
+        ("prompt_for_password", False), ("shell_prompt", False), ("message", False), ("template_dir", False),
         ("prompted", False),
-    ]:
+    ]:  # fmt: skip
         assert is_prompt_name(name) is says
 
 

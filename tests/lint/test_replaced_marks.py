@@ -37,14 +37,8 @@ def test_marks_that_code_replaces() -> None:
 
 def test_what_is_no_mark() -> None:
     for text in [
-        "<<SYS>>",
-        "100%SURE%d",
-        "<question>",
-        "$Q$",
-        "<current_date>today</current_date>",
-        "[[1]]",
-        "@@ -1 @@",
-    ]:
+        "<<SYS>>", "100%SURE%d", "<question>", "$Q$", "<current_date>today</current_date>", "[[1]]", "@@ -1 @@",
+    ]:  # fmt: skip
         assert style_of(f"Here: {text}\n{RULES}") != "marks"
 
 

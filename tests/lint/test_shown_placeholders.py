@@ -130,22 +130,11 @@ def test_a_text_that_begins_as_code_is_none() -> None:
 
 _PARTS = (
     *(
-        "{a}",
-        "{b}",
-        "${a}",
-        "$a",
-        "$bc",
-        "{a.b}",
-        "{a!r}",
-        " ",
-        "  ",
-        "is ",
-        "replaced",
-        " is replaced",
+        "{a}", "{b}", "${a}", "$a", "$bc", "{a.b}", "{a!r}", " ", "  ", "is ", "replaced", " is replaced",
         "placeholders",
     ),
     *("syntax", "\n", "`", '"', "}", "{", "$", "means a placeholder", " will be filled", "stands for the placeholder"),
-)
+)  # fmt: skip
 _SAID = re.compile(
     r"[}`\"'\s]{0,4}\s?(?:(?:is|are|will be|gets?|means|stands for)\s(?:automatically\s)?"
     r"(?:replaced|filled|substituted|inserted|expanded|interpolated|resolved|an?\splaceholders?|the\splaceholder)"

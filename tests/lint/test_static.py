@@ -74,15 +74,9 @@ def test_a_clock_before_text_and_a_clock_behind_it() -> None:
 
 def test_the_text_behind_decides_and_less_than_a_block_is_nothing() -> None:
     for behind, before, severity in (
-        (64, 0, "error"),
-        (63, 0, "warning"),
-        (243, 57, "error"),
-        (100, 1900, "error"),
-        (100, 1901, "warning"),
-        (100, 9900, "warning"),
-        (100, 9901, "info"),
-        (16, 0, "warning"),
-    ):
+        (64, 0, "error"), (63, 0, "warning"), (243, 57, "error"), (100, 1900, "error"), (100, 1901, "warning"),
+        (100, 9900, "warning"), (100, 9901, "info"), (16, 0, "warning"),
+    ):  # fmt: skip
         text = "x" * before + "{{ user_id }}" + "x" * behind
         assert short(jinja(text, least=16)) == [("KV104", severity, 1, before + 1, behind)]
     assert jinja("{{ user_id }} " + "x" * 14, least=16) == []
@@ -90,19 +84,11 @@ def test_the_text_behind_decides_and_less_than_a_block_is_nothing() -> None:
 
 def test_what_an_expression_says() -> None:
     for expression, code in [
-        ("now()", "KV101"),
-        ("datetime.now().isoformat()", "KV101"),
-        ("strftime_now('%d %b')", "KV101"),
-        ("uuid4()", "KV102"),
-        ("items | random", "KV102"),
-        ("'At ' ~ now()", "KV101"),
-        ("user.email | lower", "KV104"),
-        ("ctx['cwd']", "KV106"),
-        ("question", "KV201"),
-        ("format_instructions", None),
-        ("'2024-01-01'", None),
-        ("items | length", None),
-    ]:
+        ("now()", "KV101"), ("datetime.now().isoformat()", "KV101"), ("strftime_now('%d %b')", "KV101"),
+        ("uuid4()", "KV102"), ("items | random", "KV102"), ("'At ' ~ now()", "KV101"),
+        ("user.email | lower", "KV104"), ("ctx['cwd']", "KV106"), ("question", "KV201"),
+        ("format_instructions", None), ("'2024-01-01'", None), ("items | length", None),
+    ]:  # fmt: skip
         assert [one.code for one in jinja(f"{{{{ {expression} }}}}{LONG}")] == ([code] if code else [])
 
 

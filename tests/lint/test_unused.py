@@ -210,18 +210,12 @@ def test_a_text_file_that_is_left_over(
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("NAME = f'{kind}_system.md'\n", True),
-        ("NAME = f'sea_{kind}.md'\n", True),
-        ("NAME = kind + '_system.md'\n", True),
-        ("NAME = kind + '.md'\n", True),
-        ("NAME = f'{kind}.md'\n", True),
-        ("NAME = f'prompts/{kind}_{version}.md'\n", True),
-        ("NAMES = folder.glob('*.md')\n", True),
-        ("NAME = f'{kind}.txt'\n", False),
-        ("NAME = f'report-{kind}.md'\n", False),
-        ("", False),
+        ("NAME = f'{kind}_system.md'\n", True), ("NAME = f'sea_{kind}.md'\n", True),
+        ("NAME = kind + '_system.md'\n", True), ("NAME = kind + '.md'\n", True), ("NAME = f'{kind}.md'\n", True),
+        ("NAME = f'prompts/{kind}_{version}.md'\n", True), ("NAMES = folder.glob('*.md')\n", True),
+        ("NAME = f'{kind}.txt'\n", False), ("NAME = f'report-{kind}.md'\n", False), ("", False),
     ],
-)
+)  # fmt: skip
 def test_names_of_files_may_be_put_together(
     project: Callable[[dict[str, str]], list[str]], code: str, told: bool
 ) -> None:

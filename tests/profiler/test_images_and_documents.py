@@ -21,19 +21,8 @@ Lost = Callable[[int, Body], str]
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
 _WORDS = (
-    "claim",
-    "policy",
-    "order",
-    "refund",
-    "ship",
-    "account",
-    "agent",
-    "reply",
-    "polite",
-    "always",
-    "invoice",
-    "value",
-)
+    "claim", "policy", "order", "refund", "ship", "account", "agent", "reply", "polite", "always", "invoice", "value",
+)  # fmt: skip
 _CHANGED_AT = 5
 _SYSTEM, _TURN = 3600, 300
 """Tokens of the system prompt and of a turn."""

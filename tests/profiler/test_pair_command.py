@@ -15,20 +15,9 @@ from tests.conftest import Command, some
 from tests.files import write
 
 WORDS = [
-    "amber",
-    "birch",
-    "cedar",
-    "delta",
-    "ember",
-    "fjord",
-    "grove",
-    "heath",
-    "islet",
-    "jetty",
-    "knoll",
-    "larch",
+    "amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "heath", "islet", "jetty", "knoll", "larch",
     "maple",
-]
+]  # fmt: skip
 FLAGS = ((), ("--concurrency", "2"), ("--capacity", "200000"), ("--block-size", "32"), ("--provider", "anthropic"))
 
 

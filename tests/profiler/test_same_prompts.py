@@ -17,20 +17,9 @@ from tests.files import write
 
 Command = Callable[..., tuple[int, str, str]]
 _WORDS = (
-    "answer",
-    "quote",
-    "the",
-    "handbook",
-    "rule",
-    "never",
-    "promise",
-    "cover",
-    "write",
-    "short",
-    "plain",
-    "line",
+    "answer", "quote", "the", "handbook", "rule", "never", "promise", "cover", "write", "short", "plain", "line",
     "queue",
-)
+)  # fmt: skip
 _VALUES: tuple[Callable[[random.Random], str], ...] = (
     lambda draw: f"Now: 2026-11-{draw.randint(10, 28)} 08:{draw.randint(10, 59)}:{draw.randint(10, 59)}",
     lambda draw: f"Request id: {draw.getrandbits(128):032x}",

@@ -54,30 +54,15 @@ def result() -> CheckResult:
 
 def test_the_format_is_named_or_follows_the_extension() -> None:
     for text, name, path in [
-        ("r.json", "json", "r.json"),
-        ("R.JSON", "json", "R.JSON"),
-        ("a.md", "markdown", "a.md"),
-        ("b/Ticket.md", "ticket", "b/Ticket.md"),
-        ("ticket.json", "ticket-json", "ticket.json"),
-        ("my-ticket.md", "markdown", "my-ticket.md"),
-        ("a.markdown", "markdown", "a.markdown"),
-        ("a.xml", "junit", "a.xml"),
-        ("a.sarif", "sarif", "a.sarif"),
-        ("a.sarif.json", "sarif", "a.sarif.json"),
-        ("deep/er/a.htm", "html", "deep/er/a.htm"),
-        ("a.svg", "svg", "a.svg"),
-        ("a.txt", "text", "a.txt"),
-        ("gitlab=a.json", "gitlab", "a.json"),
-        ("json=a=b", "json", "a=b"),
-        ("json=md=x", "json", "md=x"),
-        ("./a=b.json", "json", "./a=b.json"),
-        ("junit=-", "junit", "-"),
-        ("github", "github", "-"),
-        ("JSON", "json", "-"),
-        ("md", "markdown", "-"),
-        ("xml=report", "junit", "report"),
-        ("sarif", "sarif", "-"),
-    ]:
+        ("r.json", "json", "r.json"), ("R.JSON", "json", "R.JSON"), ("a.md", "markdown", "a.md"),
+        ("b/Ticket.md", "ticket", "b/Ticket.md"), ("ticket.json", "ticket-json", "ticket.json"),
+        ("my-ticket.md", "markdown", "my-ticket.md"), ("a.markdown", "markdown", "a.markdown"),
+        ("a.xml", "junit", "a.xml"), ("a.sarif", "sarif", "a.sarif"), ("a.sarif.json", "sarif", "a.sarif.json"),
+        ("deep/er/a.htm", "html", "deep/er/a.htm"), ("a.svg", "svg", "a.svg"), ("a.txt", "text", "a.txt"),
+        ("gitlab=a.json", "gitlab", "a.json"), ("json=a=b", "json", "a=b"), ("json=md=x", "json", "md=x"),
+        ("./a=b.json", "json", "./a=b.json"), ("junit=-", "junit", "-"), ("github", "github", "-"),
+        ("JSON", "json", "-"), ("md", "markdown", "-"), ("xml=report", "junit", "report"), ("sarif", "sarif", "-"),
+    ]:  # fmt: skip
         output = parse_output(text)
         assert (output.format.name, output.path, output.to_stdout) == (name, path, path == "-")
 
@@ -113,20 +98,14 @@ def test_a_command_may_have_fewer_formats() -> None:
     ("specs", "message"),
     [
         (["a.json", "./a.json"], "is another output, too"),
-        (["a.json", "gitlab=link.json"], "is another output, too"),
-        (["json=w.yaml"], "is an input, too"),
-        (["json=other.yaml"], "is an input, too"),
-        (["text=hard.yaml"], "is an input, too"),
-        (["prompts/rules.md"], "is a file of w.yaml, too"),
-        (["events.json"], "is the file of --events, too"),
-        (["json=folder"], "it is a directory"),
-        (["json=folder/"], "it is a directory"),
-        (["no-folder/a.json"], "No such file or directory"),
-        (["json=a\0b"], "null character"),
-        (["json", "md"], "both go to standard output"),
-        (["json=round.json"], "links form a loop"),
+        (["a.json", "gitlab=link.json"], "is another output, too"), (["json=w.yaml"], "is an input, too"),
+        (["json=other.yaml"], "is an input, too"), (["text=hard.yaml"], "is an input, too"),
+        (["prompts/rules.md"], "is a file of w.yaml, too"), (["events.json"], "is the file of --events, too"),
+        (["json=folder"], "it is a directory"), (["json=folder/"], "it is a directory"),
+        (["no-folder/a.json"], "No such file or directory"), (["json=a\0b"], "null character"),
+        (["json", "md"], "both go to standard output"), (["json=round.json"], "links form a loop"),
     ],
-)
+)  # fmt: skip
 def test_an_output_that_cannot_be_is_told_before_any_work(
     specs: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

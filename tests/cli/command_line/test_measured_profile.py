@@ -79,21 +79,9 @@ def test_a_demand_comes_with_the_configuration_that_holds_it(
 ) -> None:
     shutil.copy(bytes_json, folder / "bytes.json")
     asked = [
-        "-t",
-        "bytes.json",
-        "-g",
-        "chat",
-        "-b",
-        "32",
-        "--capacity",
-        "400",
-        "-n",
-        "20",
-        "-s",
-        "3",
-        "--concurrency",
+        "-t", "bytes.json", "-g", "chat", "-b", "32", "--capacity", "400", "-n", "20", "-s", "3", "--concurrency",
         "2",
-    ]
+    ]  # fmt: skip
     assert run(["profile", "w.yaml", "--dry-run", *asked]) == 0
     assert "kvtool.toml" not in capsys.readouterr().out
     rate = 0.01

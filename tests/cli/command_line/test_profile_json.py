@@ -22,15 +22,9 @@ def test_json_keeps_its_contract(folder: Path, bytes_json: str, capsys: pytest.C
     assert document["verdict"] == "fail"
     totals, groups = document["totals"], document["groups"]
     assert {
-        "requests",
-        "prompt_tokens",
-        "hit_tokens",
-        "hit_rate",
-        "mean_request_hit_rate",
-        "reachable_hit_rate",
-        "evictions",
-        "preemptions",
-    } <= totals.keys()
+        "requests", "prompt_tokens", "hit_tokens", "hit_rate", "mean_request_hit_rate", "reachable_hit_rate",
+        "evictions", "preemptions",
+    } <= totals.keys()  # fmt: skip
     assert sum(document["fates"].values()) == totals["prompt_tokens"]
     assert [group["name"] for group in groups] == ["support", "tenant", "chat"]
     for group in groups:

@@ -41,15 +41,8 @@ def test_asynchronous_scheduling_without_pressure(flags: list[str], shown: Shown
 @pytest.mark.parametrize("width", [60, 120])
 def test_the_report_fits_its_width(width: int, checkpoint: Path, bytes_json: str, capsys: Capture) -> None:
     flags = [
-        "--kv-cache-dtype",
-        "int8",
-        "--capacity",
-        "40KiB",
-        "--audit",
-        "--tensor-parallel",
-        "2",
-        "--async-scheduling",
-    ]
+        "--kv-cache-dtype", "int8", "--capacity", "40KiB", "--audit", "--tensor-parallel", "2", "--async-scheduling",
+    ]  # fmt: skip
     assert run(["profile", "w.yaml", "-q", "-t", bytes_json, *MEASURED, *flags, "--width", str(width)]) == 0
     out = capsys.readouterr().out
     assert width * 2 // 3 < max(map(cell_width, out.splitlines())) <= width

@@ -13,19 +13,9 @@ Place = Literal["rules", "system", "last", "after"]
 MARK = {"cache_control": {"type": "ephemeral"}}
 MODELS = {"anthropic": "claude-sonnet-5", "openai-5.6": "gpt-5.6", "gemini": "gemini-3.5-flash", "openai": "gpt-4o"}
 _WORDS = (
-    "order",
-    "parcel",
-    "invoice",
-    "refund",
-    "login",
-    "section",
-    "handbook",
-    "please",
-    "check",
-    "agent",
-    "topic",
+    "order", "parcel", "invoice", "refund", "login", "section", "handbook", "please", "check", "agent", "topic",
     "answer",
-)
+)  # fmt: skip
 START = datetime(2026, 11, 20, 9, tzinfo=UTC)
 
 

@@ -13,21 +13,9 @@ from tests.files import write
 from tests.profiler.optimize.conftest import Optimize, document
 
 WORDS = [
-    "open",
-    "claim",
-    "water",
-    "fire",
-    "theft",
-    "hail",
-    "paragraph",
-    "letter",
-    "garage",
-    "tariff",
-    "amount",
-    "date",
-    "branch",
-    "review",
-]
+    "open", "claim", "water", "fire", "theft", "hail", "paragraph", "letter", "garage", "tariff", "amount", "date",
+    "branch", "review",
+]  # fmt: skip
 
 
 def rules(chance: random.Random, count: int) -> str:

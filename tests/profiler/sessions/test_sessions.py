@@ -99,16 +99,10 @@ def test_the_folders_of_agents_are_found(tmp_path: Path) -> None:
         write_lines(path, [])
     found = find_folders([], {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(other)})
     assert [(each.agent, Path(each.path).name, len(each.files)) for each in found] == [
-        ("Claude Code", "projects", 1),
-        ("Claude Code", "projects", 1),
-        ("Codex", "sessions", 1),
-        ("Gemini CLI", "tmp", 1),
-        ("Qwen Code", "projects", 1),
-        ("Pi", "sessions", 1),
-        ("opencode", "opencode", 1),
-        ("Goose", "sessions", 1),
-        ("Cline and Roo", "tasks", 1),
-    ]
+        ("Claude Code", "projects", 1), ("Claude Code", "projects", 1), ("Codex", "sessions", 1),
+        ("Gemini CLI", "tmp", 1), ("Qwen Code", "projects", 1), ("Pi", "sessions", 1), ("opencode", "opencode", 1),
+        ("Goose", "sessions", 1), ("Cline and Roo", "tasks", 1),
+    ]  # fmt: skip
     named = find_folders([str(home)], {})  # a home that the user names is read as that of the agents
     assert {(each.agent, each.path) for each in named} < {(each.agent, each.path) for each in found}
     assert len(named) == len(found) - 1
