@@ -164,23 +164,6 @@ def test_9_fixes_are_shown_made_and_then_done(folder: Path, capsys: pytest.Captu
     assert capsys.readouterr().out == ""
 
 
-@pytest.mark.parametrize("flag", ["--version", "--help"])
-def test_10_starting_up_loads_nothing_heavy(flag: str) -> None:
-    program = f"""
-import sys
-sys.argv = ["kvtool", {flag!r}]
-from kvtool.__main__ import main
-try:
-    main()
-except SystemExit as stop:
-    assert not stop.code, stop.code
-heavy = {{"torch", "numpy", "pydantic", "rich", "yaml", "transformers", "tokenizers", "orjson", "jinja2"}} & set(sys.modules)
-assert not heavy, heavy
-"""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-
-
 # All commands at all widths. They run in this process: some hundred processes would take minutes.
 
 COMMANDS = {

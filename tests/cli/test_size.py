@@ -135,28 +135,6 @@ def test_the_next_command_repeats_what_was_asked(capsys: pytest.CaptureFixture[s
     assert "Next:" not in shown(capsys, kv_cache_dtype="fp8")
 
 
-def test_impossible_settings() -> None:
-    for options, message in [
-        ({"gpu_memory_utilization": 0.0}, r"--gpu-memory-utilization must be in \(0, 1\], not 0.0"),
-        ({"max_model_len": 0}, "--max-model-len must be at least 1, not 0"),
-        ({"block_size": -16}, "--block-size must be at least 1, not -16"),
-        ({"tensor_parallel": 0}, "--tensor-parallel must be at least 1, not 0"),
-    ]:
-        with pytest.raises(KvtoolError, match=message):
-            made(SizeCommand, model=LLAMA, **options).run()
-
-
-def test_unknown_names() -> None:
-    for model, options, message in [
-        ("llama-9", {}, "unknown model"),
-        (LLAMA, {"kv_cache_dtype": "int2"}, "unknown KV cache dtype `int2`"),
-        (LLAMA, {"accelerators": ["h1000"]}, "unknown accelerator `h1000`"),
-        (LLAMA, {"tensor_parallel": 3}, "cannot be split over 3 accelerators"),
-    ]:
-        with pytest.raises(EngineError, match=message):
-            made(SizeCommand, model=model, **options).run()
-
-
 def test_it_needs_no_torch() -> None:
     program = (
         "import sys; from kvtool.cli.app import run; run(['size', 'llama-3.1-8b', '--no-config']); "

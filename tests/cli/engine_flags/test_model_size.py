@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
 from kvtool.cli.app import run
 from kvtool.engine.kv_dtype import KV_CACHE_DTYPES
-from kvtool.text.terminal.console import cell_width
 from tests.cli.engine_flags.conftest import TINY_BLOCK_BYTES, Capture, Document, refused
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_size_fits_its_width(width: int, folder: Path, capsys: Capture) -> None:
-    assert run(["size", "llama-3.1-8b", "--max-model-len", "8192", "--width", str(width)]) == 0
-    out = capsys.readouterr().out
-    assert max(map(cell_width, out.splitlines())) <= width
-    assert re.search(r"^  h100 .* \d[\d,]+ +[\d.]+$", out, re.MULTILINE)
 
 
 def test_size_and_profile_agree(folder: Path, document: Document, capsys: Capture) -> None:
@@ -49,6 +39,8 @@ def test_size_of_a_folder(checkpoint: Path, capsys: Capture) -> None:
             "--gpu-memory-utilization must be in (0, 1], not 2.0",
         ),
         (["size", "llama-3.1-8b", "--block-size", "0"], "--block-size must be at least 1, not 0"),
+        (["size", "llama-3.1-8b", "--max-model-len", "0"], "--max-model-len must be at least 1, not 0"),
+        (["size", "llama-3.1-8b", "--tensor-parallel", "0"], "--tensor-parallel must be at least 1, not 0"),
         (["size", "llama-3.1-8b", "--tensor-parallel", "3"], "cannot be split over 3 accelerators"),
     ],
 )
