@@ -165,6 +165,15 @@ def test_only_lines_that_other_requests_have_are_rules() -> None:
     assert text[moved.start : moved.stop] == "> It is 10:31 on the quay."
 
 
+def test_sentences_that_have_a_value_are_no_rules() -> None:
+    names = ("name", "town", "order", "state", "street")
+    facts = "\n".join(f"{number}. The {name} of the day is <{name}>." for number, name in enumerate(names, 1))
+    text = f"You help.\n\nFacts:\n{facts}"
+    values = [(at := text.index(f"<{name}>"), at + len(name) + 2) for name in names]
+    assert movable_unit(text, *values[0], values[:1]) == AMONG_RULES
+    assert movable_unit(text, *values[0], values) == Movable(text.index("Facts:"), len(text), "introduced")
+
+
 def test_a_preposition_refers_to_no_text() -> None:
     for sentence, refers in [
         ("Sow when the soil stays above ten degrees.", False),
