@@ -55,8 +55,6 @@ def test_a_document_for_a_program_has_what_was_measured(
     folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     arguments = ["profile", "w.yaml", "-t", bytes_json, "-g", "tenant", "--no-advice", "-n", "3", "-q"]
-    assert run([*arguments, "--measure-budget", "60", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["ttft"]["measured"]["requests"] == 3
     assert run([*arguments, "--measure-budget", "60", "-o", "r.json"]) == 0
     assert "measured on this machine" in " ".join(capsys.readouterr().out.split())
     assert json.loads((folder / "r.json").read_text())["ttft"]["measured"]["requests"] == 3

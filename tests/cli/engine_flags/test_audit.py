@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -12,13 +13,14 @@ from kvtool.engine.step import EngineStep
 from tests.cli.engine_flags.conftest import MEASURED, Capture, Document, Shown, refused
 
 
-def test_reuse_flips_nothing(checkpoint: Path, shown: Shown, document: Document) -> None:
-    found = document("--audit", *MEASURED)
+def test_reuse_flips_nothing(checkpoint: Path, shown: Shown) -> None:
+    text = shown("--audit", *MEASURED, "-o", "r.json")
+    found = json.loads(Path("r.json").read_text())
     audit = found["ttft"]["measured"]["audit"]
     assert (audit["requests"], audit["tokens"], audit["flips"]) == (24, 24, [])
     assert 0 <= audit["max_difference"] < 1e-3
     assert found["verdict"] == "pass"
-    assert "Reuse audit: 24 requests, largest logit difference" in (text := shown("--audit", *MEASURED))
+    assert "Reuse audit: 24 requests, largest logit difference" in text
     assert "no token changes" in text
 
 
@@ -35,11 +37,11 @@ def test_a_broken_reuse_fails(
         return healthy(self, step)
 
     monkeypatch.setattr(ModelRunner, "run", spoiled)
-    found = document("--audit", *MEASURED, code=1)
+    text = shown("--audit", *MEASURED, "-o", "r.json", code=1)
+    found = json.loads(Path("r.json").read_text())
     assert found["verdict"] == "fail"
     assert (audit := found["ttft"]["measured"]["audit"])["flips"]
     assert audit["max_difference"] is None  # JSON has no infinity
-    text = shown("--audit", *MEASURED, code=1)
     assert "FAIL 1 gate (audit: reuse changed a token)" in text
     assert "an error: fp32 must be exact" in text
     assert re.search(r"Changed in \S+ at position 80: token \d+ became \d+, margin", text)
