@@ -135,7 +135,7 @@ def test_fixes_of_prompts_stand_beside_hardware_with_what_they_win(
     assert found["answer"][1].endswith(" --allow P2")
 
 
-@pytest.mark.parametrize("kind", ["workload", "log"])
+@pytest.mark.parametrize("kind", some(["log", "workload"], 1))
 def test_fixed_takes_all_names_of_the_table_and_leaves_the_other_fixes_in_it(
     kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], bytes_json: str
 ) -> None:
