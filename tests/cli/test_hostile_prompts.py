@@ -202,7 +202,7 @@ GROWING: dict[str, Callable[[int], list[dict[str, Any]]]] = {
 def test_twice_as_much_is_twice_the_work(name: str, byte_renderer: Renderer, tmp_path: Path) -> None:
     small, large = (
         calls(lambda size=size: profile(byte_renderer, tmp_path, GROWING[name](size)))  # type: ignore[misc]  # mypy cannot type a default
-        for size in (60, 240)
+        for size in (100, 400)
     )
     assert large <= 5 * small, (small, large)
 
