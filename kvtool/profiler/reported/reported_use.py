@@ -15,6 +15,7 @@ def reported_use(result: RunResult) -> ReportedUse | None:
         return None
     side = book.total[True]
     return ReportedUse(
+        requests=side.told.requests,
         hit_rate=min(side.told.rate, 1.0),
         paid=amount_text(side.costs.paid.total) if side.costs.requests else None,
         currency=next(iter(book.currencies), "USD"),

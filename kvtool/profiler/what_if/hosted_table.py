@@ -38,7 +38,7 @@ from kvtool.results.documents.what_if import HOSTED_RULES, MissingRow, SweepRow,
 from kvtool.results.misses import CacheMisses, MissCause
 from kvtool.results.money import amount_text, marks_in_words
 from kvtool.results.next_step import SEE_EDITED_REQUEST
-from kvtool.text.terminal.numbers import percent
+from kvtool.text.terminal.numbers import percent, plural
 from kvtool.text.terminal.progress import Progress
 from kvtool.workload.call import Call
 from kvtool.workload.drive import NO_ANSWER
@@ -94,7 +94,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         sampled=1.0,
         notes=notes,
         answer=[
-            *_told(reported_use(today), first),
+            *_told(reported_use(today), first, side.predicted.requests),
             *([advice_withheld(withheld)] if withheld else []),
             *(
                 (not table.edits and found is not None and _named_first(found, rows, currency, differs=bool(withheld)))
@@ -279,14 +279,17 @@ def _told_row(kind: ChangeKind, name: str, does: str, read: Read, cost: Decimal,
     )
 
 
-def _told(reported: ReportedUse | None, today: SweepRow) -> list[str]:
+def _told(reported: ReportedUse | None, today: SweepRow, requests: int) -> list[str]:
     """Return what was reported, then what the rules predict of the same requests; nothing without a report."""
     if reported is None:
         return []
     predicted = f"hit rate {percent(today.hit_rate)}, cost {shown_money(Decimal(today.cost or 0))}"
     paid = "" if reported.paid is None else f", paid {shown_money(Decimal(reported.paid), reported.currency)}"
-    by_rules = [f"Predicted by the rules: {predicted}."] if today.sure == "rules" else []
-    return [f"Reported: hit rate {percent(reported.hit_rate)}{paid}.", *by_rules]
+    of, of_them = "", ""
+    if reported.requests != requests:
+        of, of_them = (f" for {plural(count, 'request')}" for count in (reported.requests, requests))
+    by_rules = [f"Predicted by the rules{of_them}: {predicted}."] if today.sure == "rules" else []
+    return [f"Reported{of}: hit rate {percent(reported.hit_rate)}{paid}.", *by_rules]
 
 
 def _named_first(found: CacheMisses, rows: list[SweepRow], currency: str, *, differs: bool) -> list[str]:

@@ -171,12 +171,17 @@ def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         say(console, sanitize(note, ascii_only=plain), hang=2, style="dim")
     put(console)
     edited, reported = document.edited_log, document.reported
-    now = "now" if reported is None else "predicted by the published rules"
+    now = "now"
     if reported is not None:
         from kvtool.accounting.prices.bill import shown_money
 
+        now = "predicted by the published rules"
         paid = "" if reported.paid is None else f", paid {shown_money(Decimal(reported.paid), reported.currency)}"
-        said = f"reported by the provider{paid}"
+        said = "reported by the provider"
+        if reported.requests != document.requests:
+            now += f" for {plural(document.requests, 'request')}"
+            said = f"reported for {plural(reported.requests, 'request')}"
+        said += paid
         put_field(console, "Hit rate", f"{percent(reported.hit_rate):>6}", said, size=11, hang=2, style="bold")
         if not reported.predictable:
             return

@@ -26,8 +26,9 @@ class BeforeAfter(Model):
 
 
 class ReportedUse(Model):
-    """What providers reported of all requests that say it, and what these cost."""
+    """What was reported of all requests that say it, and what these cost."""
 
+    requests: Count
     hit_rate: Ratio
     paid: Amount | None
     """None where no price is known."""

@@ -215,6 +215,19 @@ def test_what_was_reported_comes_before_what_is_predicted(in_folder: Command, ca
     assert " now" not in head
 
 
+def test_rates_of_other_requests_say_of_how_many(in_folder: Command) -> None:
+    own = [Sent("own/model", 10.0 * n, cached=0) for n in range(4)]
+    path = written([*own, *(Sent("gpt-4o", 10.0 * n, cached=1500) for n in range(8))])
+    code, out, err = in_folder("optimize", path)
+    assert code == 0, err
+    head = " ".join(out.split("\n\n")[1].split())
+    assert " reported for 12 requests" in head
+    assert head.endswith("predicted by the published rules for 8 requests")
+    reported, predicted, *_ = json.loads(in_folder("what-if", path, "--json")[1])["answer"]
+    assert reported.startswith("Reported for 12 requests: ")
+    assert predicted.startswith("Predicted by the rules for 8 requests: ")
+
+
 def test_a_cheaper_row_is_first_or_the_answer_says_why_not() -> None:
     def row(kind: ChangeKind, name: str, does: str, cost: str) -> SweepRow:
         read: dict[str, Any] = {"hit_blocks": 1, "references": 2, "hit_rate": 0.5, "computed_tokens": 1}
