@@ -45,7 +45,8 @@ def test_requests_whose_text_is_withheld_are_not_compared(
     for number in range(6):
         text = [{"role": "user", "content": f"{HEAD * 4}{number}"}]
         none = [] if number % 2 else [{"role": "user", "content": "[REDACTED]"}]
-        usage = {"prompt_tokens": 500, "prompt_tokens_details": {"cached_tokens": 256}}
+        usage: dict[str, object] = {"prompt_tokens": 500, "prompt_tokens_details": {"cached_tokens": 256}}
+        usage = usage if number < 5 else {"prompt_tokens": 500}
         asked = {"model": "own", "messages": none if number < withheld else text}
         records.append({"request": asked, "response": {"id": f"r{number}", "usage": usage}})
     write("all.jsonl", "".join(json.dumps(each) + "\n" for each in records))
@@ -56,6 +57,10 @@ def test_requests_whose_text_is_withheld_are_not_compared(
         return
     found, rest = (table(name, capsys=capsys) for name in ("all.jsonl", "rest.jsonl"))
     assert (found.rows, found.requests) == (rest.rows, 6 - withheld)
+    assert (found.reported_requests, found.reported_hit_rate) == (5 - withheld, 256 / 500)
+    assert run(["compare-engines", "all.jsonl", "--no-config"]) == 0
+    told = capsys.readouterr().out
+    assert f"Reported for {5 - withheld} requests: hit rate 51.2%. All rates below are simulated." in told
     assert any("the log lacks the text" in note for note in found.notes) == bool(withheld)
 
 

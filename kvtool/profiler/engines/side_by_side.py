@@ -76,6 +76,7 @@ class EngineComparison:
         self._hosted = 0
         """Requests of a hosted API that are left out, and (`_compared`) those that are compared."""
         self._compared = 0
+        self._reported: Counter[str] = Counter()
         self._withheld = 0
         """Requests of whose prompts the log has no text, or too little."""
 
@@ -133,6 +134,9 @@ class EngineComparison:
         request = job.request
         asked = asked_of(job)
         self._compared += is_hosted(job.turn.call)
+        usage = job.turn.call.usage
+        if usage is not None and usage.prompt is not None and usage.cached is not None:
+            self._reported.update(requests=1, prompt=usage.prompt, cached=min(usage.cached, usage.prompt))
         own, known = self._known.enter(job.ids, asked.answer, request.cache_salt)
         sums = self._groups.setdefault(job.turn.group, [0, 0])
         sums[0] += 1
@@ -156,7 +160,7 @@ class EngineComparison:
         rows = [_row(tally, total, totals[best]) for tally, total in zip(self.tallies, totals, strict=True)]
         engine = self._plan.engine
         tokens = sum(count for _, count in self._groups.values())
-        renderer = self.opened.renderer
+        renderer, reported = self.opened.renderer, self._reported
         return EngineTable(
             schema="kvtool.engines/1",
             input=self.opened.name,
@@ -169,6 +173,8 @@ class EngineComparison:
             notes=self._notes(),
             own=self._own,
             hosted_requests=self._compared,
+            reported_requests=reported["requests"],
+            reported_hit_rate=reported["cached"] / reported["prompt"] if reported["prompt"] else None,
             next=self._next(rows),
             partial=partial,
         )

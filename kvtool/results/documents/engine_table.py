@@ -71,6 +71,10 @@ class EngineTable(Document):
     served most requests."""
     hosted_requests: Count = 0
     """Of `requests`, those that a hosted API served."""
+    reported_requests: Count = 0
+    """Of `requests`, those whose server reported its cached tokens."""
+    reported_hit_rate: Ratio | None = None
+    """Of these; null where none reports."""
     next: list[str]
     """The command that shows what limits that engine, without `kvtool`."""
     partial: bool = False

@@ -129,6 +129,9 @@ def answer(table: EngineTable) -> list[str]:
     else:
         more = f"{100 * (best.hit_rate - own.hit_rate):.1f} points more"
         said = [f"{rates}, {row_name(best)} {percent(best.hit_rate)} ({more}). Cause: {own.cause or 'other text'}."]
+    if table.reported_hit_rate is not None:
+        of = "" if table.reported_requests == table.requests else f" for {plural(table.reported_requests, 'request')}"
+        said.insert(0, f"Reported{of}: hit rate {percent(table.reported_hit_rate)}. All rates below are simulated.")
     if best.hit_rate < _LOW:
         said.append("The prompts limit every engine. Start with the prompts.")
     moved = [row for row in table.rows if row.moved_tokens]
