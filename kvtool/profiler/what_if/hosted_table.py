@@ -30,7 +30,7 @@ from kvtool.profiler.reported.reported_use import reported_use
 from kvtool.profiler.reported.request_settings import fix_of_calls, longer_retentions, retention_fix
 from kvtool.profiler.run.run_result import RunResult, money_of
 from kvtool.profiler.run.samples import SampleBook
-from kvtool.profiler.what_if.change_table import EditsOf, advice_withheld
+from kvtool.profiler.what_if.change_table import EditsOf, advice_withheld, lacks_prompts
 from kvtool.profiler.what_if.planned_change import RunChange
 from kvtool.results.choices import ChangeKind, Sure
 from kvtool.results.documents.parts import ReportedUse
@@ -75,9 +75,12 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
     misses = today.find(MissBook)
     table = _HostedTable(profiler, today, book, advice=advice)
     silent = None if misses is None or misses.predictable else misses
+    if silent is not None and not silent.total.replay.requests:
+        raise lacks_prompts(opened)
     rows = table.rows() if silent is None else table.replayed(silent)
     found, currency = None if misses is None else misses.misses(), next(iter(book.currencies), "USD")
     first, side = rows[0], book.total[book.told]
+    requests = side.predicted.requests if silent is None else silent.total.requests
     reachable = min(side.reachable if silent is None else silent.total.promised, first.references)
     withheld = "" if misses is None else misses.agreement.too_few
     notes, explicit = [*opened.wrong_usage, *unpriced_notice(book)], named_caches_note(today)
@@ -86,7 +89,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         input=opened.name,
         rules=HOSTED_RULES,
         block_size=1,
-        requests=side.predicted.requests if silent is None else silent.total.requests,
+        requests=requests,
         references=first.references,
         distinct_blocks=first.references - reachable,
         reachable_blocks=reachable,
@@ -94,7 +97,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
         sampled=1.0,
         notes=notes,
         answer=[
-            *_told(reported_use(today), first, side.predicted.requests),
+            *_told(reported_use(today), first, requests),
             *([advice_withheld(withheld)] if withheld else []),
             *(
                 (not table.edits and found is not None and _named_first(found, rows, currency, differs=bool(withheld)))
@@ -141,7 +144,7 @@ class _HostedTable:
         side = self._book.total[True]
         paid, told = side.costs.paid.total, side.told
         rows = [_told_row("today", f"{_TODAY}, reported", "", told, paid, sure="exact")]
-        for seconds, ttl in _TIMES.items() if replay.requests else ():
+        for seconds, ttl in _TIMES.items():
             read = Read(told.requests, told.prompt, told.cached + replay.gained[seconds])
             cost = paid + replay.costs[seconds] - replay.paid
             rows.append(_told_row("ttl", f"all marks {ttl}", _SET_TTL.format(ttl), read, cost, sure="predicted"))
