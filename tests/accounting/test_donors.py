@@ -120,6 +120,11 @@ def test_a_request_that_a_cache_keeps_goes_before_a_more_similar_one_that_expire
     asked = DonorContent.of(ids([40_002, *system, *text("same", 60)]))
     found = {now: begins(donors.find(Turn("g", arrival=now), asked)) for now in (None, 300.0, 600.0, 900.0)}
     assert found == {None: 40_000, 300.0: 40_000, 600.0: 40_001, 900.0: 40_000}
+    seen = Prompt(ids([40_003, *text("another", 300), *system[:100]]))
+    donors.add(
+        EarlierPrompt(Turn("g", arrival=900.0), seen, seen.ids), DonorContent.of(seen.ids), DonorContent.of(ids([]))
+    )
+    assert begins(donors.find(Turn("g", arrival=1000.0), asked)) == 40_000, "what is kept is another prompt"
     donors.check()
 
 

@@ -30,6 +30,9 @@ _EACH = 1_000
 _SHORT = 4_096
 """Tokens of a prompt that is compared even with a request with which it shares no chunk."""
 
+_ENOUGH = 0.5
+"""Share of what an expired request has in common that a kept one must have: of less, it is another prompt."""
+
 KeptFor = Callable[[Turn], float | None]
 """For how many seconds a cache keeps a request; None: not known."""
 _Place = tuple[str, str, str | int | None]
@@ -269,26 +272,29 @@ class Donors:
         """The order of dropped requests, if a reader checks and clears it."""
 
     def find(self, turn: Turn, content: DonorContent) -> EarlierPrompt | None:
-        """Return the earlier request with the most tokens in common, if possible one that a cache still keeps; of equals one of the
-        same session, then the latest."""
-        group = turn.group
-        slots = self._groups.get(group)
+        """Return the earlier request with the most tokens in common; of equals one of the same session, then the latest. One that a
+        cache still keeps goes before one that expired, if it has `_ENOUGH` of what that one has."""
+        slots = self._groups.get(turn.group)
         if slots is None:
             return None
-        best = None
-        for now in dict.fromkeys((-inf if turn.arrival is None else turn.arrival, -inf)):
-            found = [slots.nearest(turn, content, now), self._places.get((group, "last", None))]
-            if turn.session is not None:
-                found.append(self._places.get((group, "session", turn.session)))
-            near = {kept for kept in found if kept is not None and kept.until >= now}
-            if (best := self._best(near, turn, content)) is not None:
-                break
+        best, now = self._nearest(slots, turn, content, -inf), turn.arrival
+        if best is not None and now is not None and best.until < now:
+            kept = self._nearest(slots, turn, content, now)
+            if kept is not None and kept.content.shared(content) >= _ENOUGH * best.content.shared(content):
+                best = kept
         if best is None:
             return None
         index = slots.touch(best, self._order)
         if index is not None:
-            self._places.move_to_end((group, "slot", index))
+            self._places.move_to_end((turn.group, "slot", index))
         return best.seen
+
+    def _nearest(self, slots: _Slots, turn: Turn, content: DonorContent, now: float) -> _KeptRequest | None:
+        """Return the most similar one of those that a cache keeps until `now`."""
+        found = [slots.nearest(turn, content, now), self._places.get((turn.group, "last", None))]
+        if turn.session is not None:
+            found.append(self._places.get((turn.group, "session", turn.session)))
+        return self._best({kept for kept in found if kept is not None and kept.until >= now}, turn, content)
 
     @staticmethod
     def _best(near: Collection[_KeptRequest], turn: Turn, content: DonorContent) -> _KeptRequest | None:

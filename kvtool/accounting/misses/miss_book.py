@@ -212,7 +212,7 @@ class MissBook(Book):
         prefix = f"{request.names[shared - 1]:016x}" if shared else None
         for part, each in zip(parts, missed, strict=True):
             self._events.add(request, part, each.cost, prefix)
-            if part.found.certainty == "proven" and part.found.place is not None:
+            if part.found.certainty == "proven" and part.found.place is not None and each.cause != "expired":
                 place = part.found.place.removeprefix(place_in_record(turn, ""))
                 self._changed.add((turn.group, part_of_place(place)))
             if each.cause == "expired" and part.gap is not None and request.rules is not None:
@@ -230,7 +230,7 @@ class MissBook(Book):
                 self._rerun.clear()
         self._compact(compared, rates)
         if rates is not None and request.call.summed is None:
-            expired = sum(each.tokens for each in missed if each.cause == "expired")
+            expired = sum(part.tokens - part.blocked for part in parts if part.found.cause == "expired")
             before = compared.before
             if before is not None and before.key != request.key:  # what is read was stored by one of the same cache
                 before = earlier.same_cache

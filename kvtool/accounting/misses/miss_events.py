@@ -45,7 +45,9 @@ class MissEvents:
             model=request.call.model,
             provider_id=request.call.request_id,
             prefix=prefix if found.cause == "provider" else None,
-            longer_life=request.longer_life(part.gap) if found.cause == "expired" else None,
+            longer_life=request.longer_life(part.gap)
+            if found.cause == "expired" and part.tokens > part.blocked
+            else None,
         )
         self._latest.append(event)
         if len(self._latest) == _PACKED:

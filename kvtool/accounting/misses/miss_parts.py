@@ -32,11 +32,12 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class MissPart:
-    """A part of a request's misses, before it has a price."""
+    """A part of a request's misses, before it has a price; `blocked` of its tokens come after a change of the text."""
 
     tokens: int
     found: MissReason
     gap: float | None
+    blocked: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,12 @@ class ComparedRequest:
         if last is not None and self._changed_front(before) is not None:
             held = max(held, last.stored)
         blocked = min(repeated, held - shared, prompt - shared) - max(read - shared, 0)
-        changed = MissPart(blocked, self._changed(evidence, known, shared), evidence.gap) if blocked > least else None
-        if changed is not None and rows and rows[-1].found == changed.found:
-            changed = replace(changed, tokens=blocked + rows.pop().tokens)
+        changed: MissPart | None = None
+        if blocked > least:
+            changed = MissPart(blocked, self._changed(evidence, known, shared), evidence.gap, blocked)
+        if changed is not None and rows and rows[-1].found in (changed.found, replace(changed.found, place=None)):
+            last_row = rows.pop()
+            changed = replace(last_row, tokens=blocked + last_row.tokens, blocked=blocked)
         if (unstored := shared - max(stored, read)) > least and has_own_text(request.job, known, LEAST_TOKENS):
             after = before.prompt - least <= before.stored <= shared
             found = reported_by_provider(evidence)
@@ -275,20 +279,21 @@ class ComparedRequest:
         return find_other_json(before, request.job, self.forms, self.tools, read)
 
     def _changed(self, evidence: MissEvidence, known: int, shared: int) -> MissReason:
-        """Return which change parts the prompt from the earlier one, and where it is in the record; not of text that is gone."""
+        """Return which change parts the prompt from the earlier one, and where it is in the record; of text that is gone, that it
+        is."""
         turn, before = self.request.job.turn, evidence.state
         since = self._changed_front(before)
+        part = find_changed_part(before, turn, self.forms, self.tools)
+        place = place_of_token(self.request.job, known) or (None if part is None else part.place)
+        place = None if place is None else place_in_record(turn, place)
         if since is None and (gone := expired(evidence)) is not None:
-            return gone
+            return replace(gone, place=place)
         if (other := self._other_json(before)) is not None:
             return MissReason("wire_form", "proven", other.says, place_in_record(turn, other.place))
         if since is not None:
             return MissReason(since.cause, "proven", since.says, place_in_record(turn, since.place))
-        part = find_changed_part(before, turn, self.forms, self.tools)
         if part is not None and part.cause == "tools_changed" and before is self.earlier.session:
             return MissReason("tools_changed", "proven", part.says, place_in_record(turn, part.place))
-        place = place_of_token(self.request.job, known) or (None if part is None else part.place)
-        place = None if place is None else place_in_record(turn, place)
         is_front = part is not None and part.cause in ("system_changed", "tools_changed")
         if part is None or (before is not self.earlier.session and not is_front) or part.cause == "compaction":
             return MissReason("prompt_changed", "proven", f"text differs after token {shared:,}", place)

@@ -102,7 +102,7 @@ def hosted_document(opened: Opened, edits_of: EditsOf, progress: Progress, *, ad
             *(
                 (not table.edits and found is not None and _named_first(found, rows, currency, differs=bool(withheld)))
                 or _answer(
-                    rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.edits)}", only_prompts=bool(withheld), other=explicit
+                    rows, f"{SEE_EDITED_REQUEST}: {edits_of(table.shown)}", only_prompts=bool(withheld), other=explicit
                 )
             ),
             *explicit,
@@ -121,6 +121,8 @@ class _HostedTable:
         self.missing: list[MissingRow] = []
         self.edits: Sequence[Fix] = ()
         """Those of prompts."""
+        self.shown: Sequence[Fix] = ()
+        """Those that `optimize` has to make to reach the rows of prompts."""
         self._idle: Sequence[Sequence[Fix]] = ()
         """Those that win nothing alone, by cause."""
 
@@ -186,6 +188,7 @@ class _HostedTable:
             edited = trial.after(self.edits) if self.edits else trial
             best = None if edited is None else cheapest_trial(edited, self._idle)
             if best is not None and best.cheaper is not None and len(best.fixes) > len(best.settings):
+                self.shown = [*self.edits, *best.every_fix]
                 yield RunChange("marks", "prompt fixes and marks", _BOTH, best.every_fix)
             if all(each.rules.needs_mark for each in layouts):
                 sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
@@ -217,7 +220,7 @@ class _HostedTable:
             raise KeyboardInterrupt from None
         self._idle = followed.idle
         if followed.fixes:
-            self.edits = steady_first(followed.fixes)
+            self.edits = self.shown = steady_first(followed.fixes)
             yield RunChange("prompts", "prompt fixes", _PROMPTS, self.edits)
         else:
             of = " of groups that follow the published rules" if silent else ""

@@ -140,6 +140,48 @@ def test_edits_of_prompts_cost_what_the_log_with_them_costs(in_folder: Command) 
     assert rows["prompt fixes"]["hit_rate"] > 0.8 > rows["today"]["hit_rate"]
 
 
+def test_a_longer_time_to_live_saves_nothing_after_a_change(in_folder: Command) -> None:
+    """A clock before marked rules, sent every ten minutes: only an edit and an hour together read anything."""
+    lines = []
+    for number in range(8):
+        text = f"Time: {number:02}:00\n" + "Answer from the handbook.\n" * 300
+        system = {"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}
+        request = {
+            "model": CLAUDE,
+            "system": [system],
+            "messages": [{"role": "user", "content": f"Question {number:04}?"}],
+        }
+        kept = {"ephemeral_5m_input_tokens": 7_800, "ephemeral_1h_input_tokens": 0}
+        usage = {
+            "input_tokens": 20,
+            "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": 7_800,
+            "output_tokens": 9,
+        }
+        response = {
+            "type": "message",
+            "usage": {**usage, "cache_creation": kept},
+            "content": [{"type": "text", "text": "ok"}],
+        }
+        at = f"2026-11-20T{9 + number // 6:02}:{number % 6}0:00Z"
+        lines.append(json.dumps({"timestamp": at, "request": request, "response": response}) + "\n")
+    Path("paused.jsonl").write_text("".join(lines))
+    misses = json.loads(in_folder("profile", "paused.jsonl", "--json", "--no-advice")[1])["misses"]
+    assert list(misses["causes"]) == ["expired"]
+    assert {event["longer_life"] for event in misses["events"]} == {None}
+    assert Decimal(misses["ttl"]["one_hour"]) > Decimal(misses["ttl"]["paid"])
+    document = json.loads(in_folder("what-if", "paused.jsonl", "--json")[1])
+    rows = {row["change"]: row for row in document["rows"]}
+    *_, first, shown = document["answer"]
+    assert first.startswith("Change first: edit the prompts and the marks")
+    command = shlex.split(shown.partition(": kvtool ")[2])
+    assert command[-2:] == ["--allow", "P2"]
+    made = " ".join(in_folder(*command)[1].split())
+    reached = re.search(r"\$([\d.]+) with these edits", made)
+    assert reached is not None
+    assert float(reached[1]) == pytest.approx(float(rows["prompt fixes and marks"]["cost"]), rel=0.02)
+
+
 def test_edits_of_content_hide_no_edit_that_keeps_it(in_folder: Command) -> None:
     """A session with shortened messages, whose fix needs consent, beside a clock: the row is what a profile makes first."""
     records = [{**body, "service": "pruned"} for body in bodies(8, pruned=True)]
