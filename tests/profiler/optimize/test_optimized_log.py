@@ -213,11 +213,17 @@ def test_reads_and_costs_that_were_reported_are_not_in_the_written_log(in_folder
 def test_arguments_and_parameters_of_that_name_stay() -> None:
     call = {"type": "tool_use", "name": "buy", "input": {"cost": 3}}
     tools = [{"name": "buy", "input_schema": {"properties": {"cost": {"type": "number"}}}}]
-    request = {"tools": tools, "messages": [{"role": "assistant", "content": [call]}]}
-    assert record_without_reads({"request": request, "cost": 3, "metadata": {"spend": 1}}) == {
-        "request": request,
-        "metadata": {},
+    schema = {"properties": {"cost": {"type": "number", "minimum": 0}, "input_tokens": {}}, "required": ["cost"]}
+    request = {
+        "tools": tools,
+        "messages": [{"role": "assistant", "content": [call]}],
+        "response_format": {"type": "json_schema", "json_schema": {"name": "bill", "schema": schema}},
+        "contents": [{"role": "model", "parts": [{"functionCall": {"name": "buy", "args": {"cost": 3}}}]}],
     }
+    reported = {"cost": 3, "costDetails": {"total": 3, "input": None}, "metadata": {"spend": "1.5"}}
+    for same in (True, False):
+        left = record_without_reads({"request": request, **reported}, same_prompt=same)
+        assert left == {"request": request, "metadata": {}}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields as fields_of
 from typing import Any
 
-from kvtool.text.bounded_number import whole_number
+from kvtool.text.bounded_number import exact_number, whole_number
 from kvtool.workload.call import Usage
 from kvtool.workload.logs.records.record import RecordError, kind
 
@@ -59,7 +59,7 @@ COSTS = ("response_cost", "cost_usd", "costUSD", "spend", "total_cost", "cost", 
 """What loggers and gateways call the price of a request."""
 FLAT = ("cached_tokens", "prompt_tokens", "input_tokens")
 """Counts that loggers write beside an answer."""
-_TEXTS = ("content", "tools", "functions", "tool_calls")
+_TEXTS = ("content", "parts", "tools", "functions", "tool_calls")
 _OLLAMA = ("prompt_eval_count", "prompt_eval_cached_count", "eval_count")
 """Counts of Ollama's own API, which are in the answer itself."""
 
@@ -244,6 +244,12 @@ def record_without_reads(value: Any, *, same_prompt: bool = True) -> Any:
             left[name] = without_reads(each, same_prompt=same_prompt)
         elif name in _TEXTS:
             left[name] = each
-        elif name not in (*COSTS, *(FLAT[:1] if same_prompt else FLAT)):
+        elif name not in (*COSTS, *(FLAT[:1] if same_prompt else FLAT)) or not _has_amounts(each):
             left[name] = record_without_reads(each, same_prompt=same_prompt)
     return left
+
+
+def _has_amounts(value: Any) -> bool:
+    """Return whether a value is a number or an object of numbers; a field of a schema is none."""
+    found = [one for one in (value.values() if isinstance(value, dict) else [value]) if one is not None]
+    return bool(found) and all(exact_number(one, in_text=True) is not None for one in found)
