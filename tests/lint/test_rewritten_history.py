@@ -261,6 +261,16 @@ def test_latest_up_to_a_limit(over: str, test: str, add: str, found: bool) -> No
     assert codes(body) == ([("KV141", "warning")] if found else [])
 
 
+@pytest.mark.parametrize(
+    ("test", "found"), [("at >= 0", True), ("len(messages) > len(kept) > 0", False), ("len(left) > 0", False)]
+)
+def test_latest_of_a_loop_by_number(test: str, found: bool) -> None:
+    """A number that counts down goes from the end; a queue that is not empty is read from either side."""
+    loop = "    used += count(messages[at])\n    if used > 8000:\n        break\n    kept.append(messages[at])\n"
+    body = f"kept, used, left = [], 0, messages\nwhile {test}:\n{loop}return " + _SEND.format(messages="kept")
+    assert codes(body) == ([("KV141", "warning")] if found else [])
+
+
 @pytest.mark.parametrize(("cut", "found"), [("messages.slice(-20)", True), ("messages.filter(isSent)", False)])
 def test_window_of_another_file(cut: str, found: bool, tmp_path: Path) -> None:
     """A history that an imported function cuts is reported where it is sent; `@/` is a folder of the package."""

@@ -127,7 +127,8 @@ def latest_kept(loop: ast.For | ast.AsyncFor | ast.While) -> list[tuple[str, ast
 def _is_backwards(over: ast.expr) -> bool:
     """Return whether a loop goes from the end to the beginning: by what it goes over, or by its condition."""
     if isinstance(over, ast.Compare):
-        return isinstance(over.ops[0], ast.Gt | ast.GtE) and _number(over.comparators[0]) in (0, -1)
+        to_first = isinstance(over.ops[0], ast.Gt | ast.GtE) and _number(over.comparators[0]) in (0, -1)
+        return to_first and isinstance(over.left, ast.Name)  # the length of a queue says nothing of the order
     if isinstance(over, ast.Subscript) and isinstance(over.slice, ast.Slice):
         return _number(over.slice.step) == -1
     if not isinstance(over, ast.Call):
