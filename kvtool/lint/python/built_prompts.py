@@ -50,10 +50,15 @@ class CodePrompts:
 
     def __init__(self, parse: Callable[[str, str], PythonSource]) -> None:
         self._parse = parse
-        self._modules = ReadModules(self._program)
+        self._modules = ReadModules(self._imported)
 
     def _program(self, path: str, text: str, imports: ImportedTexts) -> Program:
         return Program(Module(path, self._parse(path, text)), PythonStatements, imports)
+
+    def _imported(self, path: str, text: str, imports: ImportedTexts) -> Program:
+        program = self._program(path, text, imports)
+        program.values()
+        return program
 
     def of(self, path: str, text: str) -> PythonPrompts:
         """Return the prompts that a file builds; KvtoolError, with the place, where it does not parse."""

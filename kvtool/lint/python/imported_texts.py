@@ -6,7 +6,7 @@ import ast
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import Any, Protocol
 
@@ -20,13 +20,13 @@ from kvtool.text.files.text_files import decode, file_bytes
 
 _MOST_FOLDERS = 12
 """Folders above a file in which a module is looked for."""
-_MOST_MODULES = 64
 _MOST_BYTES = 1 << 20
-"""Modules that are read anew for one file, and bytes of each."""
+"""Bytes of a module."""
 _MOST_KEPT = 256
 """Modules that are kept for the next file."""
 _MOST_DEPTH = 6
-"""Modules that import a text from each other."""
+_MOST_CALLS = 1
+"""Imports that are followed one after the other, for a text and for what a function gives."""
 _MOST_STEPS = 200_000
 _SCRIPTS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
 OF_PROJECT = (".", "@/", "~", "#")
@@ -42,6 +42,7 @@ class ImportedModule(Protocol):
     @property
     def imports(self) -> ImportedTexts: ...
     def text_of(self, name: str) -> Value | None: ...
+    def read_all(self) -> None: ...
     def origins(self, name: str) -> Iterable[Imported]: ...
     def function(self, name: str) -> Callee | None: ...
     def call_from(self, called: Callee, node: ast.Call, scope: Any) -> Value: ...
@@ -49,41 +50,38 @@ class ImportedModule(Protocol):
 
 
 class ReadModules:
-    """The modules of a run, each read once, whoever imports it. `read` makes one of its path and its text."""
+    """The modules of a run. `read` makes one of its path and its text.
+
+    What a module says depends on its own text and on the modules that it imports, never on who asks: so the next file gets the
+    same one. A module is read once for each number of imports between it and a file, as that says how far its own are followed:
+    modules that import each other have an end there.
+    """
 
     def __init__(self, read: Callable[[str, str, ImportedTexts], ImportedModule]) -> None:
         self._read = read
         self._files: dict[str, bytes] = {}
-        self._known: dict[str, ImportedModule] = {}
-        self._left = 0
-        self.depth = 0
-        """Questions that are being answered, each by a module that the one before imports."""
+        self._known: dict[tuple[str, int], ImportedModule | None] = {}
 
     def imports_of(self, path: str) -> ImportedTexts:
         """Return the imports of the next file that is read for itself."""
-        self._left = _MOST_MODULES
         if len(self._known) > _MOST_KEPT:
             self._known.clear()
             self._files.clear()
         return ImportedTexts(path, self)
 
-    def get(self, path: str, word: str) -> ImportedModule | None:
+    def get(self, path: str, word: str, depth: int) -> ImportedModule | None:
         """Return the module in a file; None for one that does not write a word, or does not parse."""
         if path not in self._files:
             self._files[path] = self._bytes_of(path)
-        if not re.search(rf"\b{word}\b|(?:im|ex)port\s*\*".encode(), self._files[path]):
+        data = self._files[path]
+        if not re.search(rf"\b{word}\b|(?:im|ex)port\s*\*".encode(), data):
             return None
-        with suppress(KvtoolError, RecursionError), set_apart(_MOST_STEPS):
-            if path not in self._known:
-                if not self._left:
-                    return None
-                self._left -= 1
-                data = self._files[path]
+        if (path, depth) not in self._known:
+            self._known[path, depth] = None
+            with suppress(KvtoolError, RecursionError), set_apart(_MOST_STEPS):
                 text = python_text(data, path) if path.endswith(".py") else decode(data, shown=path)
-                self._known[path] = self._read(path, text, ImportedTexts(path, self))
-            return self._known[path]
-        self._files[path] = b""
-        return None
+                self._known[path, depth] = self._read(path, text, ImportedTexts(path, self, depth))
+        return self._known[path, depth]
 
     @staticmethod
     def _bytes_of(path: str) -> bytes:
@@ -98,7 +96,7 @@ class ReadModules:
         while waiting:
             one = waiting.pop()
             found |= one.looked_at
-            inside = [self._known[path].imports for path in one.looked_at if path in self._known]
+            inside = [each.imports for path in one.looked_at if (each := self._known.get((path, one.depth + 1)))]
             waiting += [each for each in inside if id(each) not in seen]
             seen.update(map(id, inside))
         return tuple(found)
@@ -107,8 +105,10 @@ class ReadModules:
 class ImportedTexts:
     """The texts and functions of the modules that one module imports."""
 
-    def __init__(self, path: str, modules: ReadModules) -> None:
+    def __init__(self, path: str, modules: ReadModules, depth: int = 0) -> None:
         self._path = path
+        self.depth = depth
+        """Imports between the module and the file that is read for itself."""
         self._modules = modules
         self._folders: list[str] = []
         self._values: dict[tuple[Imported, str], Value | None] = {}
@@ -118,23 +118,22 @@ class ImportedTexts:
     def value_of(self, origin: Imported, rest: str) -> Value | None:
         """Return the texts that an imported name, or an attribute below it, means; None where that is not known."""
         if (origin, rest) not in self._values:
-            self._values[origin, rest] = None  # while it is looked for
             self._values[origin, rest] = self._find(origin, rest)
         return self._values[origin, rest]
 
     def call(self, origin: Imported, rest: str, node: ast.Call, scope: Any) -> Value | None:
         """Return what an imported function gives for a call; None where it is not known."""
-        found = self.function(origin, rest)
-        if found is None or self._modules.depth >= _MOST_DEPTH:
-            return None
-        with suppress(RecursionError), self._answered():
-            return found[0].call_from(found[1], node, scope)
+        found = self.function(origin, rest) if self.depth < _MOST_CALLS else None
+        if found is not None:
+            with suppress(RecursionError), set_apart(_MOST_STEPS):
+                found[0].read_all()
+            with suppress(RecursionError), set_apart(_MOST_STEPS):
+                return found[0].call_from(found[1], node, scope)
         return None
 
     def function(self, origin: Imported, rest: str) -> tuple[ImportedModule, Callee] | None:
         """Return the function that an imported name means, with its module; None where it means anything else."""
         if (origin, rest) not in self._functions:
-            self._functions[origin, rest] = None  # while it is looked for
             self._functions[origin, rest] = self._find_function(origin, rest)
         return self._functions[origin, rest]
 
@@ -143,7 +142,7 @@ class ImportedTexts:
             module = self._module(path, name)
             if module is None:
                 continue
-            with suppress(RecursionError), self._answered():
+            with suppress(RecursionError), set_apart(_MOST_STEPS):
                 if (callee := module.function(name)) is not None:
                     return module, callee
             root, _, below = name.partition(".")
@@ -161,7 +160,7 @@ class ImportedTexts:
 
     def _places(self, origin: Imported, rest: str) -> Iterator[tuple[str, str]]:
         """Yield the files that an imported name can be written in, each with its name there."""
-        if self._modules.depth >= _MOST_DEPTH:
+        if self.depth >= _MOST_DEPTH:
             return
         if not self._path.endswith(".py") and origin.module.startswith(OF_PROJECT):
             name = ".".join(one for one in (origin.name, rest) if one)
@@ -213,7 +212,7 @@ class ImportedTexts:
     def _value_in(self, path: str, name: str) -> Value | None:
         """Return the texts that a name means in a file."""
         module = self._module(path, name)
-        with suppress(RecursionError), self._answered():
+        with suppress(RecursionError), set_apart(_MOST_STEPS):
             value = module.text_of(name) if module is not None else None
             return value if value and _is_text(value) else None
         return None
@@ -221,17 +220,7 @@ class ImportedTexts:
     def _module(self, path: str, name: str) -> ImportedModule | None:
         if os.path.realpath(path) == os.path.realpath(self._path):
             return None
-        return self._modules.get(path, name.partition(".")[0])
-
-    @contextmanager
-    def _answered(self) -> Iterator[None]:
-        """A question that another module answers, with work of its own; one that is too deep has no answer."""
-        self._modules.depth += 1
-        try:
-            with set_apart(_MOST_STEPS):
-                yield
-        finally:
-            self._modules.depth -= 1
+        return self._modules.get(path, name.partition(".")[0], self.depth + 1)
 
 
 def _folders(path: str) -> Iterator[str]:

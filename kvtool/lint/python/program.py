@@ -67,22 +67,27 @@ class Program:
         """Functions being read that were asked for by what they ask for themselves."""
         self._values: dict[str, Value] | None = None
         self._bodies: dict[ClassCode, dict[str, Value]] = {}
-        self._reported: dict[TemplatePlace, bool] | None = None
         self.unread: list[str] = []
         """Functions for which nothing was left to be spent."""
         self.rendered: list[RenderedFile] = []
         self.declared: set[TemplatePlace] = set()
         """Where parameters are declared whose names say what they are."""
         self._running: set[FunctionCode] = set()
+        self._is_whole = False
         self.found = ModulePrompts(module, self._returned)
         self.chats = self.found.chats
 
     def prompts(self) -> list[list[Node]]:
         """Everything that the module builds that may be a prompt, with something in it that varies."""
         allow(_LEAST_STEPS + len(self._module.source.text))
-        return self._all_prompts()
+        self.read_all()
+        return reported_once(self.found.all(), self.declared)
 
-    def _all_prompts(self) -> list[list[Node]]:
+    def read_all(self) -> None:
+        """Read everything in the order of the module, so that no answer depends on what was asked before."""
+        if self._is_whole:
+            return
+        self._is_whole = True
         self.found.add_holes(self._history.holes())
         self.values()
         functions = list(self._module.functions.values())
@@ -91,7 +96,6 @@ class Program:
             functions += cls.methods.values()
         for function in functions:
             self.summary(function)
-        return reported_once(self.found.all(), self.declared)
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the prompts, in their order."""
@@ -159,23 +163,23 @@ class Program:
                 return None
             given = piece.made is not None and piece.made != spot and piece.made.path == spot.path
             unsure = not piece.certain and not given and self._is_read
-            reported = self._reported_places().get(piece.spot)
+            reported = self._reported_places.get(piece.spot)
             put = piece.at(spot) if reported is None else replace(piece, spot=spot, made=piece.spot)
             return (replace(put, hidden=piece.hidden or unsure or reported is True),)
 
         return changed(self.call(called, node, scope), change)
 
+    @cached_property
     def _reported_places(self) -> dict[TemplatePlace, bool]:
-        """Return the places that lint of this file reports, and whether it says all of them: what it does not see to be sent,
+        """The places that lint of this file reports, and whether it says all of them: what it does not see to be sent,
         where names are not trusted, is information there."""
-        if self._reported is None:
-            self._reported = {}  # while it is looked for
-            names = self._module.source.trusts_names
-            for nodes in self._all_prompts() if self._is_read else ():
-                for leaf in leaves(nodes):
-                    if isinstance(leaf, Hole):
-                        self._reported[leaf.spot] = self._reported.get(leaf.spot, False) or names or not leaf.minor
-        return self._reported
+        reported: dict[TemplatePlace, bool] = {}
+        names = self._module.source.trusts_names
+        for nodes in reported_once(self.found.all(), self.declared) if self._is_read else ():
+            for leaf in leaves(nodes):
+                if isinstance(leaf, Hole):
+                    reported[leaf.spot] = reported.get(leaf.spot, False) or names or not leaf.minor
+        return reported
 
     @cached_property
     def _is_read(self) -> bool:
