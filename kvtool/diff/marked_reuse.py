@@ -1,4 +1,4 @@
-"""What a request reads of another one where cache marks decide what is stored."""
+"""What a request reads of another one where cache breakpoints decide what is stored."""
 
 from __future__ import annotations
 

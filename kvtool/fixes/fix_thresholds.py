@@ -54,7 +54,7 @@ class FixThresholds:
     passage_requests: float = 0.8
     """Part of requests that have a block of passages: a few find nothing. Judged."""
     mark_saving: float = 0.01
-    """Part of the cost that other cache marks must save to be advised: the search for them is as exact as that."""
+    """Part of the cost that other cache breakpoints must save to be advised: the search for them is as exact as that."""
 
     context_requests: float = 0.3
     """Part of requests with a block of context under one line for that line to be the application's: some turns find nothing, and

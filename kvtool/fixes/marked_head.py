@@ -1,4 +1,4 @@
-"""Cache marks where the text that requests share ends: at the end of a message, or of a block that is made there."""
+"""Cache breakpoints where the text that requests share ends: at the end of a message, or of a block that is made there."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _place(text: str, at: int, locate: Locate) -> str:
 
 
 def without_useless_mark(finding: Finding, groups: Sequence[GroupTotals]) -> Finding:
-    """Return a finding about a missing cache mark as information, where the marks of its group work and no other one wins."""
+    """Return a finding about a missing cache breakpoint as information, where the marks of its group work and no other one wins."""
     works = any(group.name == finding.group and group.hit_tokens for group in groups)
     if not (works and finding.no_gain and finding.code == KV203.code):
         return finding

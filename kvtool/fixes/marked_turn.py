@@ -1,4 +1,4 @@
-"""Put cache marks into a request as its provider's API takes them."""
+"""Put cache breakpoints into a request as its provider's API takes them."""
 
 from __future__ import annotations
 

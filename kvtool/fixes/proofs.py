@@ -209,7 +209,7 @@ def _moved_only(fix: Fix, before: Turn, after: Turn) -> str | None:
     if _dumped_tools(before) != _dumped_tools(after):
         return "the tools are not the same"
     if marks_in(after) > marks_in(before) + (fix.kind == PASSAGES):  # which marks what is constant in a message
-        return "a move adds no cache mark"
+        return "a move adds no cache breakpoint"
     held, holds = _others(before), _others(after)
     if held - holds or any(each not in _NEW_MESSAGES for each in holds - held):
         return "something else than text moved"

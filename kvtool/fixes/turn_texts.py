@@ -49,7 +49,7 @@ def is_single(turn: Turn) -> bool:
 
 
 def marks_in(turn: Turn) -> int:
-    """Count the cache marks of a turn: on its tools, its messages and their parts."""
+    """Count the cache breakpoints of a turn: on its tools, its messages and their parts."""
     blocks: list[object] = [*(turn.tools or ()), *(turn.messages or ())]
     contents = (message.get("content") for message in turn.messages or ())
     blocks += [part for content in contents if isinstance(content, list) for part in content]
@@ -90,7 +90,7 @@ def with_texts(turn: Turn, texts: Mapping[tuple[int | None, int | None], str]) -
 
 
 def with_split_text(turn: Turn, at: TextAt, length: int, marks: Mapping[str, Any] | None = None) -> Turn:
-    """Return the turn with a text of a message as two blocks, the first of so many characters and with these cache marks.
+    """Return the turn with a text of a message as two blocks, the first of so many characters and with these cache breakpoints.
 
     The marks of the text stay at its end.
     """

@@ -231,7 +231,7 @@ def _change_of_requests(case: Case) -> str:
 
 
 def _cheaper_marks(report: Report, misses: CacheMisses) -> str:
-    """Return which cache marks cost less than any time to live, where nothing but expired text was lost."""
+    """Return which cache breakpoints cost less than any time to live, where nothing but expired text was lost."""
     life = None if misses.ttl is None else cheaper_ttl(misses.ttl)
     money = report.money
     if life is None or money is None or not money.marks or not {"expired"}.issuperset(misses.by_cause):

@@ -66,7 +66,7 @@ MISS_CAUSES: dict[MissCause, str] = {
     "below_minimum": "below the provider's minimum",
     "lookback": "beyond the look-back of the marks",
     "marks_limit": "too many marks",
-    "not_marked": "no cache mark",
+    "not_marked": "no cache breakpoint",
     "replicas": "sent to another replica",
     "answer_not_kept": "answers are not cached",
     "reasoning_dropped": "earlier reasoning left out",

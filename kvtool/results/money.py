@@ -220,11 +220,11 @@ class Money(Model):
     paid_parts: MoneyParts | None
     predicted: Amount | None
     with_fixes: Amount | None
-    """With the fixes that were kept; where none was, with the cheapest cache marks."""
+    """With the fixes that were kept; where none was, with the cheapest cache breakpoints."""
     fixed_hit_rate: Ratio | None = None
     """The predicted hit rate with the fixes that were kept, in the provider's tokens."""
     with_marks: Amount | None
-    """With the fixes that were kept and the cheapest cache marks, where these save more."""
+    """With the fixes that were kept and the cheapest cache breakpoints, where these save more."""
     without_cache: Amount | None
     logged: Amount | None
     """What the log itself says that the requests cost."""

@@ -54,7 +54,7 @@ def verdict_of(
         more = (f", {passed:,} passed" if passed else "") + _off(off)
         sentence = f"WARN {plural(len(warned), 'gate')}{more}{waiting} ({_which(warned, several)}){others}"
         return Verdict(outcome="warn", exit_code=0, sentence=sentence, checks=list(checks), notices=notices)
-    sentence = f"PASS {plural(passed, 'gate')}{_covered(checks)}{_off(off)}{waiting}"
+    sentence = f"PASS {plural(passed, 'gate')}{_covered(checks)}{_off(off, passed)}{waiting}"
     if not passed:
         sentence = f"PASS{_off(off)}{waiting}" if off else f"OPEN {plural(still_open, 'gate')}"
     outcome = "pass" if passed or off else "none"
@@ -74,9 +74,9 @@ def _covered(checks: Sequence[Check]) -> str:
     return f" ({', '.join(f'{count:,} of {what}' for what, count in about.items())})" if len(about) > 1 else ""
 
 
-def _off(count: int) -> str:
-    """Return how many gates cannot fail, for the end of a sentence."""
-    return f", {plural(count, 'gate')} off (limit 0%)" if count else ""
+def _off(count: int, passed: int = 0) -> str:
+    """Return how many gates cannot fail, for the end of a sentence; `passed` gates are named before."""
+    return f", {f'{count:,} more' if passed else plural(count, 'gate')} cannot fail (limit 0%)" if count else ""
 
 
 def _is_off(check: Check) -> bool:
@@ -122,8 +122,9 @@ def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
     )
     named = list(places)[:_MOST_TOLD]
     more = f" and {len(places) - _MOST_TOLD:,} more" if len(places) > _MOST_TOLD else ""
-    todo = "Fix the prompts, then raise the limit: `kvtool check --tighten`."
-    return [f"{plural(len(off), 'gate')} off (limit 0%): {', '.join(named)}{more}. {todo}"]
+    lowest = min(off, key=lambda check: check.actual or 0.0)
+    todo = f"Fix the prompts of {lowest.group or lowest.workload}, then raise the limit: `kvtool check --tighten`."
+    return [f"{plural(len(off), 'gate')} cannot fail (limit 0%): {', '.join(named)}{more}. {todo}"]
 
 
 def judged(report: Report, gates: Sequence[Check], notices: Sequence[str] = (), *, partial: bool = False) -> Report:

@@ -29,7 +29,7 @@ def worst_loss(report: Report) -> WorstLoss | None:
     """Return the first finding that costs anything: of those that build on each other, the one to begin with.
 
     A group begins with its first loss; the group whose line costs most in all groups goes first. A proven fix comes before a loss
-    without one where it wins more than that: with cache marks, text before a change is lost, too. No line of a prompt
+    without one where it wins more than that: with cache breakpoints, text before a change is lost, too. No line of a prompt
     that is too short to be cached is one.
     """
     losses = {
@@ -79,7 +79,9 @@ def loss_sentence(report: Report, places: Mapping[str, str] | None = None) -> st
     finding = loss.finding
     at = finding.path, finding.line, finding.column
     variable = next((each.variable for each in report.causes if (each.path, each.line, each.column) == at), None)
-    place = f"{finding.path}:{finding.line}:{finding.column}" if finding.line else finding.path
+    place = (
+        f"{finding.path}:{finding.line}:{finding.column}" if finding.line else f"in {finding.group} of {finding.path}"
+    )
     place = (places or {}).get(variable or "", noted_place(finding.warnings) or place)
     what = f" (`{variable}`)" if variable else ""
     lost = f"{plural(loss.tokens, 'token')}, {percent(loss.tokens / total)} of all prompt tokens"
@@ -92,5 +94,5 @@ def reached_sentence(report: Report) -> str:
     proof = None if loss is None else loss.finding.rerun or loss.finding.tried
     if proof is None:
         return ""
-    fixes = "its fix" if report.kept_fixes <= 1 else f"all {report.kept_fixes:,} fixes"
+    fixes = "its fix" if report.kept_fixes <= 1 else "all changes"
     return f" With {fixes}, the hit rate is {percent(proof.total_after)}."

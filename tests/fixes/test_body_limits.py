@@ -60,7 +60,7 @@ def test_a_refusal_has_its_place() -> None:
         ),
         (
             {"model": "gpt-5.1", "messages": [], "prompt_cache_options": EXPLICIT},
-            "gpt-5.1 takes no cache marks: only GPT-5.6 and later do",
+            "gpt-5.1 takes no cache breakpoints: only GPT-5.6 and later do",
         ),
         (
             {

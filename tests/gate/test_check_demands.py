@@ -164,16 +164,16 @@ def test_a_limit_that_cannot_fail_is_named_once(limit: str, zero: bool, check: C
     write("a.yaml", CALM)
     write("b.yaml", CALM)
     write("kvtool.toml", f'workloads = ["a.yaml", "b.yaml"]\n\n[gate]\nhit_rate = ">={limit}"\n')
-    said = [each for each in result_of(check, "--no-advice").verdict.notices if "gates off" in each]
-    assert [each.partition(". ")[0] for each in said] == ["2 gates off (limit 0%): kvtool.toml:4:12"] * zero
+    said = [each for each in result_of(check, "--no-advice").verdict.notices if "cannot fail" in each]
+    assert [each.partition(". ")[0] for each in said] == ["2 gates cannot fail (limit 0%): kvtool.toml:4:12"] * zero
 
 
 @pytest.mark.parametrize(
     ("gate", "sentence"),
     [
-        ("hit_rate = '>=0%'", "PASS, 1 gate off (limit 0%)"),
+        ("hit_rate = '>=0%'", "PASS, 1 gate cannot fail (limit 0%)"),
         ("hit_rate = '>=1%'", "PASS 1 gate"),
-        ("hit_rate = '>=0%'\nfindings = {KV301 = 'error'}", "PASS 1 gate, 1 gate off (limit 0%)"),
+        ("hit_rate = '>=0%'\nfindings = {KV301 = 'error'}", "PASS 1 gate, 1 more cannot fail (limit 0%)"),
     ],
 )
 def test_the_verdict_counts_no_gate_that_cannot_fail(gate: str, sentence: str, check: Command) -> None:

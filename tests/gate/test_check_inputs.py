@@ -285,7 +285,9 @@ def test_a_copy_that_was_edited_is_named_in_the_verdict(check: Command) -> None:
     assert "Next: edit agent.py:5 as w.yaml:9 has it, or copy all prompts again: kvtool init --force" in said
     calm = "  - {name: calm, requests: 4, messages: [{role: user, text: Hi}], gate: {hit_rate: '>=0%'}}\n"
     write("both.yaml", head + comment + message.replace("be short", "be long") + calm)
-    assert last_line(check("both.yaml")[1]).startswith("PASS, 1 gate off (limit 0%), ")  # of a group that is no copy
+    assert last_line(check("both.yaml")[1]).startswith(
+        "PASS, 1 gate cannot fail (limit 0%), "
+    )  # of a group that is no copy
     gate = "workloads = ['w.yaml']\n[gate]\nhit_rate = '>=0%'\n"
     write("kvtool.toml", gate)
     assert "tighten" not in check()[1]

@@ -1,4 +1,4 @@
-"""A cache mark on text that changes: nothing that ends at the shared text was ever stored, so the provider lost nothing."""
+"""A cache breakpoint on text that changes: nothing that ends at the shared text was ever stored, so the provider lost nothing."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _CHANGES: dict[MissCause, str] = {
     "below_minimum": "Put more stable text at the front, until it is long enough to be cached",
     "lookback": "Set a mark at most 20 blocks after the one before",
     "marks_limit": "Set at most 4 marks",
-    "not_marked": "Mark the end of the shared text with cache_control",
+    "not_marked": "Set cache_control on the last block that the requests share",
     "reasoning_dropped": "Keep earlier reasoning in the prompt (chat_template_kwargs of the model), or send it again",
     "replicas": "Send what shares a prefix to one replica",
 }

@@ -41,7 +41,7 @@ class WhatIfCommand(Command):
     """Compare changes in one table: another cache, other blocks, more accelerators, other prompts.
 
     kvtool counts each row on your requests and prints the command that repeats it. --sweep varies one setting alone. For a log of
-    hosted models the table prices other cache marks, times to live, cache keys and models.
+    hosted models the table prices other cache breakpoints, times to live, cache keys and models.
     """
 
     inputs: Annotated[

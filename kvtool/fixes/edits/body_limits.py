@@ -107,7 +107,7 @@ def _generation_refused(body: dict[str, Any]) -> Iterator[str]:
     if row is None or row.provider != "openai" or row.rules.implicit:
         return
     if body.get(_OPENAI_OPTIONS) or any(_marked(body, _OPENAI_MARK)):
-        yield f"{model} takes no cache marks: only GPT-5.6 and later do"
+        yield f"{model} takes no cache breakpoints: only GPT-5.6 and later do"
 
 
 def _cache_refused(body: dict[str, Any]) -> Iterator[str]:

@@ -382,7 +382,7 @@ def _block_like(sample: Any, text: str) -> Any:
 
 def _set_marks(block: Any, old: dict[str, Any], new: dict[str, Any]) -> None:
     if not isinstance(block, dict) or any(name not in block for name in old):
-        raise NotInRecordError("its cache mark is somewhere else")
+        raise NotInRecordError("its cache breakpoint is somewhere else")
     for name in CACHE_MARKS:
         block.pop(name, None)
     block.update(new)

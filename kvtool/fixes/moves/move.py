@@ -24,7 +24,7 @@ from kvtool.workload.turn import Turn
 
 BEFORE_CONTENT = "the end of its instructions"
 """The destination of what inserted content follows."""
-AFTER_MARK = "a block of its own after the cache mark"
+AFTER_MARK = "a block of its own after the cache breakpoint"
 _LOOKED_AT = 8
 _WORDS = re.compile(r"[^\W\d_]{2}")
 
@@ -58,7 +58,7 @@ def move_targets(turn: Turn, targets: Sequence[MoveTarget], *, within: bool = Fa
 
     What a user, a tool or the model said stays in the message in which it was said, and goes to the end of that. `within` does so
     with everything: nothing changes its role. `own_message` makes a last message of instructions of them, in the role that they
-    have. Nothing moves past content that a template inserts: the end is before it. Nothing goes into a block that a cache mark
+    have. Nothing moves past content that a template inserts: the end is before it. Nothing goes into a block that a breakpoint
     ends: it becomes a block of its own after that and after its inserted content; the mark stays at the end of what is left.
     """
     if turn.text is not None:
@@ -130,7 +130,7 @@ def last_asked(messages: Sequence[Message]) -> int | None:
 
 
 def append_units(turn: Turn, units: list[MovedText], *, at: int | None = None, own_block: bool = False) -> Turn:
-    """Return the turn with units at the end of its last message, or of message `at`; after a cache mark as a block of their own.
+    """Return the turn with units at the end of its last message, or of message `at`; after a breakpoint as a block of their own.
 
     `own_block`: so also where a mark could be set before them, in a content of blocks whose API takes marks.
     """
@@ -151,7 +151,7 @@ def append_units(turn: Turn, units: list[MovedText], *, at: int | None = None, o
 
 
 def takes_marks(turn: Turn) -> bool:
-    """Return whether the API of a request takes cache marks, as its form or its own marks show."""
+    """Return whether the API of a request takes cache breakpoints, as its form or its own marks show."""
     if turn.call.system_blocks:
         return True
     blocks = (
@@ -209,7 +209,7 @@ def _same(before: str, after: str, targets: Sequence[MoveTarget]) -> bool:
 
 
 def destination(slot: Slot, *, within: bool = False, after_mark: bool = False) -> str:
-    """Return in words where `move_targets` brings the slot's line; `after_mark`: a cache mark ends the message."""
+    """Return in words where `move_targets` brings the slot's line; `after_mark`: a cache breakpoint ends the message."""
     if after_mark:
         of_last = "" if within or not _is_in_message(slot) else " of the last message"
         return f"{AFTER_MARK}{of_last}"
@@ -223,7 +223,7 @@ def _is_in_message(slot: Slot) -> bool:
 
 
 def ends_after_mark(turns: Sequence[Turn], change: Callable[[Turn], Turn]) -> bool:
-    """Return whether a move makes a block of its own in most turns that it changes, as a cache mark ends what is before."""
+    """Return whether a move makes a block of its own in most turns that it changes, as a cache breakpoint ends what is before."""
     made = [(turn, change(turn)) for turn in turns]
     changed = [_blocks(after) > _blocks(turn) for turn, after in made if after is not turn]
     return 2 * sum(changed) > len(changed) > 0
@@ -252,7 +252,7 @@ def _take_from_message(message: Message, targets: Sequence[MoveTarget]) -> list[
 
 
 def _append(message: Message, units: list[MovedText], tail: str) -> None:
-    """Put units after the text of a message, before the line ends of `tail`; after a cache mark as a block of their own."""
+    """Put units after the text of a message, before the line ends of `tail`; after a cache breakpoint as a block of their own."""
     if units and _ends_marked(message):
         content = message.get("content")
         blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
@@ -277,7 +277,7 @@ def _append(message: Message, units: list[MovedText], tail: str) -> None:
 
 
 def _ends_marked(message: Message) -> bool:
-    """Return whether a cache mark ends a message: on its last block, or on all of it."""
+    """Return whether a cache breakpoint ends a message: on its last block, or on all of it."""
     content = message.get("content")
     last = content[-1] if isinstance(content, list) and content else None
     return is_marked(last) or (is_marked(message) and bool(content))

@@ -34,7 +34,7 @@ SEND_THE_SAME = "send the same text each time, or move it after the shared text"
 def left_to_do(stuck: StuckCause, group: GroupTotals, plan: Plan, *, marked: bool) -> str:
     """Return what a person may do about a cause that no fix removed; of what was tested, that it wins nothing.
 
-    `marked`: the provider stores what cache marks end, and those of the log were kept.
+    `marked`: the provider stores what cache breakpoints end, and those of the log were kept.
     """
     if stuck.cause.is_of_other_groups:
         return _FIRST_REQUEST

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kvtool.fixes.edits.edits_yaml import quoted
 from kvtool.fixes.fix import Tier
 from kvtool.profiler.advice.kept_fixes import KeptFix
 from kvtool.profiler.advice.trials import total_rate
@@ -74,7 +75,11 @@ def moved_into(workload: str, files: Sequence[Changed]) -> list[str]:
     if into is None:
         return []
     added = "\n".join(line for line in into.after.split("\n") if line not in into.before.split("\n"))
-    return [each.path for each in files if each is not into and any(line in added for line in _gone(each))]
+    return [
+        each.path
+        for each in files
+        if each is not into and any(form in added for line in _gone(each) for form in (line, quoted(line)[1:-1]))
+    ]
 
 
 def _gone(file: Changed) -> list[str]:

@@ -180,7 +180,7 @@ def _log(
     from kvtool.profiler.reported.cheapest_marks import MarkTrial
     from kvtool.profiler.reported.cheapest_settings import cheapest_trial
 
-    again = partial(opened.profiler(ReportOptions(), progress).runs.priced, "pricing cache marks")
+    again = partial(opened.profiler(ReportOptions(), progress).runs.priced, "pricing cache breakpoints")
     samples = before.find(SampleBook)
     tried = [(chain, allowed) for chain, allowed in ((steps, True), (forbidden, False)) if chain]
     for chain, allowed in tried or [((), True)]:

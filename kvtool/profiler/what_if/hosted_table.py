@@ -180,7 +180,7 @@ class _HostedTable:
                 does = marks_in_words(cheaper.marks)
                 yield RunChange("marks", "cheapest marks", does, cheaper.plan_fixes)
             else:
-                self._lack("other marks", "No other placement of cache marks costs less")
+                self._lack("other marks", "No other placement of cache breakpoints costs less")
             settled = cheapest_trial(trial)
             if settled.settings and (both := settled.cheaper) is not None:
                 does = ", and ".join([*(fix.what for fix in settled.settings), marks_in_words(both.marks)])

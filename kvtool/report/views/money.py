@@ -234,8 +234,8 @@ def _marks(money: Money) -> Table | None:
         for advice in money.marks
         for mark in advice.marks or [MarkPosition(place="no mark", ttl="", tokens=0)]
     ]
-    columns = ("Cheapest cache marks", "time to live", "tokens", "requests", "model", "group")
-    return _figures("Cheapest cache marks", columns, rows)
+    columns = ("Cheapest cache breakpoints", "time to live", "tokens", "requests", "model", "group")
+    return _figures("Cheapest cache breakpoints", columns, rows)
 
 
 def _groups_read(report: Report) -> Table | None:

@@ -190,7 +190,7 @@ class OptimizeDocument(Document):
     named_caches: list[NamedCache]
     """Explicit caches of Gemini that cost less than what was paid."""
     marks: list[MarkAdvice]
-    """The cheapest cache marks, where the edited log has them."""
+    """The cheapest cache breakpoints, where the edited log has them."""
     undo: str | None
     output: str | None
     breakpoints: Breakpoints | None

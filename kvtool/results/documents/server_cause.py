@@ -27,7 +27,7 @@ CauseName = Literal[
     "context",
     "several servers",
     "expiry",
-    "missing cache marks",
+    "missing cache breakpoints",
     "minimum length",
     "cache keys",
     "the provider",

@@ -177,7 +177,7 @@ def test_an_ascii_terminal_gets_ascii(kvtool: RunKvtool, folder: Path, bytes_jso
 
 
 @pytest.mark.parametrize(
-    ("minimum", "code", "verdict"), [("1.0", 1, "FAIL 1 gate"), ("0.0", 0, "PASS, 1 gate off (limit 0%)")]
+    ("minimum", "code", "verdict"), [("1.0", 1, "FAIL 1 gate"), ("0.0", 0, "PASS, 1 gate cannot fail (limit 0%)")]
 )
 def test_a_minimum_for_all_requests(
     minimum: str, code: int, verdict: str, folder: Path, bytes_json: str, capsys: pytest.CaptureFixture[str]

@@ -245,7 +245,7 @@ def test_the_code_is_of_the_library_in_use(in_folder: Command, change: dict[str,
 def test_lines_that_go_into_the_workload_are_told(in_folder: Command) -> None:
     """The application fills the template alone: what moves into the user message of the workload, it has to send."""
     Path("p.j2").write_text(
-        "Now: {{ now }} in {{ town }}\n" + "You answer questions about parcels and invoices.\n" * 30
+        'Now: {{ now }} in {{ town or "Graz" }}\n' + "You answer questions about parcels and invoices.\n" * 30
     )
     Path("w.yaml").write_text(
         "version: 1\nvars:\n  now: {datetime: 1m}\n  town: {choice: [Graz, Linz]}\ngroups:\n  - name: a\n    requests: 12\n"

@@ -74,11 +74,11 @@ def test_a_provider_has_no_capacity_and_its_findings_name_the_change() -> None:
     said = {each.cause: each for each in log_causes(found, (), None, caching=None)}
     assert {name: each.tokens for name, each in said.items()} == {
         "expiry": 60,
-        "missing cache marks": 30,
+        "missing cache breakpoints": 30,
         "cache keys": 7,
     }
     assert said["expiry"].change == "Mark it for 1 hour."
-    assert said["missing cache marks"].change == "Mark the end."
+    assert said["missing cache breakpoints"].change == "Mark the end."
 
 
 def test_every_cause_of_a_miss_is_named_where_the_rules_do_not_give_the_reads() -> None:

@@ -27,7 +27,7 @@ _ANY: Mapping[CauseName, str] = {
     "context": "Let the model keep its whole context.",
     "several servers": "Pass the URL of each server, not of the load balancer.",
     "expiry": "Ask for a longer time to live, or send the next request sooner.",
-    "missing cache marks": "Mark the end of the shared prefix with `cache_control`.",
+    "missing cache breakpoints": "Set `cache_control` on the last block that the requests share.",
     "minimum length": "Make the shared prefix as long as the provider's minimum, or accept it.",
     "cache keys": "Send one `prompt_cache_key`, model and set of parameters for requests with one prefix.",
     "the provider": "Nothing in the prompts: ask the provider, with the request ids of kvtool profile.",

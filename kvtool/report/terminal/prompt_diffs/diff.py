@@ -74,7 +74,7 @@ def print_diff(
         why = (
             f"The provider caches from {minimum:,} tokens. This prefix is shorter"
             if diff.common < minimum
-            else "No cache mark ends within this prefix"
+            else "No cache breakpoint ends within this prefix"
         )
         say(console, f"{why}, so nothing is reused.", indent=2)
     if diff.length_b and diff.block_size > 1 and not is_plain(console):
