@@ -197,7 +197,12 @@ def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
         said = f"{now}, {amounts[1]} with these edits"
         put_field(console, "Cost", f"{amounts[0]:>6}", said, size=11, hang=2, style="bold" if edited.allowed else None)
     rates: list[tuple[str, float, str, str | None]] = [
-        ("Hit rate" if reported is None else "Predicted", document.hit_rate.before, now, None)
+        (
+            "Hit rate" if reported is None else "Predicted",
+            document.hit_rate.before,
+            now.removeprefix("predicted "),
+            None,
+        )
     ]
     if edited is not None:
         rates.append(("Optimized", edited.hit_rate.after, _with(edited), "bold" if edited.allowed else None))

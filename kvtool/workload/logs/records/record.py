@@ -21,6 +21,7 @@ from kvtool.workload.logs import TRACE_BLOCK
 from kvtool.workload.logs.groups.session_names import session_of
 from kvtool.workload.logs.records.caller_ids import session_of_caller
 from kvtool.workload.logs.records.streamed_answers import answer_in
+from kvtool.workload.logs.records.written_times import with_written_times
 from kvtool.workload.turn import LocalTime, RequestName, Turn
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -247,7 +248,7 @@ class Record:
             salt=salt if isinstance(salt, str) else None,
             written=(self.where.path, self.where.line, self.where.column),
             name=RequestName(self.where.path, self.where.number, index + 1 if turns > 1 else 0),
-            call=call,
+            call=with_written_times(call, (content.get("tools"), content.get("messages"))),
             **content,
         )
         if isinstance(extra, dict):
