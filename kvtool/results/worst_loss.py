@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from kvtool.results.finding import Finding, noted_place
@@ -16,7 +16,8 @@ from kvtool.text.terminal.numbers import percent, plural
 class WorstLoss:
     """The finding to begin with, and what its line costs in all groups that send it.
 
-    `won` are the tokens that its fix wins, for which it comes before a larger loss; 0 where it is the largest.
+    `won` are the tokens that its fix wins where most of these are lost elsewhere (with it, cache breakpoints win more), or where
+    it comes before a larger loss. 0 elsewhere.
     """
 
     finding: Finding
@@ -42,8 +43,11 @@ def worst_loss(report: Report) -> WorstLoss | None:
         if finding.group and finding.tokens_lost and not finding.too_short:
             first.setdefault(finding.group, losses[id(finding)])
     worst = max(first.values(), key=lambda each: each.tokens, default=None)
-    if worst is None or worst.finding.proof is not None:
-        return worst
+    if worst is None:
+        return None
+    if worst.finding.proof is not None:
+        won = _won(report, worst.finding)
+        return worst if won <= 2 * worst.tokens else replace(worst, won=won)
     best = max(report.findings, key=lambda each: _won(report, each))
     won = _won(report, best)
     if won <= worst.finding.tokens_lost:

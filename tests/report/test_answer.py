@@ -48,6 +48,13 @@ def test_a_fix_that_was_proven_is_the_answer() -> None:
     assert answer.finding is finding
 
 
+@pytest.mark.parametrize(("lost", "told"), [(100, True), (249, True), (250, False), (900, False)])
+def test_a_fix_that_mostly_wins_other_tokens_says_how_many(lost: int, told: bool) -> None:
+    """Breakpoints that it sets win what the line alone does not lose."""
+    (_, lines) = answer_of(made_results.report(findings=[fixed(tokens_lost=lost)], editable=True)).lines[1]
+    assert lines.endswith(". Its fix wins 500 tokens") is told
+
+
 def test_a_fix_of_several_findings_counts_once() -> None:
     places = [fixed(line=line, fix_key=key) for line, key in ((3, "a"), (5, "a"), (9, "b"))]
     answer = answer_of(made_results.report(findings=places, editable=True))
