@@ -131,6 +131,12 @@ def place_of_finding(finding: Finding) -> str:
     return f"{finding.path}:{finding.line}" if finding.line else finding.path
 
 
+def _part_of_record(finding: Finding) -> str:
+    """Return the same with the part of a request first: what code writes."""
+    logged = finding.logged
+    return place_of_finding(finding) if logged is None else f"{logged.told} in {finding.path}:{logged.record}"
+
+
 def _fixes_by_hand(case: Case) -> list[Finding]:
     """Return the first fix in a file, and with it those of its group without which it does not win what is promised."""
     fixes = [each for each in case.proven if each.in_source]
@@ -278,7 +284,7 @@ _OF_PROMPTS = (
     _Row(_fixes_by_hand, _by_hand_in_words),
     _Row(
         lambda case: next((each for each in case.proven if each.logged or each.example), None),
-        lambda shown: f"Fix the code that writes {place_of_finding(shown)}. {SEE_EDITED_REQUEST}",
+        lambda shown: f"Fix the code that writes {_part_of_record(shown)}. {SEE_EDITED_REQUEST}",
         _optimize,
     ),
     _Row(

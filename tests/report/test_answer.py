@@ -80,7 +80,7 @@ def test_of_a_log_the_line_that_writes_it_is_to_be_changed() -> None:
     finding = fixed(in_source=False, path="a.jsonl", line=2, logged=place, example=pair)
     answer = answer_of(made_results.report(findings=[finding]))
     assert " after a.jsonl:2, messages[0] (system), line 3: " in answer.lost
-    where = "a.jsonl:2, messages[0] (system), line 3"
+    where = "messages[0] (system), line 3 in a.jsonl:2"
     assert answer.todo == f"Fix the code that writes {where}. See a request before and after"
     assert answer.command == ("optimize", "support.yaml", "--allow", "P2")
 

@@ -135,7 +135,7 @@ def _cells(report: Report, sums: Totals | Group | None, checks: Sequence[Check])
     """Requests, reported and predicted hit rate, its limit, the baseline with the change since then, and what is reachable."""
     limits = [check for check in checks if check.kind == "hit_rate" and check.limit is not None]
     limit = next((one for one in limits if one.status != "pass"), limits[0] if limits else None)
-    asked = f">={percent(limit.limit or 0.0)}" if limit is not None else ""
+    asked = "" if limit is None else f">={percent(limit.limit)}" if limit.limit else "off"
     held = next((check for check in checks if check.baseline is not None), None)
     before = None if held is None else held.baseline
     paid = next((check for check in checks if check.kind == "cost_per_1k_requests" and check.limit is not None), None)
