@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from kvtool.text.cache_marks import is_marked, without_marks
+from kvtool.text.cache_marks import is_marked, markable, without_marks
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import Cursor
 from kvtool.text.traced import Mark, Traced, concat
@@ -50,10 +50,7 @@ def is_single(turn: Turn) -> bool:
 
 def marks_in(turn: Turn) -> int:
     """Count the cache breakpoints of a turn: on its tools, its messages and their parts."""
-    blocks: list[object] = [*(turn.tools or ()), *(turn.messages or ())]
-    contents = (message.get("content") for message in turn.messages or ())
-    blocks += [part for content in contents if isinstance(content, list) for part in content]
-    return sum(map(is_marked, blocks))
+    return sum(map(is_marked, markable(turn.tools, turn.messages)))
 
 
 def role_of_part(part: str) -> str:

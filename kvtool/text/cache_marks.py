@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 CACHE_MARKS = ("cache_control", "prompt_cache_breakpoint", "cachePoint")
@@ -15,6 +15,15 @@ MOST_MARKS = 4
 def is_marked(block: object) -> bool:
     """Return whether a block, a message or a tool has a mark of its own."""
     return isinstance(block, dict) and any(block.get(name) for name in CACHE_MARKS)
+
+
+def markable(tools: Sequence[Any] | None, messages: Sequence[Any] | None) -> Iterator[Any]:
+    """Yield what may have a mark: tools, messages and the parts of these."""
+    yield from tools or ()
+    for message in messages or ():
+        yield message
+        content = message.get("content") if isinstance(message, dict) else None
+        yield from content if isinstance(content, list) else ()
 
 
 def marks_on(block: object) -> dict[str, Any]:

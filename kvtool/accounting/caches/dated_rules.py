@@ -11,11 +11,12 @@ from datetime import date
 from functools import lru_cache
 
 from kvtool.accounting.caches.providers import RETENTIONS, Provider, find_provider
+from kvtool.accounting.caches.timed_tree import LONG, SHORT
 from kvtool.accounting.hosted_models import hosted_model, maker_of, makers_names
 from kvtool.accounting.log_clock import day_of
 from kvtool.workload.turn import Turn
 
-_MINUTES, _HOUR, _DAY = 300.0, 3600.0, 24 * 3600.0
+_HOUR, _DAY = LONG, 24 * LONG
 _OPENAI, _LATER, _CLAUDE, _GEMINI = (find_provider(name) for name in ("openai", "openai-5.6", "anthropic", "gemini"))
 _DEEPSEEK, _AZURE = find_provider("deepseek"), find_provider("azure")
 
@@ -225,13 +226,19 @@ def find_rule(model: str, provider: str | None, day: date | None) -> DatedRule |
     return _priced_cache(model, provider, hosted.provider, day)
 
 
+def rule_of(turn: Turn) -> DatedRule | None:
+    """Return the rule for the model that a turn of a log names, on its day; None where there is none."""
+    call = turn.call
+    return None if call.model is None else find_rule(call.model, call.provider, day_of(turn.epoch, turn.arrival or 0.0))
+
+
 def life_of(turn: Turn) -> float | None:
     """Return for how many seconds its provider surely keeps what a request stored: by the marks that it reports, else by the rules;
     None where neither says so."""
     call, usage = turn.call, turn.call.usage
     if usage is not None and (usage.written_1h or usage.written_5m):
-        return _HOUR if usage.written_1h else _MINUTES
-    row = None if call.model is None else find_rule(call.model, call.provider, day_of(turn.epoch, turn.arrival or 0.0))
+        return LONG if usage.written_1h else SHORT
+    row = rule_of(turn)
     if row is None:
         return None
     known = [each for each in (row.rules.kept_for(call.settings), row.rules.usual) if each is not None]

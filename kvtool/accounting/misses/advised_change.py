@@ -141,10 +141,12 @@ def _change_of(cause: MissCause, misses: CacheMisses, currency: str, *, hosted: 
 def _longer_life(misses: CacheMisses) -> str:
     """Return which setting of the provider keeps what expired, or to send sooner; empty where replays show that it costs more."""
     replayed = misses.ttl is not None  # a longer time to live of marks costs more than what was lost
-    alone = (
-        each for each in misses.events if each.cause == "expired" and each.place is None
-    )  # no change blocks it, too
-    expired = [each for each in alone if not (replayed and each.longer_life == HOUR)]
+    expired = [
+        each
+        for each in misses.events
+        if each.cause == "expired" and each.place is None  # no change of the text blocks it, too
+        if not (replayed and each.longer_life == HOUR)
+    ]
     event = max(expired, key=lambda each: each.tokens, default=None)
     if event is None:
         return ""

@@ -11,7 +11,6 @@ import numpy as np
 
 from kvtool.accounting.caches.cache_rules import Prediction
 from kvtool.accounting.ledger.ledger import LedgerEntry
-from kvtool.accounting.log_clock import day_of
 from kvtool.accounting.misses.hypothesis_trials import JUDGED_CAUSES, KeptRead
 from kvtool.accounting.misses.miss_sums import Missed
 from kvtool.accounting.misses.prefix_cuts import PrefixCuts
@@ -295,16 +294,15 @@ class ReportedRequest:
 
 def _rules_of(job: Job) -> Provider | None:
     """Return the rules of a provider whose requests the run does not predict; None where marks, which nobody followed, decide."""
-    call, turn = job.turn.call, job.turn
-    if call.model is None:
+    if job.turn.call.model is None:
         return None
     from kvtool.accounting.hosted_models import is_hosted  # only logs need it
 
-    if not is_hosted(call):
+    if not is_hosted(job.turn.call):
         return None
-    from kvtool.accounting.caches.dated_rules import find_rule  # a log of an own server loads no rules
+    from kvtool.accounting.caches.dated_rules import rule_of  # a log of an own server loads no rules
 
-    row = find_rule(call.model, call.provider, day_of(turn.epoch, turn.arrival or 0.0))
+    row = rule_of(job.turn)
     return row.rules if row is not None and row.rules.keeps == "prefix" else None
 
 

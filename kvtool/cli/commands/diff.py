@@ -150,17 +150,13 @@ def _block_of_server(sides: Sequence[InputSide]) -> int | None:
 
 def _steps(side: InputSide, provider: str | None) -> tuple[int, int]:
     """Return the tokens from which the provider of a request caches, and its steps; 0 and 1 where that is unknown."""
-    from kvtool.accounting.caches.dated_rules import find_rule
+    from kvtool.accounting.caches.dated_rules import rule_of
     from kvtool.accounting.caches.providers import find_provider
-    from kvtool.accounting.log_clock import day_of
 
     if provider is not None:
         known = find_provider(provider)
         return known.minimum, known.step
-    turn = side.turn
-    if turn.call.model is None:
-        return 0, 1
-    rule = find_rule(turn.call.model, turn.call.provider, day_of(turn.epoch, turn.arrival or 0.0))
+    rule = rule_of(side.turn)
     return (0, 1) if rule is None else (rule.rules.minimum, rule.rules.step)
 
 

@@ -15,7 +15,7 @@ from kvtool.fixes.moves.move_target import MoveTarget, has_value
 from kvtool.fixes.moves.question_text import cue_begin
 from kvtool.fixes.moves.split_text import contained_units, leads_on, may_hold, parted, units_last
 from kvtool.fixes.turn_texts import TextAt, role_of_part, texts_of
-from kvtool.text.cache_marks import is_marked, marks_on
+from kvtool.text.cache_marks import is_marked, markable, marks_on
 from kvtool.text.message import Message, role_of
 from kvtool.text.reordered import rearranged
 from kvtool.text.structure.text_unit import UnitKind
@@ -152,12 +152,7 @@ def append_units(turn: Turn, units: list[MovedText], *, at: int | None = None, o
 
 def takes_marks(turn: Turn) -> bool:
     """Return whether the API of a request takes cache breakpoints, as its form or its own marks show."""
-    if turn.call.system_blocks:
-        return True
-    blocks = (
-        block for message in turn.messages or () if isinstance(of := message.get("content"), list) for block in of
-    )
-    return any(map(is_marked, (*(turn.tools or ()), *(turn.messages or ()), *blocks)))
+    return turn.call.system_blocks or any(map(is_marked, markable(turn.tools, turn.messages)))
 
 
 def _append_to_last(message: Message, units: list[MovedText], tail: str) -> Message | None:

@@ -125,7 +125,7 @@ class RewrittenHistory:
         if ("essages" not in text and "istory" not in text) or not (_may_rewrite(text) or "import" in text):
             return []
         self._read_all()
-        self._follow(self._sent(TURNS), self._judge)
+        self._judge_all(self._sent(TURNS))
         if any(code.together for code in self._codes):
             tools = self._follow(self._sent(_TOOLS), lambda *_: None)
             self._in_order_of_arrival({key for key in tools if not any(map(_sorts, self._values_of(key)))})
@@ -138,7 +138,7 @@ class RewrittenHistory:
         self._read_all()
         before, self._found = self._found, {}
         returned = [(code, one) for code in self._codes if code.node is function for one in code.returned]
-        self._follow(returned, self._judge, callers=False)
+        self._judge_all(returned, callers=False)
         found, self._found = self._found, before
         return any(hole.kind is WINDOW for hole in found.values())
 
@@ -175,11 +175,15 @@ class RewrittenHistory:
             for part in _messages_in(expression):
                 judge(code, part, guard)
                 waiting += self._made_of(code, part, names, callers=callers)
-        for code in self._codes if judge == self._judge else ():
+        return names
+
+    def _judge_all(self, waiting: list[tuple[_Code, _Guarded]], *, callers: bool = True) -> None:
+        """Add what cuts or shortens the history that these expressions lead to."""
+        names = self._follow(waiting, self._judge, callers=callers)
+        for code in self._codes:
             for name, node in code.drops:
                 if self._key(code, name) in names:
                     self._add(node, WINDOW)
-        return names
 
     # Reading
 

@@ -175,7 +175,7 @@ def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
     if reported is not None:
         from kvtool.accounting.prices.bill import shown_money
 
-        now = "predicted by the published rules"
+        now = "by the published rules"
         paid = "" if reported.paid is None else f", paid {shown_money(Decimal(reported.paid), reported.currency)}"
         said = "reported by the provider"
         if reported.requests != document.requests:
@@ -194,15 +194,11 @@ def _head(console: Console, outcome: OptimizeOutcome, plain: bool) -> None:
 
         before, after = (Decimal(amount) for amount in (edited.cost.before, edited.cost.after))
         amounts = [shown_money(amount, edited.cost.currency) for amount in (before, after)]
-        said = f"{now}, {amounts[1]} with these edits"
+        basis = now if reported is None else f"predicted {now}"
+        said = f"{basis}, {amounts[1]} with these edits"
         put_field(console, "Cost", f"{amounts[0]:>6}", said, size=11, hang=2, style="bold" if edited.allowed else None)
     rates: list[tuple[str, float, str, str | None]] = [
-        (
-            "Hit rate" if reported is None else "Predicted",
-            document.hit_rate.before,
-            now.removeprefix("predicted "),
-            None,
-        )
+        ("Hit rate" if reported is None else "Predicted", document.hit_rate.before, now, None)
     ]
     if edited is not None:
         rates.append(("Optimized", edited.hit_rate.after, _with(edited), "bold" if edited.allowed else None))

@@ -248,7 +248,7 @@ class Record:
             salt=salt if isinstance(salt, str) else None,
             written=(self.where.path, self.where.line, self.where.column),
             name=RequestName(self.where.path, self.where.number, index + 1 if turns > 1 else 0),
-            call=with_written_times(call, (content.get("tools"), content.get("messages"))),
+            call=with_written_times(call, content.get("tools"), content.get("messages")),
             **content,
         )
         if isinstance(extra, dict):

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from kvtool.text.cache_marks import marks_on
+from kvtool.text.cache_marks import markable, marks_on
 from kvtool.workload.call import Call
 
 _HOUR = "1h"
 
 
-def with_written_times(call: Call, blocks: Iterable[Sequence[Any] | None]) -> Call:
-    """Return the call with its written tokens as those of an hour where all its marks ask for an hour. `blocks`: its tools and
-    messages.
+def with_written_times(call: Call, tools: Sequence[Any] | None, messages: Sequence[Any] | None) -> Call:
+    """Return the call with its written tokens as those of an hour where all its marks ask for an hour.
 
     A server that reports the parts itself is right, and marks of two times leave the parts unknown.
     """
@@ -22,8 +21,6 @@ def with_written_times(call: Call, blocks: Iterable[Sequence[Any] | None]) -> Ca
     if usage is None or not usage.written or not usage.written_5m is usage.written_1h is None:
         return call
     times = {call.settings.cache_ttl} - {None}
-    for block in (block for some in blocks for block in some or ()):
-        content = block.get("content") if isinstance(block, dict) else None
-        for part in (block, *(content if isinstance(content, list) else ())):
-            times.update(mark.get("ttl") if isinstance(mark, dict) else None for mark in marks_on(part).values())
+    for block in markable(tools, messages):
+        times.update(mark.get("ttl") if isinstance(mark, dict) else None for mark in marks_on(block).values())
     return replace(call, usage=replace(usage, written_1h=usage.written)) if times == {_HOUR} else call
