@@ -77,7 +77,7 @@ def test_logs_of_one_stream_are_named_and_given_to_the_next_command(check: Comma
     assert "a.jsonl +1" in out
     words = shlex.split(out.splitlines()[-1])
     assert words[-2:] == ["a.jsonl", "b c.jsonl"] or words[2:4] == ["a.jsonl", "b c.jsonl"]
-    code, _, err = in_folder(*words[1:])
+    code, _, err = in_folder(*words[1:], "--dry-run")
     assert code == 0, err
 
 

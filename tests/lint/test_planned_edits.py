@@ -44,7 +44,10 @@ def made_up(in_folder: Command, request: pytest.FixtureRequest) -> str:
     return path.name
 
 
-def test_every_command_speaks_of_the_same_lines_and_edits(made_up: str, in_folder: Command) -> None:
+def test_every_command_speaks_of_the_same_lines_and_edits(
+    made_up: str, in_folder: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And `check` plans no edits, but names the command that does."""
     code, out, _ = in_folder("init", "--force", "--width", "200")
     assert code == 0
     (named,) = re.findall(r"KV\d+ (\S+):\d+ .*loses most: ([\d,]+) tokens", out)
@@ -64,10 +67,6 @@ def test_every_command_speaks_of_the_same_lines_and_edits(made_up: str, in_folde
         if each["fixable"]:
             assert any(edited for step, edited in steps.items() if step[:3] == place)
 
-
-def test_check_plans_no_edits_and_names_the_command_that_does(
-    made_up: str, in_folder: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
     def planned(*_: object, **__: object) -> None:
         raise AssertionError
 

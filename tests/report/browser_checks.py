@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.conftest import some
+
 QUIET = (
     "--disable-gpu",
     "--disable-quic",
@@ -10,7 +12,7 @@ QUIET = (
     "--disable-component-update",
     "--disable-sync",
 )
-WIDTHS = (360, 390, 800, 1280, 1400)
+WIDTHS = some((360, 1280, 800, 390, 1400), 3)
 
 LIGHT = """
   const parse = text => { const found = text.match(/[\\d.]+/g).map(Number); return [...found.slice(0, 3), found[3] ?? 1]; };
