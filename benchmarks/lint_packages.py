@@ -4,7 +4,7 @@
 
 PACKAGES holds unpacked packages, a folder NAME-VERSION for each that a FILE names (see `judged.py`); nothing is downloaded,
 and nothing in them is run. Each FILE is a set with tables of its own; without the option they are those of `data/`, and the
-development of the linter had not looked at the packages of the sets `fresh` and `third` to `eleventh` when they were
+development of the linter had not looked at the packages of the set `eleventh` when they were
 judged. Precision: right findings among all that were judged, where an arguable one is no right one; what nobody has judged is
 counted apart. Recall: sites that a finding with a fitting code names. The other linters are run by the interpreter of their
 own environments, and judged by the same truth (see `peer_source.py`). CPU seconds are of each tool's processes.
@@ -25,22 +25,7 @@ from peer_source import pcdlint, promptcachelint, run_measured
 from timing import machine
 
 DATA = Path(__file__).parent / "data"
-SETS = tuple(
-    DATA / f"{name}_packages.yaml"
-    for name in (
-        "judged",
-        "fresh",
-        "third",
-        "fourth",
-        "fifth",
-        "sixth",
-        "seventh",
-        "eighth",
-        "ninth",
-        "tenth",
-        "eleventh",
-    )
-)
+SETS = (DATA / "judged_packages.yaml", DATA / "eleventh_packages.yaml")
 SEVERITIES = ("error", "warning", "info")
 
 
