@@ -15,6 +15,7 @@ import orjson
 from kvtool.errors import KvtoolError
 from kvtool.text.files.compressed import is_plain, open_bytes
 from kvtool.text.files.json_stream import NotJSONError, RawRecord, parse
+from kvtool.text.message import Message
 from kvtool.workload.logs.files.file_kinds import kind_of
 from kvtool.workload.logs.files.log_file import LogEntry, LogFile
 from kvtool.workload.logs.records.joined_records import Joins, Key, Place
@@ -151,7 +152,7 @@ class Repeated:
 
 
 def _prompt_hash(turn: Turn) -> int:
-    content: Any = turn.text if turn.messages is None else turn.messages
+    content: Any = turn.text if turn.messages is None else [_with_plain_text(each) for each in turn.messages]
     if turn.hashed is not None:
         content = turn.hashed.hash_ids
     elif turn.token_ids is not None:
@@ -160,6 +161,14 @@ def _prompt_hash(turn: Turn) -> int:
         return hash(orjson.dumps(content))
     except TypeError:  # what JSON cannot hold as it is: huge numbers
         return hash(repr(content))
+
+
+def _with_plain_text(message: Message) -> Message:
+    """Return a message with a list of one text as that text: a copy of it may be written so."""
+    content = message.get("content")
+    if isinstance(content, list) and len(content) == 1 and content[0].keys() == {"type", "text"}:
+        return {**message, "content": content[0]["text"]}
+    return message
 
 
 def _first_arrival(opened: Opened) -> float | None:

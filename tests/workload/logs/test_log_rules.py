@@ -39,6 +39,18 @@ def test_the_newest_first_turns_around_what_came_at_one_time(tmp_path: Path) -> 
     assert questions(rows) == [f"Is book {number} on loan?" for number in range(6)]
 
 
+def test_a_copy_may_have_its_text_as_a_part(tmp_path: Path) -> None:
+    records = [chat(number) for number in range(3)]
+    copies = json.loads(json.dumps(records))
+    for message in (message for copy in copies for message in copy["request"]["messages"]):
+        message["content"] = [{"type": "text", "text": message["content"]}]
+    marked = json.loads(json.dumps(copies))
+    for copy in marked:
+        copy["request"]["messages"][0]["content"][0]["cache_control"] = {"type": "ephemeral"}
+    own, as_parts = write(tmp_path / "a.jsonl", records), write(tmp_path / "b.jsonl", copies)
+    assert [len(read(own, other)[0]) for other in (as_parts, write(tmp_path / "c.jsonl", marked))] == [3, 6]
+
+
 def test_an_order_is_that_of_the_file_where_a_time_is_missing(tmp_path: Path) -> None:
     records = [chat(2), chat(0), chat(1)]
     del records[1]["timestamp"]

@@ -100,3 +100,15 @@ def test_in_other_logs_they_are_mistakes(name: str, tmp_path: Path) -> None:
 def test_before_the_first_known_record_they_are_mistakes(tmp_path: Path) -> None:
     with pytest.raises(KvtoolError, match="no prompt found"):
         read(written(tmp_path, [{"type": "newkind", "sessionId": "s1"}, *example("claude-code")]))
+
+
+def test_the_journal_of_a_workflow_hides_no_session_beside_it(tmp_path: Path) -> None:
+    """Claude Code writes it into the folder of the workflow's agents."""
+    rows = list(example("claude-code"))
+    journal = tmp_path / "journal.jsonl"
+    steps = [{"type": "started"}, {"type": "result", "result": {"a": 1}}, {"type": "result", "result": "done"}]
+    journal.write_text("".join(json.dumps({**step, "key": "v2:k", "agentId": "a"}) + "\n" for step in steps))
+    found, source = read(str(journal), written(tmp_path, rows))
+    assert (len(found), source.left_out.counts["line of a workflow's journal"]) == (1, 3)
+    with pytest.raises(KvtoolError, match="no model request"):
+        read(str(journal))

@@ -37,7 +37,7 @@ _KNOWN = (
         "files without sent prompts",
         "unread",
         "mapping,chat_messages,chat,responderUsername,RequestMessages,eventName,properties,messages_path,openapi,cells,traceEvents,traceID,localEndpoint,"
-        "ncols,root_span_dumps,request_metadata,signed_body_url,function_kwargs,tokens_in,event_id,hrTime,attrs",
+        "ncols,root_span_dumps,request_metadata,signed_body_url,function_kwargs,tokens_in,event_id,hrTime,attrs,key",
     ),
     _Known("vllm-log", "vLLM server log", "servers.vllm_log", "vllm_request"),
     _Known("sglang-log", "SGLang server log", "servers.sglang_log", "obj"),
@@ -72,7 +72,7 @@ _KNOWN = (
     _Known("guidellm", "GuideLLM report", "evaluations.guidellm", "benchmarks"),
     _Known("gemini-cli", "Gemini CLI sessions", "agents.gemini_cli", "projectHash,$set,$rewindTo,$snapshot,content"),
     _Known("qwen-code", "Qwen Code sessions", "agents.qwen_code", "sessionId"),
-    _Known("pi", "Pi sessions", "agents.pi", "cwd,parentId"),
+    _Known("pi", "Pi sessions", "agents.pi", "cwd,parentId,message,thinkingLevel,modelId,firstKeptEntryIndex"),
     _Known("opencode", "opencode sessions", "agents.opencode", "info"),
     _Known("opencode-stored", "opencode's storage folder", "agents.opencode", "projectID"),
     _Known("opencode-inner", "messages and parts of opencode's storage folder", "agents.opencode", "sessionID"),

@@ -343,6 +343,35 @@ def test_pi_compacts_forks_and_writes_new_kinds(tmp_path: Path) -> None:
     assert read.left_out == {"failed": 1, "record of an unknown kind": 1, "promptless call": 1}
 
 
+def test_entries_of_pi_without_ids_follow_one_another(tmp_path: Path) -> None:
+    """The first version: no ids, and a compaction counts the lines of the file up to the first entry that it keeps."""
+    whole = [json.loads(row) for row in pi(tmp_path / "now.jsonl", made(5, writes=True)).read_text().splitlines()]
+    old = [{name: value for name, value in row.items() if name not in ("id", "parentId")} for row in whole[1:]]
+    now, then = (Read(lines(tmp_path / f"{at}.jsonl", whole[0], *rows)) for at, rows in enumerate((whole[1:], old)))
+    assert len(now.rows) > 2
+    for name in ("messages", "said", "time"):
+        assert now.of(name) == then.of(name)
+    compaction = {"type": "compaction", "timestamp": time(90), "summary": "short", "firstKeptEntryIndex": len(old)}
+    asked = {"type": "message", "timestamp": time(91), "message": {"role": "user", "content": "last"}}
+    answer = next(row for row in reversed(old) if row["message"]["role"] == "assistant")
+    last = Read(lines(tmp_path / "c.jsonl", whole[0], *old, compaction, asked, answer)).rows[-1]
+    said = [text for _, text in last["messages"]]
+    assert (said[0], said[-1], len(said)) == ("short", "last", 3)
+
+
+def test_lines_of_qwen_code_with_one_id_are_one_call(tmp_path: Path) -> None:
+    rows = [json.loads(row) for row in qwen(tmp_path / "q.jsonl", made(2, writes=False)).read_text().splitlines()]
+    whole = Read(tmp_path / "q.jsonl")
+    at = next(at for at, row in enumerate(rows) if row["type"] == "assistant")
+    tokens = rows[at].pop("usageMetadata")
+    first, second = rows[at]["message"]["parts"][:1], rows[at]["message"]["parts"][1:]
+    pieces = [{**rows[at], "message": {"role": "model", "parts": first}}]
+    pieces.append({**rows[at], "message": {"role": "model", "parts": second}, "usageMetadata": tokens})
+    found = Read(lines(tmp_path / "q.jsonl", *rows[:at], *pieces, *rows[at + 1 :]))
+    assert [row["call"].usage for row in found.rows] == [row["call"].usage for row in whole.rows]
+    assert (found.of("said"), found.of("messages")) == (whole.of("said"), whole.of("messages"))
+
+
 def test_a_result_that_gemini_cli_writes_twice_is_sent_once_and_a_resumed_history_is_the_one_that_is_sent(
     tmp_path: Path,
 ) -> None:

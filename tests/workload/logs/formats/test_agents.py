@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM
+from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, NO_SYSTEM
 from tests.workload.logs.formats.agent_rows import lines, refusal, rows, said
 
 
@@ -175,6 +175,16 @@ def test_what_cline_shows_tells_the_tokens_of_its_requests(tmp_path: Path) -> No
         assert {(row["model"], row["incomplete"]) for row in found} == {("m", NO_SYSTEM)}
 
 
+def test_what_cline_shows_is_a_bill_where_its_history_is_not_there(tmp_path: Path) -> None:
+    asked = request(1_770_022_800_000, tokensIn=10, tokensOut=3, cacheWrites=90, cacheReads=5, cost=0.25)
+    info = {"modelInfo": {"modelId": "m", "providerId": "anthropic"}}
+    (tmp_path / "ui_messages.json").write_text(json.dumps([{"ts": 1, "type": "say", "say": "text"}, asked | info]))
+    (found,), _ = rows(tmp_path / "ui_messages.json")
+    counts = [found[name] for name in ("prompt_tokens", "cached_tokens", "cache_write_tokens", "output_tokens")]
+    assert (counts, float(found["cost"]), found["model"]) == ([105, 5, 90, 3], 0.25, "m")
+    assert (found["incomplete"], found["time"]) == (NO_PROMPT, 1_770_022_800)
+
+
 def test_a_task_of_cline_without_tokens_is_read_all_the_same(tmp_path: Path) -> None:
     for shown in [None, [], [request(1100, tokensIn=-10)], [5, {"say": "api_req_started", "text": "["}]]:
         found, _ = rows(cline_task(tmp_path / "t", shown))
@@ -271,6 +281,23 @@ def test_a_session_of_the_command_line_of_cline(tmp_path: Path) -> None:
     assert (first["prompt_tokens"], first["cached_tokens"], first["cache_write_tokens"]) == (24, 16, 4)
     assert (first["model"], first["cost"], first["incomplete"]) == ("gpt-5.5", 0.5, "tools are not in the file")
     assert source.left_out.counts == {"note on a session": 1}
+
+
+def test_a_compacted_copy_of_a_session_of_cline_is_no_session(tmp_path: Path) -> None:
+    said = {"role": "assistant", "content": "Yes.", "metrics": {"inputTokens": 24, "outputTokens": 2}}
+    session = {
+        "version": 1,
+        "agent": "lead",
+        "sessionId": "s1",
+        "messages": [{"role": "user", "content": "Open?"}, said],
+    }
+    (tmp_path / "s1.messages.json").write_text(json.dumps(session))
+    (tmp_path / "s1.compaction.json").write_text(json.dumps(session))
+    (tmp_path / "s1.json").write_text(json.dumps({"session_id": "s1", "messages_path": "s1.messages.json"}))
+    found, source = rows(*sorted(tmp_path.iterdir()))
+    assert ([row["prompt_tokens"] for row in found], sum(source.left_out.counts.values())) == ([24], 2)
+    refused = refusal(tmp_path / "s1.compaction.json")
+    assert ("copy of a session" in refused.message, ".messages.json" in str(refused.hint)) == (True, True)
 
 
 def test_analytics_of_aider_are_refused_with_the_way_out(tmp_path: Path) -> None:

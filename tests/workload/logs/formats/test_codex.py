@@ -68,6 +68,61 @@ def test_a_call_ends_where_its_tokens_are_told(tmp_path: Path) -> None:
     assert (first["model"], first["session"], first["incomplete"]) == ("gpt-5.5", "c-1", NO_TOOLS)
 
 
+def test_counts_may_come_before_the_items_of_their_answer(tmp_path: Path) -> None:
+    """Files of 2025: the count of a call, its items, what it gets, the same count again, the count of the next call."""
+    path = lines(
+        tmp_path / "r.jsonl",
+        [
+            meta(),
+            message("user", "look"),
+            tokens(100, 0, 9, 100),
+            call("k1"),
+            output("k1", "one"),
+            tokens(100, 0, 9, 100),
+            tokens(130, 90, 4, 230),
+            call("k2"),
+            output("k2", "two"),
+            call("k3"),
+            output("k3", "three"),
+            tokens(140, 120, 5, 370),
+            message("assistant", "seen"),
+            message("user", "more"),
+            tokens(150, 130, 6, 520),
+            message("assistant", "yes"),
+        ],
+    )
+    found, source = rows(path)
+    assert [(row["prompt_tokens"], row["output_tokens"]) for row in found] == [(100, 9), (130, 4), (140, 5), (150, 6)]
+    assert [len(said(row)) for row in found] == [1, 3, 7, 9]
+    assert not source.left_out.counts
+
+
+def test_a_count_without_items_is_no_answer_of_others(tmp_path: Path) -> None:
+    """Codex counts the call that makes a summary, too; nothing of it is in the file."""
+    turn = [message("user", "more"), tokens(70, 60, 5, 170)]
+    for summary in ([], [line("compacted", {"message": "summed up"})]):
+        path = lines(
+            tmp_path / "r.jsonl",
+            [
+                meta(),
+                message("user", "look"),
+                message("assistant", "seen"),
+                tokens(100, 0, 9, 100),
+                *turn,
+                *summary,
+                message("assistant", "yes"),
+                tokens(20, 0, 4, 190),
+                tokens(80, 0, 4, 270),
+                call("k1"),
+                output("k1", "one"),
+                tokens(30, 0, 2, 300),
+            ],
+        )
+        found, source = rows(path)
+        assert [(row["prompt_tokens"], row["output_tokens"]) for row in found] == [(100, 9), (20, 4), (30, 2)]
+        assert dict(source.left_out.counts) == {"promptless call": 2}
+
+
 def test_without_counts_each_input_ends_an_answer(tmp_path: Path) -> None:
     path = lines(
         tmp_path / "r.jsonl",

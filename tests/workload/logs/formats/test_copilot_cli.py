@@ -54,6 +54,16 @@ def test_each_message_of_the_assistant_is_a_call_with_its_tokens(tmp_path: Path,
     }
 
 
+def test_a_message_without_a_record_of_its_usage_has_what_it_says_itself(tmp_path: Path) -> None:
+    chosen = [event("session.model_change", newModel=name) for name in ("m1", "m2")]
+    said = event("assistant.message", content="Yes.", messageId="m", toolRequests=[], outputTokens=7)
+    other = event("assistant.message", "a1", content="No.", messageId="n", toolRequests=[])
+    asked = event("user.message", "a1", content="Shut?")
+    read = Read(lines(tmp_path / "events.jsonl", START, *chosen, ASKED, said, asked, other, END))
+    usage = [None if row["call"].usage is None else row["call"].usage.output for row in read.rows]
+    assert (read.of("model"), usage) == (["m2", None], [7, None])
+
+
 def test_a_subagent_has_a_conversation_of_its_own(tmp_path: Path) -> None:
     inner = (event("user.message", "a", content="Look."), answer("c2", "Done.", agent="a"))
     read = Read(

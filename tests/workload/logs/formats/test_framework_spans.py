@@ -146,6 +146,39 @@ def span(name: str, attributes: dict[str, Any], *, parent: str = "", **more: Any
     }
 
 
+def test_spans_as_the_sdk_of_javascript_writes_them(tmp_path: Path) -> None:
+    """Ids in `spanContext`, times as seconds and nanoseconds; the call is inside a span that repeats its tokens."""
+    outer = {"ai.operationId": "ai.generateText", "ai.prompt": "{}", "ai.usage.inputTokens": 24}
+    inner = {"ai.operationId": "ai.generateText.doGenerate", "ai.prompt.messages": MESSAGES, "ai.usage.inputTokens": 24}
+    times = {"startTime": [1_770_022_800, 500_000_000], "endTime": [1_770_022_801, 0]}
+    listed = [
+        {
+            "name": "b",
+            "spanContext": {"traceId": "t", "spanId": "b"},
+            "attributes": inner,
+            **times,
+            "parentSpanId": "a",
+        },
+        {"name": "c", "spanContext": {"traceId": "t", "spanId": "c"}, "attributes": inner, "status": {"code": 2}},
+        {"name": "a", "spanContext": {"traceId": "t", "spanId": "a"}, "attributes": outer, **times},
+    ]
+    path = tmp_path / "spans.json"
+    path.write_text(json.dumps(listed))
+    read = Read(path)
+    assert (read.of("prompt_tokens"), read.of("time")[0], read.of("session")[0]) == ([24, 24], 1_770_022_800.5, "t")
+    assert read.left_out == {"workflow span": 1}
+
+
+@pytest.mark.parametrize("lacks", ["", "gen_ai.request.model", "gen_ai.input.messages", "gen_ai.usage.input_tokens"])
+def test_a_call_may_have_an_operation_of_its_own_name(tmp_path: Path, lacks: str) -> None:
+    told = {"gen_ai.request.model": "gemini-3", "gen_ai.input.messages": MESSAGES, "gen_ai.usage.input_tokens": 24}
+    own = {"gen_ai.operation.name": "llm_call", **{name: value for name, value in told.items() if name != lacks}}
+    known = {**told, "gen_ai.operation.name": "invoke_agent"}
+    call = {**told, "gen_ai.operation.name": "chat"}
+    read = Read(lines(tmp_path / "a.jsonl", span("a", own), span("b", known), span("c", call)))
+    assert (len(read.rows), read.left_out.get("other span")) == ((2, None) if not lacks else (1, 1))
+
+
 def test_what_the_sdk_of_langfuse_writes_into_a_span(tmp_path: Path) -> None:
     usage = {"prompt_tokens": 24, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 16}}
     counted = {"input": 8, "output": 2, "total": 29, "input_cache_read": 16, "output_reasoning": 3}

@@ -1,5 +1,6 @@
 """Tasks of Cline and Roo Code: a list of messages in a file of its name, and beside it what was shown, which reports the tokens of
-requests. Cline's command line keeps a session in one file, with the tokens of each answer."""
+requests: alone, that is a bill without prompts. Cline's command line keeps a session in one file, with the tokens of each
+answer."""
 
 from __future__ import annotations
 
@@ -13,15 +14,17 @@ from kvtool.text.bounded_number import finite_number, whole_number
 from kvtool.text.files.json_stream import MAX_RECORD
 from kvtool.text.message import Message
 from kvtool.workload.logs.formats.agents.session_calls import SessionAnswer, SessionCalls
+from kvtool.workload.logs.records.call_context import FieldsAround, usage_alone
 from kvtool.workload.logs.records.call_fields import decimal_of, names_of
 from kvtool.workload.logs.records.chat_records import messages_of, requests_of
 from kvtool.workload.logs.records.incomplete_prompts import NO_SYSTEM, NO_TOOLS
 from kvtool.workload.logs.records.record import Record, object_of, parsed_text, seconds
-from kvtool.workload.logs.records.record_format import Fields, Reading, RecordFormat, Several, Turns
+from kvtool.workload.logs.records.record_format import Fields, LeftOut, Reading, RecordFormat, Several, Turns
 from kvtool.workload.logs.records.usage import usage_of
 from kvtool.workload.turn import Turn
 
-_SHOWN = "ui_messages.json"
+_HISTORY, _SHOWN = "api_conversation_history.json", "ui_messages.json"
+_SENT = "api_req_started"
 _CUT = "conversationHistoryDeletedRange"
 _COUNTS = ("tokensIn", "cacheReads", "cacheWrites", "tokensOut")
 
@@ -32,6 +35,9 @@ _OF_METRICS = {
 }
 """Counts of an answer in a session of its command line: the prompt is all that was sent."""
 _LEAD = "lead"
+_COMPACTED = ".compaction.json"
+"""The end of the name of a file with the history that a session goes on with."""
+_COPY = LeftOut("copy of a session", hint="pass the file beside it that ends in .messages.json")
 _FILE = '<file_content path="{path}">\n{content}\n</file_content>'
 """How a file is sent that a message of its command line is given."""
 _SUMMARY = {"source_message_count", "conversation_id", "messages"}
@@ -92,14 +98,29 @@ class _Cut:
 
 
 def read_shown(record: Record) -> Reading:
-    """Return nothing: what is shown belongs to the history beside it."""
-    del record
-    return Several()
+    """Return the tokens of a request that was shown, where the history is not beside it; otherwise they are read with that."""
+    fields = record.fields
+    told = parsed_text(fields["text"]) if fields.get("say") == _SENT and isinstance(fields.get("text"), str) else None
+    usage = _usage(told) if isinstance(told, dict) else None
+    if usage is None or Path(record.where.path).with_name(_HISTORY).is_file():
+        return Several()
+    model = object_of(fields.get("modelInfo"))
+    around = FieldsAround(
+        session=record.where.file_name or record.where.path,
+        time=seconds(fields.get("ts"), "ms"),
+        model=names_of([model.get("modelId")]),
+        provider=names_of([model.get("providerId")]),
+        usage=usage_of(usage, record.pointer),
+        cost=decimal_of(usage["cost"]),
+    )
+    return usage_alone(record, around) or Several()
 
 
 def read_session(record: Record) -> Reading:
     """Return the calls of a session of Cline's command line, with what each answer reports of its own call."""
     fields = record.fields
+    if record.where.path.endswith(_COMPACTED):
+        return _COPY
     calls = SessionCalls(
         session=names_of([fields.get("sessionId")]) or record.where.session,
         incomplete=NO_TOOLS if fields.get("system_prompt") else NO_SYSTEM,
@@ -177,7 +198,7 @@ def _requests(path: str) -> list[tuple[float | None, Told]]:
         return []
     found = []
     for each in shown if isinstance(shown, list) else []:
-        if isinstance(each, dict) and each.get("say") == "api_req_started" and isinstance(each.get("text"), str):
+        if isinstance(each, dict) and each.get("say") == _SENT and isinstance(each.get("text"), str):
             told = parsed_text(each["text"])
             if isinstance(told, dict) and (usage := _usage(told)) is not None:
                 found.append((finite_number(each.get("ts")), usage))

@@ -1,7 +1,8 @@
 """Rollouts of Codex: what was sent to the model and what it answered, item by item, in the order of the file.
 
-An answer is the items of the model up to a `token_count`, which says its tokens; where none comes, up to the next input. The tools
-are in no line, and in files of the first year neither is the system prompt.
+An answer is the items of the model up to a `token_count`, which says its tokens; where none comes, up to the next input. Where the
+first one after a user's message comes before all items, each says the tokens of the items after it. The tools are in no line, and
+in files of the first year neither is the system prompt.
 """
 
 from __future__ import annotations
@@ -74,7 +75,11 @@ class CodexRollout:
         self._uncounted: Counter[str] = Counter()
         """Items of the history that are no text."""
         self._answers: list[_Answer] = []
-        """Those whose tokens were not reported yet: parts of one answer, or answers without any."""
+        """Those whose call was not returned yet: parts of one answer, or answers without reported tokens."""
+        self._ahead: Usage | None = None
+        """Tokens that are reported before the items of their answer, as files of 2025 do."""
+        self._after = False
+        """Whether tokens are reported after the items, since the latest message of the user."""
         self._writing = False
         self._sent_at: float | None = None
         self._model: str | None = None
@@ -139,7 +144,9 @@ class CodexRollout:
         made.add(item, record, *path)
         time = seconds(record.fields.get("timestamp"), "s")
         if type_.endswith("_output") or (type_ == "message" and item.get("role") != "assistant"):
-            found = self._close() if item.get("role") == "user" else Several()
+            found = Several()
+            if item.get("role") == "user":
+                found, self._after = self._close(), False
             self._writing = False
             self._sent_at = time
             self._history += made.messages
@@ -185,20 +192,30 @@ class CodexRollout:
             return Several()  # an estimate, or what was reported before
         prompt, cached, output, reasoning, written = counts
         usage = checked(Usage(prompt, cached, written or None, output=output, reasoning=reasoning))
-        if not self._answers:
+        if self._answers and (self._ahead is None or self._writing):
+            none = (
+                [] if self._ahead is None else [PROMPTLESS]
+            )  # the tokens before these items were of a call without any
+            self._ahead, self._after = usage, True
+            return Several([*none, *self._close()])
+        if self._after:
             return PROMPTLESS
-        whole = self._answers[0]
-        for part in self._answers[1:]:
-            whole.messages += part.messages
-            whole.end = part.end
-        self._answers, self._writing = [], False
-        return self._call(whole, usage)
+        found = self._close()
+        self._ahead = usage
+        return found
 
     def _close(self) -> Several:
-        """Return the answers of which no tokens were reported, a call each."""
-        found = Several([self._call(answer, None) for answer in self._answers])
-        self._answers, self._writing = [], False
-        return found
+        """Return the answers since the last call as one with the tokens of it; a call each where none were reported."""
+        answers, usage = self._answers, self._ahead
+        self._answers, self._ahead, self._writing = [], None, False
+        if usage is None:
+            return Several([self._call(answer, None) for answer in answers])
+        if not answers:
+            return Several([PROMPTLESS])
+        for part in answers[1:]:
+            answers[0].messages += part.messages
+            answers[0].end = part.end
+        return Several([self._call(answers[0], usage)])
 
     def _call(self, answer: _Answer, usage: Usage | None) -> FoundCall | LeftOut:
         messages = [*self._system, *self._history[: answer.sent]]

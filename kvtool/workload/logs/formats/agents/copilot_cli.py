@@ -1,6 +1,7 @@
 """Sessions of GitHub Copilot's command line (`events.jsonl`): events that name the event before them.
 
-Each message of the assistant is one call; its tokens are in the usage record with the same id of the call. Events with an `agentId`
+Each message of the assistant is one call; its tokens are in the usage record with the same id of the call, in older files those of
+its answer in the message. Events with an `agentId`
 are those of a subagent, which has a conversation of its own.
 """
 
@@ -65,6 +66,8 @@ class CopilotSession:
     def __init__(self, where: Where) -> None:
         self._session = where.file_name or where.path
         self._project: str | None = None
+        self._model: str | None = None
+        """Of the main agent, where its messages do not name it."""
         self._agents: dict[str | None, SessionCalls] = {}
         self._usage: dict[str, Record] = {}
         """Usage records whose message has not come yet, by the id of the call."""
@@ -79,6 +82,7 @@ class CopilotSession:
         if kind in ("session.start", "session.resume"):
             self._session = names_of([data.get("sessionId")]) or self._session
             self._project = project_of(object_of(data.get("context")).get("cwd")) or self._project
+            self._model = names_of([data.get("selectedModel"), self._model])
             return Several()
         calls = self._calls(names_of([record.fields.get("agentId")]))
         match kind:
@@ -96,6 +100,8 @@ class CopilotSession:
             case "session.compaction_complete" if data.get("success"):
                 self._begin(calls, _system(calls), [_said(inner, "user", "summaryContent")])
                 calls.compacted = True
+            case "session.model_change":
+                self._model = names_of([data.get("newModel"), self._model])
             case "session.context_cleared":
                 self._begin(calls, _system(calls), [])
             case "model.call_failure":
@@ -127,21 +133,21 @@ class CopilotSession:
         """Keep the tokens of a call until its message comes, or add them to it."""
         identity = names_of([record.fields.get("apiCallId")])
         if identity is not None and calls.open_identity == identity:
-            calls.answer(SessionAnswer(record=record, messages=[], usage=_usage(record)))
+            calls.answer(SessionAnswer(record=record, messages=[], usage=_usage(record), identity=identity))
         elif identity is not None:
             self._usage[identity] = record
 
     def _answer(self, calls: SessionCalls, record: Record, time: float | None) -> None:
         fields = record.fields
         identity = names_of([fields.get("apiCallId"), fields.get("messageId")])
-        told = self._usage.pop(identity or "", None)
-        used = {} if told is None else told.fields
+        told = self._usage.pop(identity or "", record)
+        used = told.fields
         calls.answer(
             SessionAnswer(
                 record=record,
                 messages=[_spoken(record)],
-                usage=None if told is None else _usage(told),
-                model=names_of([used.get("model"), fields.get("model")]),
+                usage=_usage(told),
+                model=names_of([used.get("model"), fields.get("model"), None if calls.subagent else self._model]),
                 provider=names_of([used.get("providerType")]) if used.get("isByok") else None,
                 identity=identity,
                 end=time,
@@ -184,8 +190,9 @@ def _spoken(record: Record) -> Message:
     return {**_said(record, "assistant", "content"), **more}
 
 
-def _usage(record: Record) -> Usage:
-    """Return the tokens of a call: the prompt is all that was sent. Counts that the provider does not report are none."""
+def _usage(record: Record) -> Usage | None:
+    """Return the tokens of a call: the prompt is all that was sent. Counts that the provider does not report are none; None where
+    there are none."""
     fields = record.fields
     reports = fields.get("cacheDetailsReported") is not False
     found: dict[str, Any] = {
@@ -193,7 +200,7 @@ def _usage(record: Record) -> Usage:
         for ours, name in _COUNTS.items()
         if fields.get(name) is not None and (reports or ours not in ("cached", "written"))
     }
-    return checked(Usage(**found))
+    return checked(Usage(**found)) if found else None
 
 
 def fits(fields: Fields) -> bool:

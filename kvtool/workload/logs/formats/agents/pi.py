@@ -1,4 +1,5 @@
-"""Sessions of Pi (pi-coding-agent): a line of facts, then entries that name the entry before them.
+"""Sessions of Pi (pi-coding-agent): a line of facts, then entries that name the entry before them, or in files of the first
+version follow one another and have no ids.
 
 A compaction replaces what was before its first kept entry with a summary. Each message of the assistant is one call.
 """
@@ -37,6 +38,13 @@ _SAID = (
     "hookMessage",
 )
 _COUNTS = ("input", "cacheRead", "cacheWrite", "output")
+_WITHOUT_IDS = frozenset(
+    (
+        *("type", "timestamp", "message", "thinkingLevel", "provider", "modelId"),
+        *("summary", "tokensBefore", "firstKeptEntryIndex"),
+    )
+)
+"""Fields of entries of the first version."""
 
 
 @dataclass(slots=True)
@@ -68,6 +76,8 @@ class PiSession:
         self._session = where.file_name or where.path
         self._project: str | None = None
         self._entries: dict[str, _Entry] = {}
+        self._place = 0
+        """Of the latest line without an id, among those of its session."""
 
     def read(self, record: Record) -> Reading:
         """Return the call of a message of the assistant."""
@@ -76,13 +86,18 @@ class PiSession:
         if kind == "session":
             self._session = names_of([fields.get("id"), self._session]) or self._session
             self._project = project_of(fields.get("cwd"))
+            self._place = 0
             return Several()
-        if not isinstance(fields.get("id"), str):
+        name, of = fields.get("id"), fields.get("parentId")
+        if _WITHOUT_IDS.issuperset(fields):
+            before = self._entries.get(str(self._place))
+            self._place += 1
+            name, of = str(self._place), None if before is None else before.id
+        if not isinstance(name, str):
             return NEW_KIND
-        of = fields.get("parentId")
         parent = self._entries.get(of) if isinstance(of, str) else None
         lost = parent is None and isinstance(of, str)
-        entry = _Entry(fields["id"], parent, seconds(fields.get("timestamp"), "s"), lost)
+        entry = _Entry(name, parent, seconds(fields.get("timestamp"), "s"), lost)
         self._entries[entry.id] = entry
         if kind in _SUMMARIES:
             self._summarize(record, entry)
@@ -103,7 +118,8 @@ class PiSession:
         entry.messages = [_said(record, "user", "summary")]
         if record.fields.get("type") == "compaction":
             entry.begins = True
-            first, kept = record.fields.get("firstKeptEntryId"), list[_Entry]()
+            fields, kept = record.fields, list[_Entry]()
+            first = fields.get("firstKeptEntryId") or str(fields.get("firstKeptEntryIndex"))
             for each in entry.parent.path() if entry.parent is not None else ():
                 kept.append(each)
                 if each.id == first:
@@ -209,7 +225,9 @@ def fits(fields: Fields) -> bool:
     kind = fields.get("type")
     if kind == "session":
         return "cwd" in fields and "timestamp" in fields and "parentId" not in fields
-    if kind not in _ENTRIES or not {"id", "parentId", "timestamp"} <= fields.keys():
+    if kind not in _ENTRIES or "timestamp" not in fields:
+        return False
+    if not {"id", "parentId"} <= fields.keys() and not _WITHOUT_IDS.issuperset(fields):
         return False
     return kind != "message" or object_of(fields.get("message")).get("role") in _SAID
 

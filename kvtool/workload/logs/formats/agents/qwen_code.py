@@ -1,6 +1,7 @@
 """Sessions of Qwen Code: lines that name the line before them, with messages in the form of Gemini's API.
 
-A line of `chat_compression` contains the history that is sent from then on. Each line of the assistant is one call.
+A line of `chat_compression` contains the history that is sent from then on. Each line of the assistant is one call;
+lines of one id are pieces of it.
 """
 
 from __future__ import annotations
@@ -40,17 +41,27 @@ class QwenCodeSession:
     def __init__(self, where: Where) -> None:
         self._name = where.file_name or where.path
         self._lines: dict[str, _Line] = {}
+        self._open: SessionCalls | None = None
+        """With the call of the latest line of the assistant."""
 
     def read(self, record: Record) -> Reading:
-        """Return the call of a line of the assistant."""
+        """Return the call of the line of the assistant before this one."""
         fields = record.fields
-        of = fields.get("parentUuid")
+        name, of = str(fields["uuid"]), fields.get("parentUuid")
+        if self._open is not None and self._open.open_identity == name:
+            line = self._lines[name]
+            content = object_of(fields.get("message")).get("parts")
+            more = ContentParts(record).messages(content, ("assistant",), "message", "parts")
+            line.messages = [*line.messages, *more]
+            self._open.answer(_answer(record, more, line.time))
+            return Several()
+        found = self.end()
         parent = self._lines.get(of) if isinstance(of, str) else None
         line = _Line(parent, [], seconds(fields.get("timestamp"), "s"), lost=parent is None and isinstance(of, str))
-        self._lines[str(fields["uuid"])] = line
+        self._lines[name] = line
         kind = fields.get("type")
         if kind not in _KINDS:
-            return NEW_KIND
+            return Several([*found, NEW_KIND])
         payload = object_of(fields.get("systemPayload"))
         parts = ContentParts(record)
         history = payload.get("compressedHistory")
@@ -62,13 +73,17 @@ class QwenCodeSession:
             roles = ("assistant",) if kind == "assistant" else ("user",)
             content = object_of(fields["message"]).get("parts")
             line.messages = parts.messages(content, roles, "message", "parts")
-        return self._call(record, line) if kind == "assistant" else Several()
+        if kind == "assistant":
+            self._begin(record, line)
+        return found
 
-    def end(self) -> Reading:
-        """Return nothing: each call was returned at its line."""
-        return Several()
+    def end(self) -> Several:
+        """Return the call of the latest line of the assistant."""
+        calls, self._open = self._open, None
+        return Several() if calls is None else calls.close()
 
-    def _call(self, record: Record, line: _Line) -> Several:
+    def _begin(self, record: Record, line: _Line) -> None:
+        """Open the call of a line."""
         fields = record.fields
         chain: list[_Line] = []
         at = line.parent
@@ -76,7 +91,7 @@ class QwenCodeSession:
             chain.append(at)
             at = None if at.begins else at.parent
         first = chain[-1] if chain else line
-        calls = SessionCalls(
+        calls = self._open = SessionCalls(
             session=names_of([fields.get("sessionId"), self._name]) or self._name,
             incomplete=LOST if first.lost and not first.begins else NO_SYSTEM,
             project=project_of(fields.get("cwd")),
@@ -85,16 +100,19 @@ class QwenCodeSession:
         )
         for each in reversed(chain):
             calls.say(each.messages, each.time)
-        answer = SessionAnswer(
-            record=record,
-            messages=line.messages,
-            usage=_usage(record),
-            model=names_of([fields.get("model")]),
-            identity=names_of([fields.get("uuid")]),
-            end=line.time,
-        )
-        calls.answer(answer)
-        return calls.close()
+        calls.answer(_answer(record, line.messages, line.time))
+
+
+def _answer(record: Record, messages: list[Message], time: float | None) -> SessionAnswer:
+    fields = record.fields
+    return SessionAnswer(
+        record=record,
+        messages=messages,
+        usage=_usage(record),
+        model=names_of([fields.get("model")]),
+        identity=str(fields["uuid"]),
+        end=time,
+    )
 
 
 def _usage(record: Record) -> Usage | None:

@@ -67,8 +67,10 @@ class SessionCalls:
             self._sent_at = time
 
     def answer(self, answer: SessionAnswer, *, whole: bool = False) -> None:
-        """Add an answer; a piece of the one before where only one of both has reported tokens, unless it is said to be `whole`."""
-        if self._open is not None and not whole and (self._open.usage is None or answer.usage is None):
+        """Add an answer; a piece of the one before where both have the same id or only one of them has reported tokens, unless it
+        is said to be `whole`."""
+        same = answer.identity is not None and answer.identity == self.open_identity
+        if self._open is not None and not whole and (same or self._open.usage is None or answer.usage is None):
             self._open.join(answer)
             for message in answer.messages:
                 if message.get("tool_calls") and not message["content"] and self._open.messages:

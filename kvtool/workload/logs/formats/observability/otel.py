@@ -89,9 +89,10 @@ def _read(record: Record, span: Span) -> FoundCall | LeftOut | None:
 
 def _is_span(fields: Fields) -> bool:
     """Return whether a record is a span as an SDK of OpenTelemetry prints it, or as Phoenix exports it, as objects or as a row."""
-    context = fields.get("context")
+    context, other = fields.get("context"), fields.get("spanContext")
     return (
         (isinstance(context, dict) and "span_id" in context and "attributes" in fields)
+        or (isinstance(other, dict) and "spanId" in other and "attributes" in fields)
         or ("span_kind" in fields and ("attributes" in fields or "context.span_id" in fields))
         or "attributes.openinference.span.kind" in fields
     )
@@ -274,7 +275,7 @@ FORMATS = (
     ),
     RecordFormat(
         "otel-spans",
-        "context.span_id or span_kind + attributes",
+        "context.span_id, spanContext.spanId or span_kind + attributes",
         _is_span,
         read,
         keys=keys_of,

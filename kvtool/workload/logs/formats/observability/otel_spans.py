@@ -187,21 +187,35 @@ def _span(item: Mapping[str, Any], resource: Mapping[str, Any]) -> Span:
 
 
 def _printed_span(fields: Mapping[str, Any]) -> Span:
-    """Return a span as the SDKs print it and as Phoenix exports it: ids in `context`, attributes as an object."""
+    """Return a span as the SDKs print it and as Phoenix exports it: ids in `context` (of JavaScript in `spanContext`), attributes
+    as an object."""
     flat = {key.removeprefix("attributes."): value for key, value in fields.items() if key.startswith("attributes.")}
     attributes = fields.get("attributes")
-    context = object_of(fields.get("context"))
+    context = object_of(fields.get("context") or fields.get("spanContext"))
+    above = object_of(fields.get("parentSpanContext")).get("spanId") or fields.get("parentSpanId")
     status = fields.get("status") or {}
-    code = status.get("status_code") if isinstance(status, dict) else fields.get("status_code")
+    code = status.get("status_code", status.get("code")) if isinstance(status, dict) else None
     resource = fields.get("resource")
     inner = resource.get("attributes") if isinstance(resource, dict) else None
     return Span(
         str(fields.get("name") or ""),
-        str(context.get("trace_id") or fields.get("context.trace_id") or fields.get("trace_id") or ""),
-        str(context.get("span_id") or fields.get("context.span_id") or fields.get("span_id") or ""),
-        str(fields.get("parent_id") or fields.get("parent_span_id") or ""),
-        seconds(fields.get("start_time"), "s"),
-        seconds(fields.get("end_time"), "s"),
+        str(
+            context.get("trace_id")
+            or context.get("traceId")
+            or fields.get("context.trace_id")
+            or fields.get("trace_id")
+            or ""
+        ),
+        str(
+            context.get("span_id")
+            or context.get("spanId")
+            or fields.get("context.span_id")
+            or fields.get("span_id")
+            or ""
+        ),
+        str(fields.get("parent_id") or fields.get("parent_span_id") or above or ""),
+        seconds(_moment(fields.get("start_time", fields.get("startTime"))), "s"),
+        seconds(_moment(fields.get("end_time", fields.get("endTime"))), "s"),
         Attributes({**flat, **attributes_of(attributes)}),
         [
             Span(str(each.get("name") or ""), "", "", "", None, None, Attributes(attributes_of(each.get("attributes"))))
@@ -211,6 +225,13 @@ def _printed_span(fields: Mapping[str, Any]) -> Span:
         kind=str(fields.get("span_kind") or ""),
         resource=object_of(inner),
     )
+
+
+def _moment(value: Any) -> Any:
+    """Return a time that JavaScript writes as seconds and nanoseconds as seconds; any other as it is."""
+    if isinstance(value, list) and len(value) == 2 and all(type(each) is int for each in value):
+        return value[0] + value[1] / 1e9
+    return value
 
 
 def attributes_of(value: Any) -> dict[str, Any]:

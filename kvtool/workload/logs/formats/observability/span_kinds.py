@@ -18,6 +18,8 @@ _OPERATIONS = {
 _INFERENCE = frozenset(
     ("chat", "completion", "text_completion", "generate_content", "responses", "message", "messages")
 )
+_OF_A_CALL = ("gen_ai.request.model", "gen_ai.input.messages", "gen_ai.usage.input_tokens")
+"""What a call of a model has whatever its program calls the operation."""
 _TRACELOOP = frozenset(("workflow", "task", "agent", "tool"))
 _WORDS = frozenset(("retriever", "chain", "embedding", "tool", "agent", "reranker", "guardrail", "evaluator", "prompt"))
 INDEXED_INPUTS = ("llm.input_messages", "gen_ai.prompt", "llm.prompts")
@@ -38,9 +40,10 @@ def kind_of_span(span: Span) -> LeftOut | None:
         return None if word == "llm" else LeftOut(f"{word} span" if word in _WORDS else "other span")
     operation = attributes.get("gen_ai.operation.name")
     if isinstance(operation, str) and operation:
-        if operation in _INFERENCE:
-            return None
-        return LeftOut(_OPERATIONS.get(operation, "other span"))
+        if (left := _OPERATIONS.get(operation)) is not None:
+            return LeftOut(left)
+        called = operation in _INFERENCE or all(attributes.get(name) is not None for name in _OF_A_CALL)
+        return None if called else LeftOut("other span")
     told = attributes.get("traceloop.span.kind")
     if isinstance(told, str) and told in _TRACELOOP:
         return LeftOut(f"{told} span")
