@@ -220,7 +220,7 @@ def _judged(
     checks += _text_checks(texts, plan, partial=interrupted)
     checks += [check for agent in agents for check in agent.checks]
     passed_over += ungated_errors(texts.findings, _text_demands("", plan))
-    notices += limits_that_cannot_fail(checks)
+    notices += limits_that_cannot_fail(checks, reports)
     if before is not None and plan.runs_all and not interrupted:
         notices += [
             f"the baseline contains {name}, but this run does not check it"

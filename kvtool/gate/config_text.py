@@ -11,8 +11,7 @@ from kvtool.text.terminal.numbers import percent
 
 MOST_GROUPS = 20
 """Groups with a gate of their own, in a configuration that a person reads."""
-GATE_OFF = "The gate is off: it cannot fail at 0%."
-_OFF = f"  # {GATE_OFF}"
+_OFF = "  # This limit is off: it cannot fail at 0%."
 _ZERO = 'hit_rate = ">=0%"'
 _UNGATED = "# No gate, since they reuse less than 0.1% today: "
 _UNGATED_LINE = re.compile(r"# No gate, since they reuse less than [0-9.]+% today: .*")

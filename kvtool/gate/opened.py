@@ -86,29 +86,32 @@ def open_all(
     inputs = sort_inputs(paths)
     problems.errors += inputs.problems
     wanted = options.reading.groups
-    missing = set(wanted)
-    known: list[str] = []
     workloads: list[CheckedWorkload] = []
     for run in [*inputs.runs, *([path] for path in inputs.foreign)]:  # a gate is told what it does not judge
         of_run = _of_groups(replace(options, inputs=run), ())
         opened = problems.attempt(partial(open_workload, of_run, load, keep_going=True))
-        if opened is None:
-            missing.clear()  # perhaps it has them
-            continue
-        workload = CheckedWorkload(run, opened)
-        if wanted:
-            known += workload.groups or ()
-            chosen = [name for name in wanted if name in (workload.groups or ())]
-            missing -= set(chosen)
-            if not chosen:
-                continue
-            workload = CheckedWorkload(run, open_workload(_of_groups(of_run, chosen), load, source=opened.source))
-        workloads.append(workload)
-    problems.errors += [
-        KvtoolError(f"--group: no workload has a group `{name}`", hint=did_you_mean(name, known))
-        for name in sorted(missing)
-    ]
-    return workloads, inputs
+        if opened is not None:
+            workloads.append(CheckedWorkload(run, opened))
+    if not wanted:
+        return workloads, inputs
+    known = [name for each in workloads for name in each.groups or ()]
+    missing = [name for name in wanted if name not in known]
+    if not problems.errors and all(each.groups is not None for each in workloads):  # else a log has them, or says so
+        problems.errors += [
+            KvtoolError(f"--group: no workload has a group `{name}`", hint=did_you_mean(name, known))
+            for name in sorted(missing)
+        ]
+    chosen: list[CheckedWorkload] = []
+    for each in workloads:
+        names = [name for name in wanted if name in (missing if each.groups is None else each.groups)]
+        of_names = _of_groups(replace(options, inputs=each.paths), names)
+        source = None if each.groups is None else each.opened.source
+        again = (
+            problems.attempt(partial(open_workload, of_names, load, source=source, keep_going=True)) if names else None
+        )
+        if again is not None:
+            chosen.append(CheckedWorkload(each.paths, again))
+    return chosen, inputs
 
 
 def _of_groups(options: RunOptions, groups: Sequence[str]) -> RunOptions:

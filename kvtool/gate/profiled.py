@@ -45,12 +45,12 @@ def judge(report: Report, opened: Opened, limits: Limits, baseline: Baseline | N
     facts = facts_of(report, opened.name, path=path, limit=options.reading.requests, groups=named)
     gates = evaluate(facts, held(asked))
     if baseline is None or limits.baseline is None:
-        return judged(report, gates, limits_that_cannot_fail(gates))
+        return judged(report, gates, limits_that_cannot_fail(gates, [report]))
     from kvtool.gate.comparing import compare
     from kvtool.gate.recording import entry_of
 
     path = limits.baseline
     name, now = entry_of(facts, options.inputs, report.config, path, groups=options.reading.groups)
     found = compare(facts, now, baseline.workloads.get(name), path=path, max_drop=max_drop)
-    notices = [*([found.problem] if found.problem else []), *found.notices, *limits_that_cannot_fail(gates)]
+    notices = [*([found.problem] if found.problem else []), *found.notices, *limits_that_cannot_fail(gates, [report])]
     return judged(report, [*gates, *found.checks], notices)

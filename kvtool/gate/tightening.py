@@ -154,10 +154,14 @@ def plan_tightening(file: ConfigFile, result: CheckResult) -> Tightened:
 
 
 def _missing(file: ConfigFile, result: CheckResult) -> dict[str, Decimal]:
-    """Return percent of the groups that have no limit, where others have one; none of groups that reuse nothing."""
+    """Return percent of the groups that have no limit, where others have one, or one of all workloads cannot fail; none of groups
+    that reuse nothing.
+    """
     known = file.config.gate.groups
     room = MOST_GROUPS - len(known)
-    if not any(options.hit_rate is not None for options in known.values()) or room <= 0:
+    lowest_of_all = _lowest(result, None)
+    is_off = not file.config.gate.hit_rate and lowest_of_all is not None and not gate_percent(lowest_of_all)
+    if (not is_off and all(options.hit_rate is None for options in known.values())) or room <= 0:
         return {}
     names = dict.fromkeys(group.name for report in result.reports for group in report.groups if group.name not in known)
     lowest = {name: rate for name in names if (rate := _lowest(result, name)) is not None}

@@ -33,8 +33,8 @@ def verdict_of(
     """
     failed = [check for check in checks if check.status == "fail"]
     warned = [check for check in checks if check.status == "warn"]
-    off = sum(map(_is_off, checks))
-    passed = sum(check.status == "pass" for check in checks) - off
+    off = len(_cannot_fail(checks, reports))
+    passed = sum(check.status == "pass" and not _is_off(check) for check in checks)
     still_open = sum(check.status == "open" for check in checks)
     notices = list(notices)
     if partial:
@@ -84,6 +84,18 @@ def _is_off(check: Check) -> bool:
     return (check.kind, check.limit, check.status) == ("hit_rate", 0, "pass")
 
 
+def _cannot_fail(checks: Sequence[Check], reports: Iterable[Report]) -> list[Check]:
+    """Return the limits of 0 %, without those of a workload each of whose groups has a limit that can fail."""
+    held = {(check.workload, check.group) for check in checks if check.kind == "hit_rate" and check.limit}
+    groups = {report.workload: [group.name for group in report.groups] for report in reports}
+    return [
+        check
+        for check in checks
+        if _is_off(check)
+        and (check.group or not held.issuperset((check.workload, name) for name in groups.get(check.workload, [None])))
+    ]
+
+
 def _named(ungated: Sequence[Finding], copied: Sequence[str]) -> str:
     """Return the errors that no gate is about, and how copies differ from code, for the end of a sentence."""
     others = f" and {len(copied) - 1:,} more" if len(copied) > 1 else ""
@@ -109,9 +121,9 @@ def _withheld(reports: Sequence[Report]) -> str:
     return "".join(f"; {each}" for each in said) + more
 
 
-def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
-    """Return a notice that names each place with a demanded hit rate of 0 %; none where each limit can fail."""
-    off = [check for check in checks if _is_off(check)]
+def limits_that_cannot_fail(checks: Sequence[Check], reports: Sequence[Report]) -> list[str]:
+    """Return a notice that names each place with a demanded hit rate of 0 %; none where each prompt has a limit that can fail."""
+    off = _cannot_fail(checks, reports)
     if not off:
         return []
     places = dict.fromkeys(
@@ -122,8 +134,15 @@ def limits_that_cannot_fail(checks: Iterable[Check]) -> list[str]:
     )
     named = list(places)[:_MOST_TOLD]
     more = f" and {len(places) - _MOST_TOLD:,} more" if len(places) > _MOST_TOLD else ""
-    lowest = min(off, key=lambda check: check.actual or 0.0)
-    todo = f"Fix the prompts of {lowest.group or lowest.workload}, then raise the limit: `kvtool check --tighten`."
+    too_short = {report.workload: report.minimum_in_words for report in reports if report.below_minimum}
+    lowest = min(off, key=lambda check: (check.workload in too_short, check.actual or 0.0))
+    held = {check.group for check in checks if check.workload == lowest.workload and check.limit}
+    groups = next((report.groups for report in reports if report.workload == lowest.workload), [])
+    names = [group.name for group in sorted(groups, key=lambda group: group.hit_rate) if group.name not in held]
+    which = lowest.group or (f"{names[0]} in {lowest.workload}" if len(groups) > 1 else lowest.workload)
+    todo = f"Fix the prompts of {which}, then run `kvtool check --tighten`."
+    if lowest.workload in too_short:
+        todo = f"{lowest.workload}: {too_short[lowest.workload]}."
     return [f"{plural(len(off), 'gate')} cannot fail (limit 0%): {', '.join(named)}{more}. {todo}"]
 
 

@@ -110,7 +110,7 @@ def test_a_gate_where_nothing_hits_is_there_to_be_tightened(init: Command, in_fo
     assert code == 0
     gate = load_config("kvtool.toml").config.gate
     assert (gate.hit_rate, gate.level, gate.groups) == (0.0, "error", {})
-    assert "# The gate is off: it cannot fail at 0%." in Path("kvtool.toml").read_text(encoding="utf-8")
+    assert "# This limit is off: it cannot fail at 0%." in Path("kvtool.toml").read_text(encoding="utf-8")
     assert "The gate is off: it cannot fail at 0%. Fix " in " ".join(out.split())
     assert in_folder("check", "-q")[0] == 0
     write("logs/a.jsonl", LOG)
@@ -118,7 +118,7 @@ def test_a_gate_where_nothing_hits_is_there_to_be_tightened(init: Command, in_fo
     held = load_config("kvtool.toml").config.gate.hit_rate
     assert held is not None
     assert held > 0.5
-    assert "The gate is off" not in Path("kvtool.toml").read_text(encoding="utf-8")
+    assert "limit is off" not in Path("kvtool.toml").read_text(encoding="utf-8")
 
 
 def test_a_part_that_prompts_include_takes_no_place_of_a_prompt(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_what_hits_is_held_beside_what_does_not(init: Command, in_folder: Comman
     assert (gate.level, list(gate.groups)) == ("error", ["g"])
     code, out, _ = in_folder("check", "-q")
     assert code == 0
-    assert "PASS 1 gate, 2 more cannot fail (limit 0%)" in " ".join(out.split())
+    assert "PASS 1 gate, 1 more cannot fail (limit 0%)" in " ".join(out.split())
     write(
         "a.yaml", WORKLOAD.replace("always", "{{ n }} always").replace("version: 1", "version: 1\nvars: {n: {uuid: 4}}")
     )

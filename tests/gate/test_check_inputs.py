@@ -104,6 +104,16 @@ def test_groups_of_logs_are_known_when_they_were_read(check: Command) -> None:
     assert "no workload has a group `c`" in err
 
 
+def test_a_group_of_a_log_is_judged_alone(check: Command) -> None:
+    write("a.txt", RULES + "one")
+    write("b.txt", RULES + "two")
+    write("c.yaml", SUPPORT)
+    code, out, _ = check("a.txt", "b.txt", "c.yaml", "-g", "prompts", "--min-hit-rate", "10%", "--no-advice")
+    assert (code, last_line(out), "c.yaml" in out) == (0, "PASS 1 gate", False)
+    code, _, err = check("a.txt", "b.txt", "-g", "prompt", "--no-advice")
+    assert (code, "its groups are prompts" in err) == (2, True)
+
+
 def test_all_mistakes_at_once_and_nothing_half_judged(check: Command) -> None:
     write("good.yaml", SUPPORT)
     write("bad.yaml", SUPPORT.replace("requests", "reqests"))

@@ -108,7 +108,11 @@ def _table(console: Console, result: CheckResult, plain: bool) -> None:
         checks = [check for check in result.verdict.checks if check.workload == report.workload]
         of_all = [check for check in checks if check.group is None]
         name = sanitize(report.workload, ascii_only=plain)
-        rows.append([name, *_cells(report, report.totals, of_all), str(worst_status(checks) or "-")])
+        cells = _cells(report, report.totals, of_all)
+        limited = len({check.group for check in checks if check.kind == "hit_rate" and check.group and check.limit})
+        if limited and not any(check.kind == "hit_rate" and check.limit for check in of_all):
+            cells[3] = f"{limited:,} of {plural(len(report.groups), 'group')}"
+        rows.append([name, *cells, str(worst_status(checks) or "-")])
         if all(check.status == "pass" for check in checks):
             continue
         by_group: dict[str | None, list[Check]] = {}
@@ -274,5 +278,10 @@ def _next_of_passed(console: Console, result: CheckResult, command: CommandLine,
 
 
 def _ungated(reports: Iterable[Report]) -> Report | None:
-    """Return the first report that has an error."""
-    return next((each for each in reports if any(one.severity == "error" for one in each.findings)), None)
+    """Return the report with the costliest error, which the verdict names first; None without an error."""
+    costs = [
+        (max(one.tokens_lost for one in errors), report)
+        for report in reports
+        if (errors := [one for one in report.findings if one.severity == "error"])
+    ]
+    return max(costs, key=lambda pair: pair[0])[1] if costs else None

@@ -49,11 +49,10 @@ class CalledRules:
             if name == self.provider:
                 return self.sentence
             return f"cache rules of {_with_models(self.models, name)}, which gets all prompts that kvtool found."
-        each = [f"{file}: {_with_models(self.models, name)}" for name, file in workloads.items() if name]
-        rest = (
-            [f"{workloads['']}: vLLM (an own server, or a model that kvtool does not know)"] if "" in workloads else []
-        )
-        return f"cache rules of the models that get the prompts. {'; '.join([*each, *rest])}."
+        each = [f"{_with_models(self.models, name)} in {file}" for name, file in workloads.items() if name]
+        if "" in workloads:
+            each.append(f"vLLM in {workloads['']} (kvtool knows no hosted model that gets these prompts)")
+        return f"cache rules: {'; '.join(each)}."
 
 
 def rules_of_calls(calls: Iterable[PromptCall]) -> CalledRules:

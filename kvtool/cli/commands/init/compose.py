@@ -255,6 +255,7 @@ def compose_workloads(
     if len(parts) < 2:
         return {provider: compose_workload(found, marked=marked[provider]) for provider in parts}
     texts: dict[str, str] = {}
+    names: set[str] = set()  # a gate goes by the name of a group alone
     for provider, prompts in sorted(parts.items()):
         part = read_prompts(
             folder,
@@ -263,7 +264,7 @@ def compose_workloads(
             [prompt.copied for prompt in prompts if prompt.copied is not None],
             found.calls,
         )
-        texts[provider] = compose_workload(part, provider, marked=marked[provider])
+        texts[provider] = compose_workload(part, provider, marked=marked[provider], taken=names)
     return texts
 
 
@@ -287,10 +288,13 @@ def _provider_of(prompt: FoundPrompt, rules: CalledRules) -> str:
     return rules.provider if found is None else found
 
 
-def compose_workload(found: FoundTemplates, provider: str = "", *, marked: bool | None = None) -> str:
+def compose_workload(
+    found: FoundTemplates, provider: str = "", *, marked: bool | None = None, taken: set[str] | None = None
+) -> str:
     """A workload file with a group for each prompt: as the system message before a question, or what its name says it is.
 
-    `marked`: whether the code speaks of the cache breakpoints that the provider needs, if it needs any.
+    `marked`: whether the code speaks of the cache breakpoints that the provider needs, if it needs any. `taken` are names of
+    groups of other workloads, and gets those of this one.
     """
     pairs = _paired(found.prompts)
     shapes = dict(found.shared.variables)
@@ -311,7 +315,7 @@ def compose_workload(found: FoundTemplates, provider: str = "", *, marked: bool 
     lines += [f"engine: {{provider: {provider}}}"] if provider else []
     lines += ["vars:", *values] if values else []
     lines.append("groups:")
-    names: set[str] = set()
+    names = set() if taken is None else taken
     requests = min(max(_REQUESTS // max(len(pairs), 1), _FEWEST), _MOST)
     for system, user in pairs:
         name = _free(found.prompts, system or user, names)

@@ -72,6 +72,19 @@ def compose_config(
     )
 
 
+def gated_groups(
+    rates: Mapping[str, float], groups: Mapping[str, float]
+) -> tuple[list[tuple[str, Decimal]], list[str]]:
+    """Return the groups that get a limit of their own, in percent, the highest first, and those that reuse nothing."""
+    lowest = gate_percent(min(rates.values()))
+    shares = {name: gate_percent(rate) for name, rate in groups.items()}
+    if len(groups) <= len(rates) and all(share <= lowest for share in shares.values()):
+        return [], []
+    gated = [(name, share) for name, share in shares.items() if share]
+    zero = [name for name, share in shares.items() if not share]
+    return sorted(gated, key=lambda pair: -pair[1])[:MOST_GROUPS], zero
+
+
 def _gates(
     rates: Mapping[str, float],
     groups: Mapping[str, float],
@@ -81,10 +94,7 @@ def _gates(
 ) -> list[str]:
     """Today's lowest rate of a workload, and today's rate of each of its groups; a fall below them fails the build."""
     lowest = gate_percent(min(rates.values()))
-    shares = {name: gate_percent(rate) for name, rate in groups.items()}
-    several = len(groups) > len(rates) or any(share > lowest for share in shares.values())
-    gated = [(name, share) for name, share in shares.items() if several and share]
-    zero = [name for name, share in shares.items() if several and not share]
+    gated, zero = gated_groups(rates, groups)
     notes = ["# These rates come from made-up values. Run `kvtool init --force` after you replace them."]
     lines = [
         f"[{prefix}gate]  # `kvtool check` fails below today's hit rate, rounded down",
@@ -95,7 +105,7 @@ def _gates(
         'level = "error"  # a lower rate fails the build; "warn" only reports it',
         f'# findings = {{{KV101.code} = "error", warning = "warn"}}',
     ]
-    for name, share in sorted(gated, key=lambda pair: -pair[1])[:MOST_GROUPS]:
+    for name, share in gated:
         lines += ["", *group_gate(name, share, prefix)]
     if gated and zero:
         lines += ["", ungated_groups(zero)]

@@ -11,14 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kvtool.cli.commands.init.compose import FoundTemplates, files_of, left_out
-from kvtool.cli.commands.init.compose_config import rate_comment
+from kvtool.cli.commands.init.compose_config import gated_groups, rate_comment
 from kvtool.cli.commands.init.detect import FoundPrompts
 from kvtool.cli.commands.init.init_options import InitOptions
 from kvtool.config.asked_run import RunOptions
 from kvtool.config.find import NAME, PYPROJECT, has_table
 from kvtool.config.loading import ConfigFile, load_config
 from kvtool.errors import EXIT_NOT_AVAILABLE, KvtoolError, Place, ProblemsError
-from kvtool.gate.config_text import GATE_OFF
 from kvtool.profiler.opening import open_workload
 from kvtool.profiler.profiler import ReportOptions
 from kvtool.report.views.facts import too_short
@@ -263,7 +262,8 @@ def report_written(
         if name in measured.losses:
             say(console, sanitize(measured.losses[name], ascii_only=plain), indent=4, hang=2)
     if not gate_percent(min(measured.rates.values())):
-        say(console, f"{GATE_OFF} {_to_switch_on(measured, made_up)}", hang=2, style="yellow")
+        gate = f"{_gates_that_are_on(measured)} {_to_switch_on(measured, made_up)}"
+        say(console, sanitize(gate, ascii_only=plain), hang=2, style="yellow")
     if rules:
         say(console, sanitize(capitalized(rules), ascii_only=plain), hang=2)
     if made_up:
@@ -298,12 +298,23 @@ def report_written(
     put(console, f"  {into}kvtool check{flag}")
 
 
+def _gates_that_are_on(measured: MeasuredInputs) -> str:
+    """Return which groups have a gate, and which have none, where one of all workloads could not fail."""
+    gated, zero = gated_groups(measured.rates, measured.groups)
+    if not gated:
+        return "The gate is off: it cannot fail at 0%."
+    more = f" and {len(zero) - _MOST_CALLS:,} more" if len(zero) > _MOST_CALLS else ""
+    names = ", ".join(zero[:_MOST_CALLS]) + more
+    on = f"Gates are on for {plural(len(gated), 'group')}."
+    return f"{on} They are off for {names}, which reuse nothing today." if zero else on
+
+
 def _to_switch_on(measured: MeasuredInputs, made_up: Collection[str]) -> str:
     """Return what to do where the gate cannot fail."""
-    name = min(measured.rates, key=lambda name: measured.rates[name])
+    name = min(measured.rates, key=lambda name: (name in measured.too_short, measured.rates[name]))
     todo = "Fix the prompts"
     if name in measured.losses:
         todo = f"Fix what loses most in {name}"
     elif name in measured.too_short and name in made_up:
-        todo = f"Set real values for the made-up ones in {name}"
+        todo = f"Set values of real length in {name}"
     return f"{todo}, then run `kvtool check --tighten`."
