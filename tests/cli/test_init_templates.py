@@ -379,6 +379,20 @@ def test_each_prompt_is_rated_by_the_rules_of_the_model_that_gets_it(init: Comma
     }
 
 
+@pytest.mark.parametrize("imports", [False, True])
+def test_a_call_in_a_file_that_reaches_no_mark_caches_nothing(imports: bool, init: Command) -> None:
+    call = "client.messages.create(model='claude-sonnet-4-5', system="
+    write("app/marked.py", f"def ask():\n    return {call}[{{'text': '{RULES}', 'cache_control': {{'type': 'x'}}}}])\n")
+    head = "from .marked import add\n" if imports else ""
+    write("app/plain.py", f"{head}def ask():\n    return {call}'Be brief. {RULES}')\n")
+    assert init()[0] == 0
+    text = Path("kvtool-workload.yaml").read_text()
+    assert ("cache_control: none" in text, "no cache_control of this prompt was found" in text) == (
+        not imports,
+        imports,
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "code"),
     [

@@ -194,6 +194,38 @@ def test_a_copy_ends_messages_where_a_block_has_a_mark(language: str, seed: int,
     assert [role for role, _ in copy.messages] == ["system"] * len(first) + ["user"] * len(second)
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "more", "marks", "automatic"),
+    [
+        (
+            "a.py",
+            "messages[-1]['content'] = [{'type': 'text', 'text': q, 'cache_control': MARK}]",
+            "",
+            ["", "1h"],
+            False,
+        ),
+        ("a.py", "messages[-1]['content'][-1]['cache_control'] = MARK", "", ["", "1h"], False),
+        ("a.py", "messages[len(messages) - 1]['cache_control'] = MARK", "", ["", "1h"], False),
+        ("a.py", "messages[-2]['cache_control'] = MARK", "", ["", ""], False),
+        ("a.py", "", ", extra_body={'cache_control': MARK}", ["", ""], True),
+        ("a.py", "options = {'cache_control': MARK}", ", **options", ["", ""], True),
+        ("a.ts", "messages[messages.length - 1].content = [{text: q, cache_control: MARK}]", "", ["", "1h"], False),
+    ],
+)
+def test_a_mark_that_is_put_on_the_last_message_or_the_request_is_seen(
+    name: str, change: str, more: str, marks: list[str], automatic: bool, tmp_path: Path
+) -> None:
+    head = f"SYSTEM = '{RULES}'\nMARK = {{'type': 'ephemeral', 'ttl': '1h'}}\n"
+    code = f"{head}def ask(q):\n    messages = [{{'role': 'user', 'content': q}}]\n    {change}\n"
+    code += f"    return client.messages.create(system=SYSTEM, messages=messages{more})\n"
+    if name.endswith(".ts"):
+        code = f"const {head.replace(chr(10), '; const ', 1)}"
+        code += f"function ask(q) {{ const messages = [{{role: 'user', content: q}}]; {change};"
+        code += " return client.messages.create({ system: SYSTEM, messages }); }\n"
+    (copy,) = _copies(tmp_path, {name: code})
+    assert (list(copy.marks), copy.automatic) == (marks, automatic)
+
+
 def test_a_template_that_code_elsewhere_renders_is_its_message_with_what_it_gets(tmp_path: Path) -> None:
     program = (
         "import json, random\nEXAMPLES = json.loads(open('e.json').read())\ndef render(name, **values):\n"

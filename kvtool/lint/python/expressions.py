@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache
 
 from kvtool.diagnose.codes.layout.kv201 import OTHER
@@ -16,7 +16,6 @@ from kvtool.lint.python.changed_values import holes_of, in_order, is_given, made
 from kvtool.lint.python.filled_templates import any_of, filled_text, percent_filled
 from kvtool.lint.python.syntax import counted_target, dotted, first_number, is_written, keyed, names_in
 from kvtool.lint.python.text_values import (
-    MARKS,
     MESSAGE_KEYS,
     FilePath,
     Items,
@@ -28,7 +27,6 @@ from kvtool.lint.python.text_values import (
     Unknown,
     Value,
     cut,
-    data_of,
     either,
     has_param,
     spread_out,
@@ -37,7 +35,7 @@ from kvtool.lint.python.text_values import (
 )
 from kvtool.lint.python.varying_texts import held
 from kvtool.lint.python.work_budget import spend
-from kvtool.lint.skeleton import MARKED_BLOCK, Hole, TemplatePlace
+from kvtool.lint.skeleton import Hole, TemplatePlace
 
 ROLES = frozenset(
     ["system", "developer", "human", "user", "ai", "assistant", "tool", "function", "model", "placeholder"]
@@ -62,17 +60,6 @@ def _holds_sections(node: ast.Dict) -> bool:
         is_written(one) and any(isinstance(part, ast.Constant) and " " in str(part.value) for part in ast.walk(one))
         for one in node.values
     )
-
-
-def _ttl_of_mark(pairs: Iterable[tuple[str, Value]]) -> str | None:
-    """Return for how long a block's mark keeps what it ends, also one in the options of a client's provider; None without one."""
-    for key, value in pairs:
-        inside = [pair for piece in value if isinstance(piece, Mapped) for pair in piece.pairs]
-        if key in MARKS:
-            return "1h" if data_of(dict(inside).get("ttl", ())) == "1h" else "5m"
-        if key not in MESSAGE_KEYS and (ttl := _ttl_of_mark(inside)) is not None:
-            return ttl
-    return None
 
 
 @cache
@@ -290,10 +277,8 @@ class Expressions(Calls):
 
     def _marked(self, node: ast.Dict, pairs: list[tuple[str, Value]]) -> tuple[tuple[str, Value], ...]:
         """The parts of a block; of one with `cache_control` all of its text is to be read from the cache."""
-        if (ttl := _ttl_of_mark(pairs)) is None:
-            return tuple(pairs)
-        mark = Hole(self.source.spot_of(node), OTHER, ttl, doubt="open", hidden=True, unseen=MARKED_BLOCK)
-        return tuple((key, (*one, mark) if one and key in MESSAGE_KEYS else one) for key, one in pairs)
+        mark = self.mark_of(node, pairs)
+        return tuple((key, (*one, *mark) if key in MESSAGE_KEYS else one) for key, one in pairs)
 
     def _next_number(self, node: ast.BinOp) -> str | None:
         """Return a constant more than the number of an element: nothing else is digits that a number is added to."""

@@ -351,7 +351,8 @@ class PythonStatements(Flow):
                 pairs = held[0] if len(held) == 1 else tuple(chain(*held))
                 self._set(base, (Mapped((*pairs, (key, value))),))
         if not name:
-            self.told(value, Evidence.NOTHING)
+            if not self.changes_last(target, value):
+                self.told(value, Evidence.NOTHING)
             return
         if name in self.values and self.values[name] is not value and name not in self.unread:
             self.reported_as(name, self.values[name])

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
+from kvtool.diagnose.codes.layout.kv201 import OTHER
 from kvtool.lint.evidence.prompt_evidence import Evidence, call_sends, is_prompt_keyword, is_system_name
 from kvtool.lint.python.chats import has_messages, messages_in
 from kvtool.lint.python.filled_templates import filled_text
@@ -18,15 +20,17 @@ from kvtool.lint.python.text_values import (
     MOST_INSIDE,
     Items,
     Mapped,
+    Message,
     Param,
     Piece,
     SentChat,
     Value,
+    data_of,
     has_param,
     pieces_of,
 )
 from kvtool.lint.python.value_origins import TURNS, holds_turns
-from kvtool.lint.skeleton import TemplatePlace
+from kvtool.lint.skeleton import MARKED_BLOCK, Hole, TemplatePlace
 
 _TOOLS = frozenset(["tools", "functions"])
 _TOOL_TEXT = "description"
@@ -68,6 +72,28 @@ def _descriptions(tools: ast.expr) -> Iterator[ast.expr]:
             yield from (one for key, one in keyed(node).items() if key == _TOOL_TEXT)
         elif isinstance(node, ast.Call):
             yield from (each.value for each in node.keywords if each.arg == _TOOL_TEXT)
+
+
+_LAST = "-1"
+
+
+def _key(node: ast.expr) -> str:
+    """Return a constant key; `_LAST` for `-1` and `len(items) - 1`."""
+    if isinstance(node, ast.UnaryOp | ast.BinOp) and isinstance(node.op, ast.USub | ast.Sub):
+        number = node.operand if isinstance(node, ast.UnaryOp) else node.right
+        return _LAST if isinstance(number, ast.Constant) and number.value == 1 else ""
+    return str(node.value) if isinstance(node, ast.Constant) else ""
+
+
+def _ttl_of_mark(pairs: Iterable[tuple[str, Value]]) -> str | None:
+    """Return for how long a block's mark keeps what it ends, also one in the options of a client's provider; None without one."""
+    for key, value in pairs:
+        inside = [pair for piece in value if isinstance(piece, Mapped) for pair in piece.pairs]
+        if key in MARKS:
+            return "1h" if data_of(dict(inside).get("ttl", ())) == "1h" else "5m"
+        if key not in MESSAGE_KEYS and (ttl := _ttl_of_mark(inside)) is not None:
+            return ttl
+    return None
 
 
 class UnknownCalls(TemplateFills):
@@ -158,7 +184,7 @@ class UnknownCalls(TemplateFills):
             return
         system: list[tuple[str, Value]] = []
         others: list[tuple[str, Value]] = []
-        names = [*("" for _ in node.args), *(word.arg or "" for word in node.keywords)]
+        names = [*("" for _ in node.args), *(word.arg or "**" for word in node.keywords)]
         given = [*node.args, *(word.value for word in node.keywords)]
         for name, one, value in zip(names, given, values, strict=True):
             if name and is_system_name(name):
@@ -169,8 +195,40 @@ class UnknownCalls(TemplateFills):
                 others.append(("placeholder", (self.conversation(one, dotted(one)),)))
             elif name in _ASKED_WITH or (not name and filled_text(value)):
                 others.append(("user", value))
-        automatic = any(word.arg in MARKS for word in node.keywords)
+        body = [value for name, value in zip(names, values, strict=True) if name in ("**", "extra_body")]
+        parts = [pair for value in body for piece in value if isinstance(piece, Mapped) for pair in piece.pairs]
+        automatic = not MARKS.isdisjoint((*names, *(key for key, _ in parts)))
         self.send(SentChat((*system, *others), tools, automatic, self.source.spot_of(node)), node)
+
+    def mark_of(self, node: ast.expr, pairs: Iterable[tuple[str, Value]]) -> Value:
+        """Return the mark of a block with these parts; nothing without one."""
+        if (ttl := _ttl_of_mark(pairs)) is None:
+            return ()
+        return (Hole(self.source.spot_of(node), OTHER, ttl, doubt="open", hidden=True, unseen=MARKED_BLOCK),)
+
+    def changes_last(self, target: ast.expr, value: Value) -> bool:
+        """`messages[-1]["content"] = …`, `messages[-1]["content"][-1]["cache_control"] = …`."""
+        keys: list[str] = []
+        root = target
+        while not (name := dotted(root)):
+            if not isinstance(root, ast.Subscript | ast.Attribute):
+                return False
+            keys.insert(0, root.attr if isinstance(root, ast.Attribute) else _key(root.slice))
+            root = root.value
+        items = next((piece for piece in reversed(self.values.get(name, ())) if isinstance(piece, Items)), None)
+        last = items.values[-1] if items is not None and items.values else ()
+        message = last[-1] if last else None
+        if items is None or not isinstance(message, Message) or keys[0] != _LAST:
+            return False
+        if keys[1:] == ["content"]:
+            content = self._parts(value)
+        elif not (mark := self.mark_of(target, [(keys[-1], value)])):
+            return False
+        else:
+            content = (*message.content, *mark)
+        changed_last = replace(items, values=(*items.values[:-1], (replace(message, content=content),)))
+        self.values[name] = tuple(changed_last if piece is items else piece for piece in self.values[name])
+        return True
 
     def send(self, chat: SentChat, node: ast.Call) -> None:
         """A call sends a chat, by itself or through another function."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -242,18 +242,18 @@ def _error(folder: Path, prompt: FoundPrompt, uses: VariableUses) -> KvtoolError
 
 
 def compose_workloads(
-    folder: Path, found: FoundTemplates, rules: CalledRules, *, sets_marks: bool = True
+    folder: Path, found: FoundTemplates, rules: CalledRules, marking: Collection[str]
 ) -> dict[str, str]:
     """Return a workload for the prompts of each provider, by its name; `rules` are those of the calls in the code.
 
-    `sets_marks`: whether the code speaks of cache breakpoints.
+    `marking` are the files of the code that may set cache breakpoints.
     """
     parts: dict[str, list[FoundPrompt]] = {}
     for prompt in found.prompts:
         parts.setdefault(_provider_of(prompt, rules), []).append(prompt)
-    marked = {each: sets_marks if each and find_provider(each).needs_mark else None for each in parts}
+    marked = {each: marking if each and find_provider(each).needs_mark else None for each in parts}
     if len(parts) < 2:
-        return {provider: compose_workload(found, marked=marked[provider]) for provider in parts}
+        return {provider: compose_workload(found, marking=marked[provider]) for provider in parts}
     texts: dict[str, str] = {}
     names: set[str] = set()  # a gate goes by the name of a group alone
     for provider, prompts in sorted(parts.items()):
@@ -264,13 +264,13 @@ def compose_workloads(
             [prompt.copied for prompt in prompts if prompt.copied is not None],
             found.calls,
         )
-        texts[provider] = compose_workload(part, provider, marked=marked[provider], taken=names)
+        texts[provider] = compose_workload(part, provider, marking=marked[provider], taken=names)
     return texts
 
 
-def unmarked_sentence(providers: Iterable[str], *, sets_marks: bool) -> str:
+def unmarked_sentence(providers: Iterable[str], marking: Collection[str]) -> str:
     """Return a sentence on providers that cache nothing, as the code sets no breakpoints; empty where none needs them."""
-    unmarked = [each for each in providers if each and find_provider(each).needs_mark and not sets_marks]
+    unmarked = [each for each in providers if each and find_provider(each).needs_mark and not marking]
     return f" The code sets no cache_control, so {in_words(unmarked)} caches nothing." if unmarked else ""
 
 
@@ -289,11 +289,15 @@ def _provider_of(prompt: FoundPrompt, rules: CalledRules) -> str:
 
 
 def compose_workload(
-    found: FoundTemplates, provider: str = "", *, marked: bool | None = None, taken: set[str] | None = None
+    found: FoundTemplates,
+    provider: str = "",
+    *,
+    marking: Collection[str] | None = None,
+    taken: set[str] | None = None,
 ) -> str:
     """A workload file with a group for each prompt: as the system message before a question, or what its name says it is.
 
-    `marked`: whether the code speaks of the cache breakpoints that the provider needs, if it needs any. `taken` are names of
+    `marking` are the files that may set the cache breakpoints that the provider needs; None: it needs none. `taken` are names of
     groups of other workloads, and gets those of this one.
     """
     pairs = _paired(found.prompts)
@@ -330,12 +334,12 @@ def compose_workload(
         sent = system.copied.tools if system is not None and system.copied is not None else None
         lines += tools_lines(sent, system.path) if sent is not None and system is not None else []
         copied = None if system is None else system.copied
-        if marked is False:
-            lines += _NO_MARKS
-        elif copied is not None and copied.automatic:
+        senders = _senders(system, user)
+        if copied is not None and copied.automatic:
             lines.append("    cache_control: automatic")
-        elif marked and not (copied is not None and copied.is_marked):
-            lines += _UNKNOWN_MARKS
+        elif marking is not None and not (copied is not None and copied.is_marked):
+            known = not marking or (senders and senders.isdisjoint(marking))
+            lines += _NO_MARKS if known else _UNKNOWN_MARKS
         lines.append("    messages:")
         if system is not None:
             lines.append(_message("system", system))
@@ -344,6 +348,14 @@ def compose_workload(
         elif not _asks(system):
             lines.append(f'      - {{role: user, text: "{{{{ {_MESSAGE} }}}}"}}')
     return "\n".join(lines) + "\n"
+
+
+def _senders(*prompts: FoundPrompt | None) -> set[str]:
+    """Return the files of code that send or render these prompts, as far as they are known."""
+    found = [prompt for prompt in prompts if prompt is not None]
+    copies = [prompt.copied for prompt in found if prompt.copied is not None]
+    files = {file for prompt in found for file in prompt.calls.files}
+    return files | {file for copied in copies for file in (copied.path, copied.api_call[0]) if file}
 
 
 def _asks(prompt: FoundPrompt | None) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from kvtool.errors import KvtoolError
 from kvtool.lint.code_files import read_code
@@ -72,6 +72,8 @@ _CALL = re.compile(
 )
 _AGENT = re.compile(r"\binstructions\s*[:=]")
 """How frameworks of agents call a system prompt, where a file speaks of models."""
+_IMPORT = re.compile(r"^.*\b(?:import|from|require)\b.*$", re.MULTILINE)
+_WORD = re.compile(r"\w+")
 _LOADS_TEMPLATE = re.compile(r"\b(?:get|select|get_or_select|render)_template\(")
 
 
@@ -92,8 +94,8 @@ class FoundPrompts:
     read: set[str] = field(default_factory=set)
     """Real paths of the files that the workloads read."""
     notes: list[str] = field(default_factory=list)
-    sets_marks: bool = False
-    """Whether any code speaks of cache breakpoints."""
+    marking: set[str] = field(default_factory=set)
+    """Files of code that may set cache breakpoints: they speak of them, or import a file that may."""
 
 
 def detect(folder: Path) -> FoundPrompts:
@@ -113,6 +115,8 @@ class _Search:
         self._looked = 0
         self._read = 0
         self._code_read = 0
+        self._imports: dict[str, set[str]] = {}
+        """Words of the imports of each file of code."""
 
     def run(self) -> FoundPrompts:
         found = self._found
@@ -120,6 +124,7 @@ class _Search:
             if name.isprintable():  # no other name can be written into a file and read again
                 self._sort(name)
         self._leave_out_what_workloads_read()
+        self._follow_imports(found.marking)
         for each in (found.workloads, found.templates, found.logs, found.code, found.rendering, found.data):
             each.sort(key=_by_folder)
         found.calls.sort(key=lambda call: (_by_folder(call.path), call.line, call.column))
@@ -133,6 +138,15 @@ class _Search:
         if len(self._unreadable) > _MOST_UNREADABLE:
             found.notes.append(f"{plural(len(self._unreadable) - _MOST_UNREADABLE, 'more file')} could not be read")
         return found
+
+    def _follow_imports(self, marking: set[str]) -> None:
+        """Add the files that import one that may set cache breakpoints, by its name or that of its folder."""
+        waiting = list(marking)
+        while waiting:
+            words = set(_WORD.findall(PurePath(waiting.pop()).with_suffix("").as_posix())[-2:])
+            new = [name for name, named in self._imports.items() if name not in marking and words & named]
+            marking.update(new)
+            waiting += new
 
     def _leave_out_what_workloads_read(self) -> None:
         """Drop the logs that a workload reads: values of a variable, or requests of a group."""
@@ -219,7 +233,9 @@ class _Search:
             self._code_read += len(text)
             calls = prompt_calls(name, lambda: read_code(name, text))
         self._found.calls += calls
-        self._found.sets_marks = self._found.sets_marks or speaks_of_marks(text)
+        self._imports[name] = set(_WORD.findall("\n".join(_IMPORT.findall(text))))
+        if speaks_of_marks(text):
+            self._found.marking.add(name)
         if (
             any(call.name for call in calls)
             or _PROMPT_IN_CODE.search(text)

@@ -88,7 +88,7 @@ class InitCommand(InitOptions, Command):
             prompts = None
         engine = engine_settings(self, folder)
         called = CalledRules() if "block_size" in engine else rules_of_calls(found.calls)
-        texts = {} if prompts is None else compose_workloads(folder, prompts, called, sets_marks=found.sets_marks)
+        texts = {} if prompts is None else compose_workloads(folder, prompts, called, found.marking)
         names = {each: workload_name(each) if len(texts) > 1 else WORKLOAD for each in texts}
         files = {names[each]: text for each, text in texts.items()}
         there = next((name for name in files if (folder / name).exists()), None)
@@ -106,7 +106,7 @@ class InitCommand(InitOptions, Command):
         if measured.hosted and not texts and not provider:
             rules = ""  # the workload files name their providers
         served = texts or measured.providers & {*called.providers.values()}
-        rules = (rules + unmarked_sentence(served, sets_marks=found.sets_marks)).lstrip()
+        rules = (rules + unmarked_sentence(served, found.marking)).lstrip()
         if measured.partial:
             print("kvtool: interrupted; nothing was written", file=sys.stderr)
             return 130
