@@ -61,13 +61,14 @@ def lint(
         with showing.progress() as progress:
             failed, short = _run_traffic(inputs, options, progress, load, result, ignores)
         for unmeasured in filter(None, (failed, short)):  # what could not be run, or hits nothing at all, is read
-            before = len(result.findings)
+            before, fixable = len(result.findings), result.fixable
             names = [path for run in unmeasured for path in _named_by(run, options)]
             texts = [replace(one, found=True) for one in sort_inputs(names, names).texts]
             told, result.problems = result.problems, []
             _read_texts(Inputs(texts=texts), options, load, result, ignores, cached=False)
             result.problems = [*told, *_new_problems(told, result.problems)]
             if unmeasured is short:
+                result.fixable = fixable  # no edit wins anything there
                 read = result.findings[before:]
                 result.findings[before:] = [one.model_copy(update={"severity": "info"}) for one in read]
     if probing is not None and probing.probe is not None and not result.partial:
@@ -164,8 +165,8 @@ def _read_texts(
             if one.found and not found.known:
                 passed[realpath(one.path)] = replace(one, found=False)
             more += [path for name in found.files if (path := _named_beside(one.path, name)) is not None]
-        filled = [path for real, path in links.filled.items() if real not in run]
-        new = [path for path in dict.fromkeys([*more, *filled]) if realpath(path) not in read]
+        linked = [path for real, path in (links.filled | links.bases).items() if real not in run]
+        new = [path for path in dict.fromkeys([*more, *linked]) if realpath(path) not in read]
         read.update(map(realpath, new))
         texts = [replace(one, found=one.path not in more) for one in sort_inputs(new, new).texts]
         named = [passed.pop(real) for real in dict.fromkeys(map(realpath, more)) if real in passed]

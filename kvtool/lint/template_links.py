@@ -49,9 +49,13 @@ class TemplateLinks:
     def __init__(self) -> None:
         self.filled: dict[str, str] = {}
         """Files that get something from code, by their real paths."""
+        self.bases: dict[str, str] = {}
+        """Files that a template extends, by their real paths: its prompt begins there."""
         self._passed: dict[str, tuple[PassedValue, ...]] = {}
         self._children: dict[str, list[str]] = {}
         """Texts of the templates that extend a file, by its real path."""
+        self._of_children: dict[str, dict[str, str]] = {}
+        """Texts of files that these include, by their names."""
 
     def add(self, code: Iterable[tuple[TextInput, JudgedText]], templates: Sequence[TextInput]) -> list[TextInput]:
         """Add what code passes to templates, and return the templates with all that is known of them.
@@ -75,12 +79,14 @@ class TemplateLinks:
                 self.filled.setdefault(real, path)
             self._passed[real] = (*known, *new)
             waiting += [(each, new) for each, _ in links.get(real, ()) if new]
+        self.bases |= {realpath(path): path for each in links.values() for path, is_base in each if is_base}
         for one in templates:
-            self._add_to_bases(one.text, realpath(one.path), links)
+            self._add_to_bases(one, links)
         return [self._linked(one) for one in templates]
 
-    def _add_to_bases(self, text: str, real: str, links: Mapping[str, Sequence[tuple[str, bool]]]) -> None:
+    def _add_to_bases(self, one: TextInput, links: Mapping[str, Sequence[tuple[str, bool]]]) -> None:
         """Add a text to all files that its template extends, directly or not."""
+        text, real = one.text, realpath(one.path)
         seen = {real}
         while bases := [
             each for path, extends in links.get(real, ()) if extends and (each := realpath(path)) not in seen
@@ -90,10 +96,12 @@ class TemplateLinks:
             children = self._children.setdefault(real, [])
             if len(children) < _MOST_CHILDREN and text not in children:
                 children.append(text)
+                self._of_children.setdefault(real, {}).update(included_texts(one.path, text))
 
     def _linked(self, one: TextInput) -> TextInput:
         real = realpath(one.path)
         included = included_texts(one.path, one.text) if one.style == "jinja" else ()
+        included = tuple((self._of_children.get(real, {}) | dict(included)).items())
         children = tuple(self._children.get(real, ())) if one.style == "jinja" else ()
         return replace(one, passed=self._passed.get(real, ()), included=included, children=children)
 

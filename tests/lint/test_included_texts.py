@@ -76,3 +76,17 @@ def test_a_changed_included_file_counts(in_folder: Callable[..., tuple[int, str,
     write("prompts/rules.j2", rules(random.Random(1), 40))
     again = [finding["tokens_lost"] for finding in json.loads(in_folder("lint", "prompts", "--json")[1])["findings"]]
     assert again[0] > 1.5 * lost[0]
+
+
+@pytest.mark.parametrize("size", [4, 40])
+def test_a_prompt_begins_in_the_file_that_it_extends(size: int, in_folder: Callable[..., tuple[int, str, str]]) -> None:
+    """The clock there comes before what the blocks include; a name of macros is no value."""
+    write("p/base.j2", "It is {{ now }}.\n{% block task %}{% endblock %}\n")
+    write("p/macros.j2", "{% macro list(x) %}- {{ x }}{% endmacro %}\n")
+    write("p/rules.txt", rules(random.Random(1), size))
+    child = "{% extends 'base.j2' %}{% import 'macros.j2' as m %}{% block task %}{{ user.name }}: {{ m.list('a') }}"
+    write("p/child.j2", child + "{% include 'rules.txt' %}{% endblock %}\n")
+    found = {each["path"]: each for each in json.loads(in_folder("lint", "p/child.j2", "--json")[1])["findings"]}
+    assert found["p/base.j2"]["code"] == "KV101"
+    assert found["p/base.j2"]["tokens_lost"] == pytest.approx(found["p/child.j2"]["tokens_lost"], rel=0.1)
+    assert "`m`" not in found["p/child.j2"]["message"]

@@ -70,15 +70,15 @@ def _nodes(
     *,
     chat: bool = False,
 ) -> list[Node]:
-    blocks = _blocks_of(child) if child else {}
+    blocks = _blocks_of(child, included or {}) if child else {}
     reader = _Reader(environment, chat=chat, known=known, included=included or {}, blocks=blocks)
     return reader.template(environment.parse(environment.source))
 
 
-def _blocks_of(text: str) -> dict[str, list[Node]]:
+def _blocks_of(text: str, included: Mapping[str, str]) -> dict[str, list[Node]]:
     """Return the constant text of the blocks of a template that extends another one; nothing of one that cannot be read."""
     environment = ParsedEnvironment(Traced.of(text, Origin(_BASE, text=text)), chat=False)
-    reader = _Reader(environment, chat=False, known=(), included={})
+    reader = _Reader(environment, chat=False, known=(), included=included)
     try:
         tree = environment.parse(environment.source)
         return {one.name: list(constant_nodes(reader.body(one.body))) for one in tree.find_all(nodes.Block)}
@@ -163,6 +163,8 @@ class _Reader:
         parent = next((one for one in tree.body if isinstance(one, nodes.Extends)), None)
         name = parent.template.value if parent is not None and isinstance(parent.template, nodes.Const) else None
         text = self._included.get(name, "") if isinstance(name, str) else ""
+        if text:  # names that its blocks use
+            list(self.body([one for one in tree.body if not isinstance(one, nodes.Block | nodes.Output)]))
         own = {one.name: list(self.body(one.body)) for one in tree.find_all(nodes.Block)} if text else {}
         blocks = own | self._blocks
         with suppress(TemplateSyntaxError):
