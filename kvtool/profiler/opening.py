@@ -277,7 +277,7 @@ def open_workload(
     asked = merged(asked, options.fallback, given_options_of(options))
     planned = PlannedRun(options, asked, source)
     if isinstance(source, LogSource):
-        source.by_vllm = planned.plan.by_vllm
+        source.drops_billing_header = planned.plan.by_vllm or planned.plan.hosted
         source.each_answer = not planned.plan.hosted
         source.scope_of = planned.run_model.scope_of if planned.plan.models is not None else None
     tokenizer = rendering.tokenizer or asked.tokenizer

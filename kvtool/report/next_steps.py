@@ -11,6 +11,7 @@ from typing import Any
 
 from kvtool.accounting.misses.advised_change import (
     TEXT_CAUSES,
+    WORTH,
     AdvisedChange,
     beside_pauses,
     cheaper_ttl,
@@ -19,6 +20,7 @@ from kvtool.accounting.misses.advised_change import (
     is_noticeable,
     pauses_cost_less,
 )
+from kvtool.accounting.prices.bill import shown_money
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
@@ -238,12 +240,14 @@ def _change_of_requests(case: Case) -> str:
 
 def _cheaper_marks(report: Report, misses: CacheMisses) -> str:
     """Return which cache breakpoints cost less than any time to live, where nothing but expired text was lost."""
-    life = None if misses.ttl is None else cheaper_ttl(misses.ttl)
-    money = report.money
-    if life is None or money is None or not money.marks or not {"expired"}.issuperset(misses.by_cause):
+    money, life = report.money, None if misses.ttl is None else cheaper_ttl(misses.ttl)
+    if money is None or money.predicted is None or money.with_fixes is None or not money.marks:
         return ""
-    saved = Decimal(money.predicted or 0) - Decimal(money.with_fixes or 0)
-    return capitalized(marks_in_words(money.marks)) if saved > life[1] else ""
+    least = WORTH * Decimal(money.predicted) if life is None else life[1]
+    saved = Decimal(money.predicted) - Decimal(money.with_fixes)
+    if saved <= least or not misses.calibration.advises or not {"expired"}.issuperset(misses.by_cause):
+        return ""
+    return f"{capitalized(marks_in_words(money.marks))}. Saves {shown_money(saved, money.currency)}"
 
 
 def causes_of(finding: Finding) -> Collection[MissCause]:

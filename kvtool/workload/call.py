@@ -133,6 +133,8 @@ class Call:
     subagent: bool = False
     """Whether an agent sent it that another one had started."""
     usage: Usage | None = None
+    was_reported: bool = False
+    """Whether its server reported the reads of the prompt that an edit replaced."""
     counted_twice: bool = False
     """Whether the log counts tokens of its prompt twice; `usage` has them once."""
     scope: CacheScope = field(default_factory=CacheScope)
@@ -160,10 +162,14 @@ class Call:
     """What its record says of explicit caches."""
     summed: SummedRequests | None = None
     """The requests whose usage its record sums; None: it is one request."""
+    loops: bool = False
+    """Whether the provider ran tools of its own for the answer: its usage sums the calls between them."""
     streamed: bool = False
     """Whether the answer was asked for as a stream."""
     system_blocks: bool = False
     """Whether the system prompt is a list of blocks beside the messages, as in Anthropic's API."""
+    headers: int = 0
+    """How many of these blocks, before all others, are headers that the prompt does not contain."""
     shares_usage: bool = False
     """Whether its call has other prompts, too: then its server reports the tokens of all together, and the cached ones of one."""
     prompts: int = 1
@@ -179,7 +185,16 @@ class Call:
     def of_another_prompt(self) -> Call:
         """The call with a prompt of another length: what its server counted of the one that was sent says nothing of it."""
         usage = self.usage
-        return self if usage is None else replace(self, usage=Usage(output=usage.output, reasoning=usage.reasoning))
+        if usage is None:
+            return self
+        was_reported = self.was_reported or (usage.prompt is not None and usage.cached is not None)
+        counted = Usage(output=usage.output, reasoning=usage.reasoning)
+        return replace(self, usage=counted, was_reported=was_reported)
+
+    @property
+    def usage_of_prompt(self) -> Usage | None:
+        """What its server counted of its one prompt; None where its usage sums several."""
+        return None if self.loops or self.summed is not None else self.usage
 
     @property
     def has_failed(self) -> bool:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from kvtool.text.message import Message
 from kvtool.workload.call import NO_CALL
 from kvtool.workload.turn import Sampled, Turn
 
@@ -21,7 +20,8 @@ Fields = Mapping[str, Any]
 """Fields of one request by their names, as its client sent them."""
 _TEMPLATE_VARIABLES = ("documents", "reasoning_effort")
 BILLING_HEADER = "x-anthropic-billing-header"
-"""Claude Code begins `system` with a text block that begins so and changes from request to request. vLLM leaves it out."""
+"""Claude Code begins `system` with a text block that begins so and changes from request to request. vLLM leaves it out, and
+so does Anthropic: reports show reads of what follows, whatever it says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,25 +193,17 @@ def _reported(turn: Turn, answers: list[Sampled]) -> int:
     return max(range(len(answers)), key=lambda at: (lengths[at], at))
 
 
-def as_vllm_reads(turns: Iterable[Turn]) -> Iterator[Turn]:
-    """Yield the same calls as vLLM's server reads them: without the billing header, where they are of Anthropic's API."""
+def without_billing_header(turns: Iterable[Turn]) -> Iterator[Turn]:
+    """Yield the same calls without the billing header of Anthropic's API, which neither vLLM nor the provider has in a prompt."""
     for turn in turns:
-        if turn.call.system_blocks and turn.messages:
-            yield turn.with_messages(_without_billing_header(turn.messages))
-        else:
-            yield turn
-
-
-def _without_billing_header(messages: list[Message]) -> list[Message]:
-    kept = []
-    for message in messages:
-        content = message.get("content")
-        if message["role"] == "system" and isinstance(content, list) and any(map(_is_billing_header, content)):
-            content = [part for part in content if not _is_billing_header(part)]
-            message = {**message, "content": content}
-        if content or message["role"] != "system":
-            kept.append(message)
-    return kept
+        first = turn.messages[0] if turn.call.system_blocks and turn.messages else {}
+        content: Any = first.get("content")
+        kept = [part for part in content if not _is_billing_header(part)] if isinstance(content, list) else content
+        if turn.messages and kept != content:
+            headers = len(content) - len(kept)
+            turn = turn.with_messages([{**first, "content": kept}, *turn.messages[1:]][0 if kept else 1 :])
+            turn.call = replace(turn.call, headers=headers)
+        yield turn
 
 
 def _is_billing_header(part: object) -> bool:

@@ -244,7 +244,7 @@ def block_places(turn: Turn) -> list[BlockPlace]:
     """Return the places of all content blocks with text. Results of tools and the message of the user after them are one message in
     the provider's API."""
     found = [BlockPlace(f"tools[{number}]", ("tools", number)) for number in range(len(turn.tools or ()))]
-    systems, messages, blocks, before, leading = 0, -1, 0, "", True
+    systems, messages, blocks, before, leading = turn.call.headers, -1, 0, "", True
     for at, message in enumerate(turn.messages or ()):
         paths = [path for path, piece in zip(_paths(message), _pieces([message]), strict=False) if piece.text]
         role = role_of(message) or "user"

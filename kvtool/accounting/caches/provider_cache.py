@@ -116,9 +116,9 @@ class ProviderCache:
 
         Where it is then, no report says. Half of that prefix is surely shorter, whichever tokens count.
         """
-        key, usage = (rules, call.model), call.usage
+        key, usage = (rules, call.model), call.usage_of_prompt
         known = self._mended.get(key, rules)
-        told = 0 if usage is None or call.summed is not None else (usage.cached or 0) + (usage.all_written or 0)
+        told = 0 if usage is None else (usage.cached or 0) + (usage.all_written or 0)
         if 0 < told < rules.minimum and told // 2 < known.minimum:
             known = self._mended[key] = replace(known, minimum=told // 2, is_learned=True)
         return known
@@ -198,7 +198,7 @@ class ProviderCache:
 
     def _asked(self, job: Job, rules: Provider, now: float, scope: str) -> RuledRequest:
         call = job.turn.call
-        alike, usage = Alike.of(job.turn), call.usage
+        alike, usage = Alike.of(job.turn), call.usage_of_prompt
         if usage is not None:
             self.ratios.add(alike, usage.prompt, len(job.ids))
         scale = self.ratios.scale(alike)
@@ -265,7 +265,7 @@ class ProviderCache:
             rungs.append(("setting_changed", reachable))
         elif rules.step > 1 and (self.rules.dated or scale.own != scale.theirs):
             rungs.append(("partial_block", reachable))
-        usage = asked.job.turn.call.usage
+        usage = asked.job.turn.call.usage_of_prompt
         reported = usage.prompt if usage is not None else None
         prompt = scale.theirs_of(count) if reported is None else reported
 

@@ -59,7 +59,7 @@ class PromptLayout:
         if number < self.tools:
             return f"tools[{number}]"
         if number < self.lead:
-            return f"system[{number - self.tools}]"
+            return f"system[{number - self.tools + self.call.headers}]"
         message = bisect_left(self.messages, number)
         first = self.messages[message - 1] + 1 if message else self.lead
         return f"messages[{message}].content[{number - first}]"
@@ -89,7 +89,7 @@ class WholeLayouts:
 
     def priced_call(self, call: Call) -> Call:
         """Return what decides the prices of a call, one object for equal ones."""
-        priced = Call(model=call.model, provider=call.provider, settings=call.settings, summed=call.summed)
+        priced = Call(call.model, call.provider, settings=call.settings, summed=call.summed, headers=call.headers)
         return self._calls.setdefault(priced, priced)
 
 

@@ -30,7 +30,7 @@ class RuledRequest:
 
     def reported_prefixes(self, hit: int) -> dict[int, int]:
         """Return the prefixes whose tokens its report gives: the one that it reads, and the one that ends with its last mark."""
-        usage, found = self.job.turn.call.usage, dict[int, int]()
+        usage, found = self.job.turn.call.usage_of_prompt, dict[int, int]()
         if usage is not None and usage.cached is not None and self.rules.step == 1:
             ends = ((hit, usage.cached), (self.last_mark, usage.cached + (usage.all_written or 0)))
             for end, tokens in ends if usage.all_written else ends[:1]:
@@ -44,6 +44,6 @@ class RuledRequest:
         for node in path:
             if node.counted is not None:
                 yield self.forks.back(node.stop), node.counted
-        usage = self.job.turn.call.usage
+        usage = self.job.turn.call.usage_of_prompt
         if usage is not None and usage.prompt:
             yield len(self.job.ids), usage.prompt

@@ -11,7 +11,7 @@ from kvtool.text.terminal.numbers import percent, plural
 
 WORTH = Decimal("0.01")
 """Part of what was paid that a change must save to be named."""
-UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept"))
+UNMENDABLE: frozenset[MissCause] = frozenset(("first_use", "answer_not_kept", "partial_block"))
 """Causes that neither requests nor settings avoid."""
 TEXT_CAUSES: frozenset[MissCause] = frozenset(
     ("prompt_changed", "tools_changed", "system_changed", "history_edited", "wire_form")
@@ -32,7 +32,7 @@ _CHANGES: dict[MissCause, str] = {
     "below_minimum": "Put more stable text at the front, until it is long enough to be cached",
     "lookback": "Set a mark at most 20 blocks after the one before",
     "marks_limit": "Set at most 4 marks",
-    "not_marked": "Set cache_control on the last block that the requests share",
+    "not_marked": "Set cache_control (Bedrock: cachePoint) on the last block that the requests share",
     "reasoning_dropped": "Keep earlier reasoning in the prompt (chat_template_kwargs of the model), or send it again",
     "replicas": "Send what shares a prefix to one replica",
 }

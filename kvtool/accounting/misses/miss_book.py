@@ -14,7 +14,7 @@ from kvtool.accounting.misses.changed_part import part_of_place, place_in_record
 from kvtool.accounting.misses.compactions import Compactions
 from kvtool.accounting.misses.field_search import FieldSearch
 from kvtool.accounting.misses.hypothesis_trials import RERUN_CAUSES, UNEXPLAINED, Explained, HypothesisTrials
-from kvtool.accounting.misses.miss_causes import cause_of_report
+from kvtool.accounting.misses.miss_causes import cause_of_report, rest_of_block
 from kvtool.accounting.misses.miss_events import MissEvents
 from kvtool.accounting.misses.miss_parts import ComparedRequest, MissPart
 from kvtool.accounting.misses.miss_sums import CauseSum, MissedRequest, MissesByKey, MissTotals
@@ -27,6 +27,7 @@ from kvtool.accounting.misses.prompt_states import (
     PromptStates,
     tool_forms,
 )
+from kvtool.accounting.misses.read_steps import ReadStep
 from kvtool.accounting.misses.reported_request import LEAST_TOKENS, ReportedRequest, is_short, request_forms
 from kvtool.accounting.misses.session_timelines import SessionTimelines
 from kvtool.accounting.servers.server import ServedRequest
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from kvtool.accounting.prices.money_book import MoneyBook
     from kvtool.accounting.prices.price_row import Rates
 
-_NEVER_STORED: tuple[MissCause, ...] = ("answer_not_kept", "below_minimum", "not_marked")
+_NEVER_STORED: tuple[MissCause, ...] = ("answer_not_kept", "below_minimum", "not_marked", "partial_block")
 """Causes of misses of a request that read all that was stored."""
 _LEAST_AGREEING = 0.9
 """Share of requests whose report agrees with the prediction, below which predictions advise nothing."""
@@ -63,6 +64,18 @@ class LatestRequest(NamedTuple):
 
     request: ReportedRequest
     causes: frozenset[MissCause]
+
+
+class _OpenMiss(NamedTuple):
+    """A miss, the cause so far, and the row that has it beside the sums of all."""
+
+    request: str
+    model: str | None
+    cause: MissCause
+    of_block: MissCause
+    """The cause where it is the rest of a block."""
+    sums: CauseSum
+    row: MissTotals | None
 
 
 @dataclass(slots=True)
@@ -109,9 +122,11 @@ class MissBook(Book):
     """By model, as no model reads what another one stored."""
     _wrote: dict[str | None, tuple[int, int]] = field(default_factory=dict)
     """By model, all tokens that were read, and written."""
+    _steps: dict[str | None, ReadStep] = field(default_factory=dict)
+    """By model, the step in which its reads grow."""
     _trials: HypothesisTrials = field(default_factory=HypothesisTrials)
-    _rerun: dict[int, tuple[str, MissCause, CauseSum, MissTotals | None]] = field(default_factory=dict)
-    """By number, misses that a rerun may explain: the request, the cause so far, and the row that has them."""
+    _open: dict[int, _OpenMiss] = field(default_factory=dict)
+    """By number, misses that a rerun may explain."""
     _by_key: MissesByKey | None = field(init=False)
     _compactions: Compactions = field(default_factory=Compactions)
     _timelines: SessionTimelines = field(default_factory=SessionTimelines)
@@ -162,6 +177,10 @@ class MissBook(Book):
         cuts, begins = prefix_cuts(compared.before, compared.forms, job)
         compared = replace(compared, reasons=begins is not None)
         parts = compared.parts()
+        if request.read and (len(self._steps) < _MOST_MODELS or request.call.model in self._steps):
+            self._steps.setdefault(request.call.model, ReadStep()).add(request.read)
+        if self._trials.has_given_up:  # else all are judged at the end, when the step is known
+            parts = [self._in_steps(request, part) for part in parts]
         self.latest = LatestRequest(request, frozenset(part.found.cause for part in parts))
         state = request.state_after(
             compared.before,
@@ -220,14 +239,16 @@ class MissBook(Book):
                 self.too_long += part.gap > max((request.rules.ttl or 0.0, *request.rules.tiers))
             if each.cause in RERUN_CAUSES and part.found.certainty != "proven" and self._reruns(request):
                 misses = CauseSum(1, each.tokens, whole.written, each.cost)
-                self._rerun[self._events.count] = request.job.request.id, each.cause, misses, row
+                of_block = rest_of_block(request.read, 0).cause
+                of_log = request.job.request.id, request.call.model
+                self._open[self._events.count] = _OpenMiss(*of_log, each.cause, of_block, misses, row)
         if self._reruns(request):
             numbers: dict[MissCause, tuple[int, ...]] = {}
             for number, each in enumerate(missed, first + 1):
                 numbers[each.cause] = (*numbers.get(each.cause, ()), number)
             self._trials.add(request.kept_read(numbers, state, cuts))
             if self._trials.has_given_up:
-                self._rerun.clear()
+                self._open.clear()
         self._compact(compared, rates)
         if rates is not None and request.call.summed is None:
             expired = sum(part.tokens - part.blocked for part in parts if part.found.cause == "expired")
@@ -254,8 +275,9 @@ class MissBook(Book):
         """Enter the fields of a record as those of a miss without a known cause, or of a hit."""
         turn = compared.request.job.turn
         if turn.call.fields:
-            missed = any(part.found.cause in ("provider", "unknown") for part in parts)
-            hit = compared.before is not None and all(part.found.cause in _NEVER_STORED for part in parts)
+            causes = {self._in_steps(compared.request, part).found.cause for part in parts}
+            missed = not causes.isdisjoint(UNEXPLAINED)
+            hit = compared.before is not None and causes.issubset(_NEVER_STORED)
             if len(self._searches) < _MOST_MODELS or turn.call.model in self._searches:
                 search = self._searches.setdefault(turn.call.model, FieldSearch())
                 search.add(turn.session, turn.call.fields, missed=missed if missed or hit else None)
@@ -308,18 +330,36 @@ class MissBook(Book):
 
     def explain_evictions(self, found: Hypothesis, requests: Collection[str]) -> None:
         """Give the misses of these requests that nothing else explains their cause: a rerun with a smaller cache."""
-        open_ones = [(number, each[0]) for number, each in self._rerun.items() if each[1] in UNEXPLAINED]
+        open_ones = [(number, each.request) for number, each in self._open.items() if each.cause in UNEXPLAINED]
         explained: Explained = {number: ("unknown", "evicted") for number, request in open_ones if request in requests}
         if explained:
             self._take(found.model_copy(update={"misses": len(open_ones), "explained": len(explained)}), explained)
 
     def _take(self, hypothesis: Hypothesis | None, explained: Explained) -> None:
-        explained = {number: causes for number, causes in explained.items() if number in self._rerun}
+        explained = {number: causes for number, causes in explained.items() if number in self._open}
+        if hypothesis is None:
+            explained = {
+                number: (each.cause, each.of_block)
+                for number, each in self._open.items()
+                if each.cause in UNEXPLAINED and each.sums.tokens < self._step_of(each.model)
+            }
         self._tested = hypothesis, explained
         for number, (was, cause) in explained.items():
-            _, _, misses, row = self._rerun[number]
-            for totals in (self.total, *([] if row is None else [row])):
-                totals.explain(misses, was, cause)
+            miss = self._open[number]
+            for totals in (self.total, *([] if miss.row is None else [miss.row])):
+                totals.explain(miss.sums, was, cause)
+
+    def _step_of(self, model: str | None) -> int:
+        """Return the step in which the reads of a model grow, as its reports show; 0 where they do not."""
+        step = self._steps.get(model)
+        return 0 if step is None else step.known or 0
+
+    def _in_steps(self, request: ReportedRequest, part: MissPart) -> MissPart:
+        """Return a miss without a known cause as the rest of a block, where it is less than the step in which reads grow."""
+        step = self._step_of(request.call.model)
+        if part.found.cause not in UNEXPLAINED or part.tokens >= step:
+            return part
+        return replace(part, found=rest_of_block(request.read, step))
 
     @property
     def cache_keys(self) -> int:
@@ -401,7 +441,8 @@ class MissBook(Book):
         if not total.requests:
             return None
         hypothesis, explained = self._explain()
-        events = self._events.results(hypothesis, explained)
+        blocks = {model: rest_of_block(0, self._step_of(model)).detail for model in self._steps}
+        events = self._events.results(hypothesis, explained, blocks)
         by_cause = total.by_cause()
         assert total.missed == sum(each.tokens for each in by_cause.values())
         counted = Counter[MissCause]()

@@ -308,6 +308,12 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
     return MissReason("provider", "excluded", f"same text, cache key and settings, {within}")
 
 
+def rest_of_block(read: int, step: int) -> MissReason:
+    """Less than the step in which all reads grow is never read: the rest of a prefix, or all of a short one."""
+    cause: MissCause = "partial_block" if read else "below_minimum"
+    return MissReason(cause, "consistent", f"all reads are whole blocks of {step:,} tokens, and this is less")
+
+
 CAUSES: tuple[FindCause, ...] = (
     reported_by_provider,
     unmarked,
@@ -355,6 +361,10 @@ def find_unstored(
     is_short = rules is not None and (
         request.prompt < rules.minimum or (past and shared < rules.minimum + request.least)
     )
+    few_marked = lost.get("not_marked") and not is_short and shared >= (rules.minimum if rules else 0) + request.least
+    if rules is not None and few_marked and lost.get("below_minimum"):
+        words = f"the marks are at less than {rules.minimum:,} tokens, which the provider does not store"
+        return MissReason("not_marked", "proven", words)
     if rules is not None and (lost.get("below_minimum") or is_short):
         is_near = rules.is_learned or (not lost.get("below_minimum") and min(request.prompt, shared) >= rules.minimum)
         words = f"it stores at least {rules.minimum:,} tokens"

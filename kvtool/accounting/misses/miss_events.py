@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -45,21 +45,21 @@ class MissEvents:
             model=request.call.model,
             provider_id=request.call.request_id,
             prefix=prefix if found.cause == "provider" else None,
-            longer_life=request.longer_life(part.gap)
-            if found.cause == "expired" and part.tokens > part.blocked
-            else None,
+            longer_life=request.longer_life(part.gap) if found.cause == "expired" and found.place is None else None,
         )
         self._latest.append(event)
         if len(self._latest) == _PACKED:
             self._packed.append(zlib.compress(json.dumps([vars(each) for each in self._latest]).encode()))
             self._latest.clear()
 
-    def results(self, hypothesis: Hypothesis | None, explained: Explained) -> list[MissEvent]:
-        """Return the events in their order, those that a rerun explains with its cause."""
+    def results(
+        self, hypothesis: Hypothesis | None, explained: Explained, blocks: Mapping[str | None, str]
+    ) -> list[MissEvent]:
+        """Return the events in their order, those that a rerun explains with its cause, or the `blocks` of their model."""
         return [
             event
-            if hypothesis is None or number not in explained
-            else _simulated(event, explained[number][1], hypothesis)
+            if number not in explained
+            else _with_cause(event, explained[number][1], hypothesis, blocks.get(event.model, ""))
             for number, event in enumerate(self._all(), 1)
         ]
 
@@ -69,8 +69,10 @@ class MissEvents:
         yield from self._latest
 
 
-def _simulated(event: MissEvent, cause: MissCause, hypothesis: Hypothesis) -> MissEvent:
-    """Return a miss with what a rerun shows of it."""
+def _with_cause(event: MissEvent, cause: MissCause, hypothesis: Hypothesis | None, blocks: str) -> MissEvent:
+    """Return a miss with what a rerun, or the blocks of all reads, show of it."""
+    if hypothesis is None:
+        return event.model_copy(update={"cause": cause, "certainty": "consistent", "detail": blocks, "prefix": None})
     if cause == event.cause:
         return event.model_copy(update={"certainty": "simulated"})
     words = f"a rerun {hypothesis_in_words(hypothesis)} gives this read"

@@ -131,11 +131,7 @@ class ComparedRequest:
 
     def _new_tokens(self) -> int:
         """Return the tokens of the log's text that are no repetition, as a summary is none: those were never cached."""
-        request = self.request
-        entry = request.entry
-        known = self.earlier.shared if entry is None else entry.known
-        runs = 0 if entry is None or entry.alignment is None else sum(gap.run for gap in entry.alignment.gaps)
-        return max(request.own_tokens - known - runs, 0)
+        return max(self.request.own_tokens - self.earlier.shared, 0)
 
     def own_causes(self) -> list[MissCause]:
         """Return the causes of its misses by kvtool's own evidence, without the provider's diagnosis."""

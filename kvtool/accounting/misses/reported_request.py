@@ -29,7 +29,7 @@ from kvtool.accounting.servers.server import ServedRequest
 from kvtool.results.misses import HOUR, MissCause
 from kvtool.workload.call import FEWER, Call, Usage
 from kvtool.workload.jobs import Job
-from kvtool.workload.logs.records.incomplete_prompts import NO_PROMPT, SUMMED
+from kvtool.workload.logs.records.incomplete_prompts import LOOPED, NO_PROMPT, SUMMED
 from kvtool.workload.turn import LocalTime
 
 if TYPE_CHECKING:
@@ -248,7 +248,10 @@ class ReportedRequest:
         marked = rules is not None and rules.keeps == "breakpoints"
         is_told = wrote is not None and (wrote > 0 or tells_writes)
         if is_told or (marked and (self.whole or tells_writes)):
-            stored = min(self.read + (wrote or 0), self.prompt)
+            read = self.read
+            if self.call.loops:  # what it stored was read again between its tools
+                read = min(read, 0 if before is None else before.stored)
+            stored = min(read + (wrote or 0), self.prompt)
         else:
             step = 1 if rules is None else rules.step
             stored = self.prompt // step * step
@@ -344,8 +347,10 @@ def request_forms(job: Job, before: tuple[MessageForm, ...]) -> tuple[MessageFor
 
 def lack_of(job: Job) -> str | None:
     """Return why the log does not hold the whole prompt; None where nothing says so."""
-    lack = job.turn.call.incomplete
-    return None if lack == FEWER and not is_short(job) else lack
+    call = job.turn.call
+    if call.incomplete is None or (call.incomplete == FEWER and not is_short(job)):
+        return LOOPED if call.loops else None
+    return call.incomplete
 
 
 def is_withheld(job: Job) -> bool:

@@ -112,28 +112,28 @@ class MoneyBook:
         self.first = now if self.first is None else min(self.first, now)
         self.last = now if self.last is None else max(self.last, now)
         usage = call.usage if call.usage is not None else Usage()
-        told = usage.prompt is not None and usage.cached is not None
-        if call.summed is not None and moment is not None and told:
+        reported = usage.prompt is not None and usage.cached is not None
+        told = reported or call.was_reported  # an edited request stays among those that it is compared with
+        if call.summed is not None and moment is not None and reported:
             self.daily.add(call.model or "", moment.date(), usage.prompt or 0, usage.cached or 0)
         sides = (self.total[told], self.groups.setdefault(group, {True: MoneySide(), False: MoneySide()})[told])
         prompt = usage.prompt if usage.prompt is not None else None if prediction is None else prediction.prompt
         rates = None if prompt is None else self._rates(call, prompt, moment)
-        parts = [] if prediction is None or not told else difference_of(prediction, usage.cached or 0, call)
+        parts = [] if prediction is None or not reported else difference_of(prediction, usage.cached or 0, call)
         if prediction is not None:
             self.most_a_minute = max(self.most_a_minute, prediction.in_a_minute)
         for side in sides:
-            if told:
+            if reported:
                 side.told.add(usage.prompt or 0, usage.cached or 0)
             if prediction is not None:
                 side.predicted.add(prediction.prompt, prediction.cached)
                 side.reachable += prediction.cached + sum(tokens for _, tokens in prediction.lost)
                 side.lost.update(dict(prediction.lost))
-                if told:
+                if reported:
                     side.reported.add(usage.prompt or 0, usage.cached or 0)
                 side.difference.update(dict(parts))
         if call.cost is not None:
-            self.logged += call.cost
-            self.logged_requests += 1
+            self.log(call.cost)
         if rates is None or prompt is None:
             return
         longer = prediction is not None and prediction.written_1h and rates.cache_write_1h is None and rates.writes_cost
@@ -218,6 +218,11 @@ class MoneyBook:
         self.currencies[row.currency] += 1
         self.used[call.model or ""] = row
         return self._rates_in(row, call, prompt, moment)
+
+    def log(self, cost: Decimal) -> None:
+        """Enter what the log says that a request cost."""
+        self.logged += cost
+        self.logged_requests += 1
 
     def cost_of(self, group: str) -> Decimal:
         """Return what the rules predict for a group's requests."""

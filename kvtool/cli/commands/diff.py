@@ -140,12 +140,13 @@ def _block_of_server(sides: Sequence[InputSide]) -> int | None:
     """Return the size of blocks that the reads at the front of the logs have in common; None where too few say."""
     if not any(side.turn.call.usage is not None for side in sides):
         return None
+    from kvtool.accounting.misses.read_steps import step_of_reads
     from kvtool.diff.side_inputs import first_turns
-    from kvtool.profiler.reported.server_reads import MOST_LOOKED_AT, block_of_reads
+    from kvtool.profiler.reported.server_reads import MOST_LOOKED_AT
 
     turns = first_turns((side.path for side in sides), MOST_LOOKED_AT)
     usages = [each.call.usage for each in (*turns, *(side.turn for side in sides))]
-    return block_of_reads(usage.cached or 0 for usage in usages if usage is not None)
+    return step_of_reads(usage.cached or 0 for usage in usages if usage is not None)
 
 
 def _steps(side: InputSide, provider: str | None) -> tuple[int, int]:

@@ -137,8 +137,9 @@ def totals_by_name(result: RunResult) -> dict[str, GroupTotals]:
 def total_rate(result: RunResult) -> float:
     """Return the hit rate of all groups together, in the tokens of the provider where reports say how many these are."""
     book = money_of(result)
-    read = None if book is None else book.total[book.told].predicted
-    return min(read.rate, 1.0) if read is not None and read.prompt else TokenTotals.of(result.ledger.totals()).hit_rate
+    reads = [] if book is None else [side.predicted for side in book.total.values()]  # an edited prompt has no report
+    prompt, cached = sum(read.prompt for read in reads), sum(read.cached for read in reads)
+    return min(cached / prompt, 1.0) if prompt else TokenTotals.of(result.ledger.totals()).hit_rate
 
 
 def computed(result: RunResult) -> int:

@@ -36,6 +36,7 @@ from kvtool.workload.logs.files.log_file import read_raw, records_of
 from kvtool.workload.logs.logs import LogSource
 from kvtool.workload.logs.records.record import Where
 from kvtool.workload.logs.records.usage import COSTS, FLAT, record_without_reads
+from kvtool.workload.request_fields import without_billing_header
 from kvtool.workload.turn import Turn
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def edit_log(opened: Opened, fixes: Sequence[Fix], progress: Progress) -> Optimi
             target = Path(folder, str(number), uncompressed(Path(path).name))
             target.parent.mkdir()
             with target.open("wb") as file:
-                file.writelines(_lines(path, log.values[path]))
+                file.writelines(_lines(path, log.values[path], with_reads=True))  # they say what the provider counts
             paths.append(str(target))
         profiler = opened.profiler(ReportOptions(), progress, source=source.of_files(paths))
         log.after = profiler.counted()
@@ -175,8 +176,9 @@ def _edited_values(path: str, changed: dict[int, tuple[Turn, Turn]], log: Optimi
             if value is None:
                 raise NotInRecordError("the file is no list of JSON records")
             same = after.call.usage is turn.call.usage
-            edited = record_without_reads(edited_record(value, turn, after), same_prompt=same)
-            again = _turn_of(edited, raw, path, number)
+            edited = edited_record(value, turn, after)
+            edited = edited if same else record_without_reads(edited, same_prompt=False)
+            again = _turn_of(edited, raw, path, number, headers=turn.call.headers)
             if again is None or not same_prompt(again, after):
                 raise NotInRecordError("its record does not contain what the fix made")
             if refused := record_refusals(value, edited):
@@ -184,19 +186,22 @@ def _edited_values(path: str, changed: dict[int, tuple[Turn, Turn]], log: Optimi
         except (NotInRecordError, NotJSONError) as error:
             log.left[str(error)] += 1
             continue
-        log.show(RequestEdit(path, number, record_without_reads(value, same_prompt=same), edited, turn, after))
+        was, now = (record_without_reads(each, same_prompt=same) for each in (value, edited))
+        log.show(RequestEdit(path, number, was, now, turn, after))
         yield number, edited
 
 
-def _turn_of(value: Any, raw: RawRecord, path: str, number: int) -> Turn | None:
-    """Return the request that a record holds."""
+def _turn_of(value: Any, raw: RawRecord, path: str, number: int, *, headers: int) -> Turn | None:
+    """Return the request that a record holds; with `headers`, without them."""
     data = json.dumps(value, ensure_ascii=False).encode()
     where = Where(path, raw.line, raw.column, str(number), number, number=number)
     read = read_raw(raw._replace(data=data), where, None, 0, {})
     if isinstance(read, KvtoolError) or len(read.items) != 1:
         return None
     turns = read.turns()
-    return turns[0] if len(turns) == 1 else None
+    if len(turns) != 1:
+        return None
+    return next(without_billing_header([turns[0]])) if headers else turns[0]
 
 
 def _records(path: str) -> Iterator[tuple[int, RawRecord]]:
@@ -204,14 +209,13 @@ def _records(path: str) -> Iterator[tuple[int, RawRecord]]:
         yield from enumerate(records_of(reader, path, path), 1)
 
 
-def _lines(path: str, values: Mapping[int, Any]) -> Iterator[bytes]:
+def _lines(path: str, values: Mapping[int, Any], *, with_reads: bool = False) -> Iterator[bytes]:
     """Yield the records of a file as lines, the edited ones in place of those that they were made of."""
     for number, raw in _records(path):
-        if number in values:
-            yield json.dumps(values[number], ensure_ascii=False).encode() + b"\n"
-            continue
         line = raw.data.replace(b"\n", b" ").strip()
-        if any(name in line for name in _COUNTED):
+        if number in values:
+            line = json.dumps(values[number], ensure_ascii=False).encode()
+        if not with_reads and any(name in line for name in _COUNTED):
             with contextlib.suppress(NotJSONError):
                 line = json.dumps(record_without_reads(parse(line)), ensure_ascii=False).encode()
         yield line + b"\n"

@@ -76,12 +76,12 @@ def make_money_sections(
 def with_providers_bill(sections: MoneySections, bill: ProvidersBill) -> MoneySections:
     """Return the sections of a run of an own server with the bill of the log's requests to providers."""
     book = bill.money
-    if book is None or not book.told:
+    if book is None or not (book.told or book.logged_requests):
         return sections
     gpu = None if sections.money is None else sections.money.gpu
-    money = _money(book, book.total[True], None, None, gpu, predicts=False)
+    money = _money(book, book.total[book.told], None, None, gpu, predicts=False)
     own = f"No bill covers the {plural(bill.own_requests, 'request')} to your own server."
-    notices = [*money.notices, own] if bill.own_requests else money.notices
+    notices = [*money.notices, own] if bill.own_requests and book.told else money.notices
     total = money.requests + bill.own_requests
     return replace(sections, money=money.model_copy(update={"requests": total, "notices": notices}))
 

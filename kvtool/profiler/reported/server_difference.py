@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import inf, isnan
 
+from kvtool.accounting.misses.read_steps import step_of_reads
 from kvtool.accounting.plan import Plan
 from kvtool.config.command_line import flags
 from kvtool.engine.config import EngineConfig
-from kvtool.profiler.reported.server_reads import ServerRead, ServerReads, block_of_reads, hits_with
+from kvtool.profiler.reported.server_reads import ServerRead, ServerReads, hits_with
 from kvtool.results.misses import Hypothesis, ServerCache
 from kvtool.text.align import common_prefix
 from kvtool.text.terminal.numbers import in_words, plural
@@ -164,7 +165,7 @@ def _in_blocks(engine: EngineConfig, size: int) -> EngineConfig:
 
 def _block_size(rows: Sequence[ServerRead], ours: int) -> int | None:
     """Return the size of blocks that all reported numbers have in common; None if that is ours or too few show it."""
-    size = block_of_reads(row.reported for row in rows)
+    size = step_of_reads(row.reported for row in rows)
     return size if size != ours else None
 
 
@@ -231,8 +232,8 @@ def _find_causes_in_log(reads: ServerReads, tokens: _Tokens, size: int) -> None:
     for at, row in enumerate(tokens.rows):
         left = tokens.now[at] - row.reported
         if left > 0:
-            if row.own != row.prompt:
-                tokens.take(at, "other_tokens", left)
+            if row.own != row.prompt:  # tokenizers differ at the edges of a shared text, not within it
+                tokens.take(at, "other_tokens", min(left, max(size, abs(row.prompt - row.own))))
             elif reads.complete and pairs > 0 and row.arrival < latest[row.kept]:
                 pairs -= row.kept
                 if _was_in_flight(reads, row, size):

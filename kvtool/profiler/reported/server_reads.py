@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
-from math import gcd
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -28,8 +27,6 @@ MOST_KEPT = 2_000_000
 """Tokens of requests that are kept to be run again with another cache, a bound on memory."""
 MOST_LOOKED_AT = 256
 """Requests at the front of a log whose reads may say the size of its server's blocks."""
-_FEWEST = 3
-"""Least distinct numbers of tokens whose common divisor gives a size of blocks; fewer share one by chance."""
 _WIDTH = 9
 """Numbers kept for each row."""
 
@@ -151,13 +148,6 @@ class ServerReadBook(Book):
 
     def add_batch(self, batch: TracedBatch) -> None:
         self._before += len(batch)
-
-
-def block_of_reads(reads: Iterable[int]) -> int | None:
-    """Return the size of blocks that all reported reads have in common; None where that is a token, or too few show it."""
-    counts = {read for read in reads if read}
-    size = gcd(*counts) if len(counts) >= _FEWEST else 0
-    return size if size > 1 else None
 
 
 def hits_with(kept: Sequence[_KeptRequest], config: EngineConfig, latency: LatencyModel) -> list[int]:

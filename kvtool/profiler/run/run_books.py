@@ -217,8 +217,10 @@ class PriceBook(Book):
 
     def _lacks_prompt(self, job: Job) -> bool:
         """Return whether the log has no whole prompt, but the report of what was read: a prediction would contradict it."""
-        usage = job.turn.call.usage
-        if usage is None or usage.prompt is None or usage.cached is None or job.turn.call.incomplete is None:
+        call = job.turn.call
+        if call.usage is None or call.usage.prompt is None or call.usage.cached is None:
+            return False
+        if call.incomplete is None and not call.loops:
             return False
         from kvtool.accounting.misses.reported_request import lack_of
 
@@ -230,7 +232,7 @@ class PriceBook(Book):
 
 
 class ProvidersBill(Book):
-    """Sum the costs of requests to providers that a run of the user's own server leaves out."""
+    """Sum the costs of requests to providers that a run of the user's own server leaves out, and those that its log says."""
 
     def __init__(self, prices: Callable[[], PriceTable]) -> None:
         """Create the book. `prices` are loaded for the first of these requests: most logs of own servers have none."""
@@ -238,19 +240,23 @@ class ProvidersBill(Book):
         self.own_requests = 0
         self._prices = prices
 
-    def end(self, _job: Job, _entry: LedgerEntry | None, _served: ServedRequest) -> None:
+    def end(self, job: Job, _entry: LedgerEntry | None, _served: ServedRequest) -> None:
         self.own_requests += 1
+        if (cost := job.turn.call.cost) is not None:
+            self._book().log(cost)
 
     def leave_out(self, job: Job) -> None:
+        turn = job.turn
+        now = turn.arrival or 0.0
+        moment = moment_of(turn.epoch, now)
+        self._book().add(turn.group, turn.call, None, output=job.logged_output, now=now, moment=moment)
+
+    def _book(self) -> MoneyBook:
         if self.money is None:
             from kvtool.accounting.prices.money_book import MoneyBook
 
             self.money = MoneyBook(self._prices())
-        turn = job.turn
-        now = turn.arrival or 0.0
-        self.money.add(
-            turn.group, turn.call, None, output=job.logged_output, now=now, moment=moment_of(turn.epoch, now)
-        )
+        return self.money
 
 
 class DecodeBook(Book):

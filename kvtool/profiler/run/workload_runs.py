@@ -119,6 +119,7 @@ class WorkloadRuns:
         """
         plan = self.plan
         traced = plan.traced and events is None
+        of_log = isinstance(self.source, LogSource)
         keep: KeptTrace | KeptRequests | None = None
         if traced and self._may_try:
             keep = KeptTrace()
@@ -141,8 +142,8 @@ class WorkloadRuns:
                 keep=keep,
                 events=events,
                 sample=sample,
-                bill=None if self._prices is None or not plan.leaves_hosted else ProvidersBill(self._prices),
-                reports_usage=isinstance(self.source, LogSource),
+                bill=ProvidersBill(self._prices) if self._prices is not None and of_log and not plan.hosted else None,
+                reports_usage=of_log,
                 lays_out=self._tries,
             )
 

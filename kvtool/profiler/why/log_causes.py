@@ -63,6 +63,7 @@ _OF_MISS: Mapping[MissCause, CauseName] = {
     "host_uncached": "routing",
     "replicas": "routing",
     "below_minimum": "minimum length",
+    "partial_block": "minimum length",
     "lookback": "missing cache breakpoints",
     "marks_limit": "missing cache breakpoints",
     "not_marked": "missing cache breakpoints",
@@ -216,7 +217,7 @@ def unexplained(report: Report, causes: Sequence[ServerCause], missed: int = 0) 
     if report.hosted:
         return 0  # its misses are counted by cause
     left = sum(_difference(report, missed)[what] for what in _OPEN)
-    return 0 if any(each.source == "log" and each.why.startswith("The server missed") for each in causes) else left
+    return 0 if any(each.source == "log" and each.tokens == left for each in causes) else left
 
 
 def _detailed(

@@ -50,12 +50,13 @@ def why_document(
     found = [*server_causes(evidence), *of_lines]
     if replay is not None:
         found += recorded_causes(replay, evidence.kind)
+    left = 0
     notes = [*notes, *(f"{server.source}: {server.trouble}" for server in evidence.servers if server.trouble)]
     if report is not None:
         facts = [*found, *_other_traffic(evidence, report)]
         caching, missed = _caching(evidence), _missed(evidence, report)
         enough = None if profiled is None else profiled.enough
-        logged, left = list[ServerCause](), 0
+        logged = list[ServerCause]()
         if not _lacks_prompts(report):  # its fates are those of placeholders
             found_in_log = log_causes(
                 report, facts, evidence.kind, caching=caching, missed=missed, enough=enough, known=known
@@ -88,6 +89,11 @@ def why_document(
         if not losses.whole:
             notes.append("KV events are missing from before kvtool listened, so the losses are too low.")
     verdict, summary = _verdict(causes, counts, hits, evidence, with_prompts, logged_tokens, has_log=bool(logs))
+    if verdict == "healthy" and counts and share_of(left, counts) >= THRESHOLDS.error_share:
+        verdict, summary = (
+            "unknown",
+            f"Unknown: {percent(left / counts)} of the prompt tokens were missed without a known cause.",
+        )
     if profiled is not None and profiled.assumed and looked_up is None and verdict == "healthy":
         verdict, summary = (
             "unknown",

@@ -239,7 +239,7 @@ def _cause_at(event: MissEvent, log: str) -> str:
     cause, detail, place = MISS_CAUSES[event.cause], event.detail, _place(event, log)
     said, _, more = detail.removeprefix("changed: ").partition(": ")
     if set(cause.split()) <= set(said.split()):
-        told = detail if said != f"the {cause}" else f"{cause}, {more}"
+        told = detail if said != f"the {cause}" else ", ".join(filter(None, (cause, more)))
     else:
         told = f"{cause}{',' if place else ':'} {detail.removeprefix('changed: ')}"
     return f"{place}: {told}" if place else told

@@ -31,7 +31,7 @@ from kvtool.workload.logs.log_pass import (
 from kvtool.workload.logs.placed_turns import Growing, default_group, of_tenant, placed_turns, scoped
 from kvtool.workload.logs.records.record import FIRST_DATE, Dialogue
 from kvtool.workload.logs.source_files import RecordNames, SourceFiles
-from kvtool.workload.request_fields import as_vllm_reads, engine_requests
+from kvtool.workload.request_fields import engine_requests, without_billing_header
 from kvtool.workload.turn import Conversation, Recorded, Turn
 
 if TYPE_CHECKING:
@@ -132,9 +132,9 @@ class LogSource:
         """Of the last pass that came to its end."""
         self._followed: LogProgress | None = None
         """Of the process that reads the log in this one's place."""
-        self.by_vllm = False
-        """Whether prompts are read as vLLM's server reads them, and `each_answer` whether a request for several answers is as many
-        requests, as it is to an engine."""
+        self.drops_billing_header = False
+        """Whether prompts are read without the header that servers leave out, and `each_answer` whether a request for several
+        answers is as many requests, as it is to an engine."""
         self.each_answer = False
         self.scope_of: Callable[[Turn], str | None] | None = None
         """Returns the cache of its own that a request has in an engine, as another model's has; None for the cache of all."""
@@ -155,7 +155,11 @@ class LogSource:
             (lambda path: default_group(names[path])) if group is None else (lambda path: group(names[path])),
             grouping=self._grouping,
         )
-        source.by_vllm, source.each_answer, source.scope_of = self.by_vllm, self.each_answer, self.scope_of
+        source.drops_billing_header, source.each_answer, source.scope_of = (
+            self.drops_billing_header,
+            self.each_answer,
+            self.scope_of,
+        )
         return source
 
     def regrouped(self, grouping: Grouping) -> None:
@@ -169,7 +173,7 @@ class LogSource:
 
     def identified(self) -> Iterator[tuple[str | None, Conversation]]:
         """Return the same, each with the id of its call."""
-        read_as = self._grouping, self.by_vllm, self.each_answer, self.scope_of, self.is_asked
+        read_as = self._grouping, self.drops_billing_header, self.each_answer, self.scope_of, self.is_asked
         if self._kept is not None and self._kept[0] == read_as and self.hear is None:
             self._reads_kept = True
             return ((identity, Recorded(iter(turns))) for identity, turns in self._kept[1])
@@ -270,7 +274,7 @@ class LogSource:
 
     def _as_served(self, turns: Iterator[Turn]) -> Iterator[Turn]:
         """Return the engine's requests for calls that do not depend on its answers."""
-        turns = as_vllm_reads(turns) if self.by_vllm else turns
+        turns = without_billing_header(turns) if self.drops_billing_header else turns
         return engine_requests(turns) if self.each_answer else turns
 
     def entries(self) -> Iterator[LogEntry | KvtoolError]:

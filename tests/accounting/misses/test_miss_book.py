@@ -269,8 +269,8 @@ def test_a_log_too_long_to_be_rerun_keeps_no_miss_for_it(monkeypatch: pytest.Mon
         for number in range(300):
             call = Call(usage=Usage(tokens, 0, output=1))
             enter(book, Turn("g", session="s", arrival=float(number), call=call), ids, f"r{number}")
-            assert max(len(book._rerun), len(book._trials._kept)) <= 200
-        assert (len(book._rerun), len(book._trials._kept)) == (0, 0)
+            assert max(len(book._open), len(book._trials._kept)) <= 200
+        assert (len(book._open), len(book._trials._kept)) == (0, 0)
         misses = book.misses()
         assert misses is not None
         assert (misses.hypothesis, misses.by_cause.get("unknown") is not None) == (None, tokens == 200)

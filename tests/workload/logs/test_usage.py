@@ -48,8 +48,8 @@ _LLAMA_TIMINGS = {"cache_n": 81, "prompt_n": 1, "prompt_ms": 0.3, "predicted_n":
         ),
         pytest.param(
             {"usage_metadata": {"prompt_token_count": 90, "candidates_token_count": 3, "thoughts_token_count": 7}},
-            Usage(90, output=10, reasoning=7),
-            id="Gemini's Python client: thoughts are beside the answer",
+            Usage(90, 0, output=10, reasoning=7),
+            id="Gemini's Python client: thoughts are beside the answer, and a count of 0 is left out",
         ),
         pytest.param(
             {

@@ -43,11 +43,13 @@ _USAGES = ("usage", "usageMetadata", "usage_metadata", "usage_object")
 _STATUSES = ("status", "status_code", "statusCode", "response_status", "http_status")
 _MOST_STATUS = 1_000  # HTTP has three digits
 _METADATA = ("metadata", "meta", "labels", "attributes", "extra")
+_GEMINI_CONFIGS = ("generationConfig", "generation_config", "config")
+_GEMINI_SCHEMAS = ("responseSchema", "responseJsonSchema", "response_schema", "response_json_schema")
 _SETTINGS = frozenset(
     (
         *("tool_choice", "toolChoice", "thinking", "reasoning", "reasoning_effort", "effort", "output_config", "text"),
         *("response_format", "output_format", "prompt_cache_retention", "prompt_cache_options", "cache_control"),
-        *("service_tier", "speed", "cachedContent", "cached_content"),
+        *("service_tier", "speed", "cachedContent", "cached_content", *_GEMINI_CONFIGS),
     )
 )
 _LONGEST_SCHEMA = 200  # characters that are compared as they are; longer ones by their digest
@@ -120,8 +122,9 @@ def call_of(
         end=_time(said, _ENDS),
         first_answer=_time(said, _FIRST_ANSWERS),
         status=http_status(status),
-        missed=_missed(response),
+        missed=_missed(response) or _missed(record.fields),
         reasoned=bool(usage is not None and usage.reasoning) or _has_reasoning(response),
+        loops=_ran_tools(response or record.fields),
         finish=_finish(response),
         cost=_cost(said, response),
         uncounted=tuple(sorted(uncounted.items())) if uncounted else (),
@@ -144,6 +147,13 @@ def _has_reasoning(response: Mapping[str, Any]) -> bool:
     message = object_of(choice.get("message"))
     kinds = [object_of(block).get("type") for block in blocks] if isinstance(blocks, list) else []
     return bool(message.get("reasoning_content") or message.get("reasoning") or "thinking" in kinds)
+
+
+def _ran_tools(answer: Mapping[str, Any]) -> bool:
+    """Return whether the provider ran tools for an answer of Anthropic's API, as its blocks or its `usage` say."""
+    blocks, counts = answer.get("content"), object_of(object_of(answer.get("usage")).get("server_tool_use"))
+    kinds = [object_of(block).get("type") for block in blocks] if isinstance(blocks, list) else []
+    return "server_tool_use" in kinds or any(counts.values())
 
 
 def _missed(response: Mapping[str, Any]) -> ReportedMiss | None:
@@ -317,7 +327,7 @@ def _settings(record: Record, response: dict[str, Any], *, images: int, citation
         return NO_SETTINGS
     reasoning, output = object_of(fields.get("reasoning")), object_of(fields.get("output_config"))
     cache, control = object_of(fields.get("prompt_cache_options")), object_of(fields.get("cache_control"))
-    schema = fields.get("response_format") or fields.get("output_format")
+    schema = fields.get("response_format") or fields.get("output_format") or _gemini_schema(fields)
     schema = schema or object_of(fields.get("text")).get("format") or output.get("format")
     control_ttl = (_word(control.get("ttl")) or "5m") if control else None
     return CallSettings(
@@ -337,6 +347,11 @@ def _settings(record: Record, response: dict[str, Any], *, images: int, citation
         batch=batch,
         cached_content=_named_cache(fields.get("cachedContent")) or _named_cache(fields.get("cached_content")),
     )
+
+
+def _gemini_schema(fields: Mapping[str, Any]) -> Any:
+    config = next((found for name in _GEMINI_CONFIGS if (found := object_of(fields.get(name)))), {})
+    return next((config[name] for name in _GEMINI_SCHEMAS if config.get(name)), None)
 
 
 def _cost(said: dict[str, Any], response: dict[str, Any]) -> Decimal | None:

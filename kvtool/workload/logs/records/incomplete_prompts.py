@@ -15,6 +15,7 @@ NO_SYSTEM = "system prompt and tools are not in the file"
 NO_TOOLS = "tools are not in the file"
 NO_PROMPT = "prompts are not in the file"
 SUMMED = "each row sums requests, and prompts are not in the file"
+LOOPED = "its usage sums the calls between the provider's own tools"
 LOST = "earlier messages are not in the file"
 _MARK = re.compile(
     r"(?:\.\.\.|…) ?[\[(<]?truncated\b[^\n]{0,40}$|[\[(<]truncated\b[^\n\])>]{0,40}[\])>]$", re.IGNORECASE

@@ -15,6 +15,8 @@ _Pointer = tuple[str | int, ...]
 
 # The names under which the APIs report these, the most telling first; a dot leads into an object.
 _PROMPT = ("prompt_tokens", "promptTokenCount", "prompt_token_count", "input_tokens", "inputTokens", "inputTokenCount")
+_OF_GEMINI = ("promptTokenCount", "prompt_token_count")
+"""Gemini's API leaves out a count of 0, as JSON of protocol buffers does."""
 _CANDIDATES = ("candidatesTokenCount", "candidates_token_count")
 """Counts of an answer that Gemini gives without its thoughts."""
 _OUTPUT = (
@@ -133,6 +135,8 @@ def usage_of(value: object, pointer: _Pointer) -> Usage | None:
     _, cached = _first(value, pointer, _READ)
     if cached is None:
         _, cached = _first(details, inner, _READ_IN_DETAILS)
+    if cached is None and prompt_name in _OF_GEMINI:
+        cached = 0
     _, written = _first(value, pointer, _WRITTEN)
     if written is None:
         _, written = _first(details, inner, _WRITTEN_IN_DETAILS)

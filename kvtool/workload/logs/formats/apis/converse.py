@@ -56,7 +56,12 @@ def read(record: Record) -> Reading:
         blocks = _Blocks(record)
         blocks.add_all(item.get("content"), label, "messages", i, "content")
         messages += blocks.messages(role)
-    body = record.holding({**record.fields, "system": None, "tools": _tools(record)})
+    beside = {
+        "system": None,
+        "tools": _tools(record),
+        "cache_control": None,
+    }  # the API knows no mark of a whole request
+    body = record.holding({**record.fields, **beside})
     turns = requests_of(body, messages)
     return FieldsAround(output_text=answer_text(answer_object(record)[0])).put_on(turns)
 
