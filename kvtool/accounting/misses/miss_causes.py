@@ -14,6 +14,7 @@ from kvtool.accounting.misses.reported_request import ReportedRequest
 from kvtool.results.misses import Certainty, MissCause
 from kvtool.text.terminal.numbers import in_words, plural
 from kvtool.workload.call import CallSettings, ReportedMiss
+from kvtool.workload.logs.records.incomplete_prompts import LOOPED
 
 if TYPE_CHECKING:
     from kvtool.accounting.caches.providers import Provider
@@ -299,7 +300,9 @@ def by_exclusion(evidence: MissEvidence) -> MissReason:
         return MissReason("unknown", "unknown", f"the log lacks {in_words(missing)}")
     if not whole or evidence.ttl is None:
         lack = "the time to live is not known"
-        if evidence.request.lack is not None:
+        if evidence.request.call.loops:
+            lack = LOOPED
+        elif evidence.request.lack is not None:
             lack = "the system prompt and tools are not in it"
         elif not whole:
             lack = f"{in_words([kind for kind, _ in evidence.request.call.uncounted])} parts are not counted"

@@ -33,7 +33,7 @@ PAINTS: dict[MissCause, str] = {
     "host_changed": "scattered",
     "host_uncached": "caching_off",
     "below_minimum": "below_minimum",
-    "partial_block": "partial_block",
+    "partial_block": "slot_lost",
     "lookback": "no_state",
     "marks_limit": "last_token",
     "not_marked": "unmarked",
