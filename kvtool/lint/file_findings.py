@@ -37,14 +37,15 @@ from kvtool.workload.logs.files.plain_text_files import PLAIN_SUFFIXES
 from kvtool.workload.yaml.schema import EngineOptions
 
 _PLACEHOLDER_NAME = re.compile(r"\{\{[^{}/]+\}\}")
-_JINJA_TAG = re.compile(r"\{%[-+]?\s*\w")
+_TAG = re.compile(r"\{%[-+]?\s*\w|\{\{-?\s*(?:[.$]\w|\$\s|(?:if|else|end|range|with|include|template|define|block)\s)")
+"""A tag of Jinja, or of Go's templates, as in charts of Helm."""
 
 
 def makes_a_file(path: str, error: KvtoolError) -> bool:
     """Return whether a file with this error is such a template: its name or that of a folder holds a placeholder, or the line that
-    cannot be read has a tag of Jinja."""
+    cannot be read has a tag."""
     excerpt = error.place.excerpt if error.place is not None else None
-    return _PLACEHOLDER_NAME.search(path) is not None or _JINJA_TAG.search(excerpt or "") is not None
+    return _PLACEHOLDER_NAME.search(path) is not None or _TAG.search(excerpt or "") is not None
 
 
 _SETTING = re.compile(r"^[ \t]{0,12}[\w.-]{1,60}[ \t]{0,20}=(?:[ \t]|$)", re.MULTILINE)

@@ -14,6 +14,8 @@ _SKELETONS = {
     "p/{{ project }}/main.py": "from crew import {{ project }}\n",
     "p/templates/graph.py": "{% for agent in agents %}\ndef {{ agent }}(): ...\n{% endfor %}\n",
     "p/templates/agents.yaml": "{%- for agent in agents %}\n{{ agent.name }}:\n  role: x\n{%- endfor %}\n",
+    "p/chart/job.yaml": "{{- if .Values.on -}}\ntemplate:\n  image: {{ .Values.image }}\n{{- end }}\n",
+    "p/chart/web.yaml": 'metadata:\n  name: {{ include "web.name" . }}\nspec:\n  template:\n    x: {{ $.Values.x }}\n',
     "p/templates/tasks.yaml": "find:\n  description: x\n{% if x -%}\n  expected_output: {{ x }}\n{% endif %}\n",
 }
 

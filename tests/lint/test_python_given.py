@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kvtool.results.finding import Finding
 from tests.lint.found import made_findings
 
@@ -94,3 +96,16 @@ def test_a_question_behind_a_clock_raises_what_is_told_of_it() -> None:
         "warning",
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "named"), [("len(reviews)", "question"), ("reviews", "reviews"), ("str(len(reviews))", "question")]
+)
+def test_how_many_something_has_is_mostly_the_same(given: str, named: str) -> None:
+    """A number is not the text of what is counted: what is reported is the text after it."""
+    text = (
+        "HEAD = 'You merge what {n} people wrote. ' + RULES\ndef merge(reviews, question):\n"
+        f"    return llm.invoke(HEAD.format(n={given}) + question + RULES)\n"
+    )
+    (one,) = found(text)
+    assert one.message.startswith(f"`{named}` ")

@@ -271,6 +271,22 @@ def test_latest_of_a_loop_by_number(test: str, found: bool) -> None:
     assert codes(body) == ([("KV141", "warning")] if found else [])
 
 
+@pytest.mark.parametrize(
+    ("test", "found"),
+    [
+        ("length > 0", False),
+        ("length !== 0", False),
+        ("length > 1", True),
+        ("length > most", True),
+        ("length >= 40", True),
+    ],
+)
+def test_a_queue_that_is_emptied_is_no_window(test: str, found: bool) -> None:
+    """A number of messages that is compared with zero is no limit."""
+    code = f"while (messages.{test}) handle(messages.shift());\nreturn " + _SEND_TS.format(messages="messages")
+    assert codes_of_typescript(code) == ([("KV141", "warning")] if found else [])
+
+
 @pytest.mark.parametrize(("cut", "found"), [("messages.slice(-20)", True), ("messages.filter(isSent)", False)])
 def test_window_of_another_file(cut: str, found: bool, tmp_path: Path) -> None:
     """A history that an imported function cuts is reported where it is sent; `@/` is a folder of the package."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import NamedTuple
 
 from kvtool.engine.no_garbage_collection import uncollected
 from kvtool.errors import KvtoolError, Place
 from kvtool.lint.passed_values import RenderedFile
 from kvtool.lint.python.chats import Chat
-from kvtool.lint.python.imported_texts import ImportedTexts, ReadModules
+from kvtool.lint.python.imported_texts import MOST_KEPT, ImportedTexts, ReadModules
 from kvtool.lint.python.module import Module
 from kvtool.lint.python.program import Program
 from kvtool.lint.python.python_source import PythonSource
@@ -49,11 +50,12 @@ class CodePrompts:
     """Prompts that the files of a run build; `parse` reads these and those that they import, in whatever language."""
 
     def __init__(self, parse: Callable[[str, str], PythonSource]) -> None:
-        self._parse = parse
+        self._module = lru_cache(MOST_KEPT)(lambda path, text: Module(path, parse(path, text)))
+        """A file as it is written, however many imports are between it and the file that is read for itself."""
         self._modules = ReadModules(self._imported)
 
     def _program(self, path: str, text: str, imports: ImportedTexts) -> Program:
-        return Program(Module(path, self._parse(path, text)), PythonStatements, imports)
+        return Program(self._module(path, text), PythonStatements, imports)
 
     def _imported(self, path: str, text: str, imports: ImportedTexts) -> Program:
         program = self._program(path, text, imports)

@@ -41,12 +41,17 @@ def is_front(index: ast.expr) -> bool:
 
 
 def is_limit(guard: ast.expr | None) -> bool:
-    """Return whether a condition is that something is too long: one that looks at a message takes out that message."""
+    """Return whether a condition is that something is too long: one that looks at a message takes out that message, and one that
+    asks whether there is any empties a queue."""
     compares = [one for one in ast.walk(guard) if isinstance(one, ast.Compare)] if guard is not None else []
     return any(
-        isinstance(operator, ast.Gt | ast.GtE | ast.Lt | ast.LtE) or (isinstance(operator, ast.Eq) and _is_length(side))
+        0 not in (_number(side), _number(other))
+        and (
+            isinstance(operator, ast.Gt | ast.GtE | ast.Lt | ast.LtE)
+            or (isinstance(operator, ast.Eq) and _is_length(side))
+        )
         for one in compares
-        for operator, side in zip(one.ops, [one.left, *one.comparators], strict=False)
+        for operator, side, other in zip(one.ops, [one.left, *one.comparators], one.comparators, strict=False)
     )
 
 

@@ -22,7 +22,7 @@ _MOST_FOLDERS = 12
 """Folders above a file in which a module is looked for."""
 _MOST_BYTES = 1 << 20
 """Bytes of a module."""
-_MOST_KEPT = 256
+MOST_KEPT = 256
 """Modules that are kept for the next file."""
 _MOST_DEPTH = 6
 _MOST_CALLS = 1
@@ -64,7 +64,7 @@ class ReadModules:
 
     def imports_of(self, path: str) -> ImportedTexts:
         """Return the imports of the next file that is read for itself."""
-        if len(self._known) > _MOST_KEPT:
+        if len(self._known) > MOST_KEPT:
             self._known.clear()
             self._files.clear()
         return ImportedTexts(path, self)

@@ -66,7 +66,7 @@ class ValueOrigins(Names):
             if "." in name and not name.startswith("self.") and (own := _of_person(name, spot)) is not None:
                 return own
             if hole is not None and self._is_number(node) and not self._of_turn(name):
-                return replace(hole, doubt="open")  # how many: that is mostly set once
+                return replace(hole, doubt="open", hidden=True)  # how many: that is mostly set once
             if hole is not None and hole.doubt == "open" and self._varies_as_made(name, node):
                 hole = replace(hole, doubt="use")
             per_call = not is_setting(name) and name.removeprefix("self.") not in _ASKED_OF_OBJECTS
@@ -220,7 +220,12 @@ class ValueOrigins(Names):
         return node.id not in made_of and any(not is_settled(one) and doubt_of(one) == "use" for one in made_of)
 
     def _is_number(self, node: ast.expr) -> bool:
-        """Return whether it is a parameter that is declared as a number."""
+        """Return whether it is a parameter that is declared as a number, or how many something has."""
+        if isinstance(node, ast.Call):
+            called = dotted(node.func)
+            return called in ("len", "@.len") or (
+                called == "str" and self._is_number(node.args[0] if node.args else node.func)
+            )
         if not isinstance(node, ast.Name):
             return False
         return any(isinstance(one, Param) and is_number(one.declared) for one in self.values.get(node.id, ()))
