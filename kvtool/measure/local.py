@@ -279,8 +279,8 @@ class Measurement:
         rate = result.hit_tokens / result.prompt_tokens
         if abs(rate - sample.hit_rate) > _LARGEST_DIFFERENCE:
             result.reason = (
-                f"{plural(len(result.on), 'request')} fit {self._how.budget:g} s, with a hit rate of {percent(rate)}; "
-                f"the run has {percent(sample.hit_rate)}"
+                f"a hit rate of {percent(rate)} in the {plural(len(result.on), 'request')} that fit {self._how.budget:g} s, "
+                f"too far from {percent(sample.hit_rate)} of the run"
             )
             result.on, result.off = array("d"), array("d")
             result.hit_tokens = result.prompt_tokens = 0

@@ -86,7 +86,7 @@ def test_a_provider_without_arrivals_forgets_nothing(folder: Path, capsys: Captu
     assert found["config"]["ttl_seconds"] is None
     assert found["fates"]["hit"] == 10 * (1200 // 128 * 128)
     assert run(["profile", "w.yaml", "--quiet", "--dry-run", "-t", "bytes.json", "--provider", "openai"]) == 0
-    assert "no arrival times, so nothing expires after its 5 min" in " ".join(capsys.readouterr().out.split())
+    assert "No arrival times, so nothing expires after its 5 min" in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_time_to_live(folder: Path, capsys: Capture) -> None:

@@ -141,8 +141,8 @@ groups:
 WORDS = """\
   prompts/agent.j2:5:7: move this line to the end of the last message
     look: text changes its role: from system to user message
-Lines move from prompts/agent.j2 into tasks.yaml. Change the code that uses it:
-it must send these lines where tasks.yaml has them, or its prompts lose them.
+Lines move from prompts/agent.j2 into tasks.yaml. Send them from your code where
+tasks.yaml has them, or your prompts lose them.
 """
 
 

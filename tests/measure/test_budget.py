@@ -173,7 +173,7 @@ def test_a_sample_unlike_the_run_says_nothing(byte_tokenizer: Tokenizer) -> None
     sample.hit_tokens += 20
     result = measurement.run(Nothing(), sample)
     assert (len(result.on), result.hit_tokens, result.ttft().on) == (0, 0, None)
-    assert result.reason == "2 requests fit 1000 s, with a hit rate of 23.9%; the run has 33.8%"
+    assert result.reason == "a hit rate of 23.9% in the 2 requests that fit 1000 s, too far from 33.8% of the run"
 
 
 @pytest.fixture(scope="module")

@@ -91,7 +91,7 @@ def _claude(name: str, models: str, minimum: int, as_of: str, source: str) -> Pr
         most=4,
         as_of=as_of,
         source=source,
-        note="requests without `cache_control` store nothing; a group of a workload file without it gets automatic caching, "
+        note="requests without `cache_control` store nothing. A group of a workload file without it gets automatic caching, "
         "a breakpoint at the last block",
         needs_mark=True,
         fork_system=("speed", "output_schema", "citations"),

@@ -12,6 +12,7 @@ from kvtool.config.bounds import MOST_REPLICAS
 from kvtool.errors import KvtoolError
 from kvtool.results.choices import SIZES, Routing
 from kvtool.text.quantities import parse_duration
+from kvtool.text.terminal.numbers import capitalized
 from kvtool.workload.turn import Turn
 from kvtool.workload.yaml.schema import EngineOptions
 
@@ -136,7 +137,7 @@ def rule_note(rules: CacheRules) -> str:
         parts.append(f"no arrival times, so nothing expires after its {lifetime(provider.ttl)}")
     if rules.ttl is not None:
         parts.append(f"time to live {lifetime(rules.ttl)}")
-    return "; ".join([*parts, "one request at a time"])
+    return ". ".join(map(capitalized, [*parts, "one request at a time"]))
 
 
 def described_rules(rules: CacheRules | None) -> dict[str, str | int | float | bool | None]:

@@ -53,9 +53,9 @@ def edit_notes(workload: str, files: Sequence[Changed], edits: Iterable[PromptEd
     """
     notes: list[str] = []
     if moved := moved_into(workload, files):
-        named, code = (moved[0], "it") if len(moved) == 1 else (plural(len(moved), "file"), "them")
-        must = f"it must send these lines where {workload} has them, or its prompts lose them."
-        notes.append(f"Lines move from {named} into {workload}. Change the code that uses {code}: {must}")
+        named = moved[0] if len(moved) == 1 else plural(len(moved), "file")
+        must = f"Send them from your code where {workload} has them, or your prompts lose them."
+        notes.append(f"Lines move from {named} into {workload}. {must}")
     if others := other_prompts(workload, [each.path for each in files]):
         shown = ", ".join(others[:_MOST_SHOWN]) + (
             f" and {len(others) - _MOST_SHOWN:,} more" * (len(others) > _MOST_SHOWN)

@@ -176,7 +176,7 @@ def _events(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> Ta
         TableColumn("tokens", "number"),
         *((TableColumn("extra cost", "number", keep=4),) if priced else ()),
         TableColumn("cause"),
-        TableColumn("known", keep=1),
+        TableColumn("certainty", keep=1),
         TableColumn("evidence", keep=0),
     )
     return Table("Misses by event", columns, rows, sorts="misses")
@@ -218,7 +218,7 @@ def _largest(misses: CacheMisses, currency: str, log: str, *, priced: bool) -> T
         TableColumn("after", "number", keep=1),
         TableColumn("tokens", "number"),
         *((TableColumn("extra cost", "number", keep=2),) if priced else ()),
-        TableColumn("known", keep=0),
+        TableColumn("certainty", keep=0),
         TableColumn("cause", "prose"),
     )
     more = len(misses.events) - sum(len(events) for events in shown)
