@@ -13,7 +13,7 @@ from kvtool.gate.baseline import Baseline, WorkloadSums, load_baseline
 from kvtool.gate.check_plan import CheckPlan
 from kvtool.gate.collect import check_groups, config_demands, flag_demands, levels, workload_demands
 from kvtool.gate.comparing import BaselineComparison, compare, required_check
-from kvtool.gate.copied_prompts import differing_copies, unguarded_files, without_verdict
+from kvtool.gate.copied_prompts import differing_copies, uncached_groups, unguarded_files, without_verdict
 from kvtool.gate.demand import Demand, held
 from kvtool.gate.evaluate import evaluate, ungated_errors
 from kvtool.gate.facts import Facts, JudgedFinding, Scope, facts_of
@@ -215,6 +215,7 @@ def _judged(
         said = "\n".join(check.message for check in found)
         notices += [f"{copy.told}." for copy in differing if copy.told not in said]
         notices += [found for found in [unguarded_files(one.workload.opened.source)] if found]
+        notices += uncached_groups(one.workload.opened.source)
         checks += found
         reports.append(judged(one.report, found, partial=interrupted))
     checks += _text_checks(texts, plan, partial=interrupted)

@@ -42,9 +42,7 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
     roles = _roles_of(source)
     differing: dict[str, DifferingCopy] = {}
     for copy in copies_in(source.document):
-        sender = copied_from(source.document.source, copy.line, sender=True) or copy.place
-        file, _, line = sender.rpartition(":")
-        name = file if line.isdecimal() else sender
+        name = _sender_of(source.document, copy)
         if not root.holds(folder / name):
             continue
         if name not in known:
@@ -58,6 +56,30 @@ def differing_copies(source: YamlSource | LogSource) -> list[DifferingCopy]:
         found = differing.setdefault(name, DifferingCopy(file=name, place=copy.place, copy_at=at, differs=kind))
         found.groups.append(copy.group)
     return list(differing.values())
+
+
+def _sender_of(document: YamlDocument, copy: Copied) -> str:
+    """Return the file of the code that sends a copy."""
+    sender = copied_from(document.source, copy.line, sender=True) or copy.place
+    file, _, line = sender.rpartition(":")
+    return file if line.isdecimal() else sender
+
+
+def uncached_groups(source: YamlSource | LogSource) -> Iterator[str]:
+    """Yield a sentence on each group that caches nothing, where the code that sends its prompt sets a cache breakpoint by now."""
+    if not isinstance(source, YamlSource):
+        return
+    groups = {group.name for group in source.spec.groups if group.cache_control == "none"}
+    folder, root, roles = Path(source.path).parent, RootFolder.of(source.path), _roles_of(source)
+    for copy in copies_in(source.document):
+        name = _sender_of(source.document, copy)
+        if copy.group not in groups or not root.holds(folder / name):
+            continue
+        sent = [each for each in _sent_by(folder, name) if each.contains(copy.text, roles[copy.group])]
+        if any(True in each.marks.values() for each in sent):
+            groups.discard(copy.group)
+            todo = "Put it on the same message of the group, and delete `cache_control: none` there"
+            yield f"{source.path}:{copy.line}: {name} sets cache_control for group {copy.group} now. {todo}."
 
 
 def unguarded_files(source: YamlSource | LogSource) -> str:

@@ -20,7 +20,6 @@ from kvtool.accounting.misses.advised_change import (
     is_noticeable,
     pauses_cost_less,
 )
-from kvtool.accounting.prices.bill import shown_money
 from kvtool.config.command_line import CommandLine, flag, flags
 from kvtool.diagnose.codes import wins
 from kvtool.diagnose.codes.run.kv302 import KV302
@@ -247,6 +246,8 @@ def _cheaper_marks(report: Report, misses: CacheMisses) -> str:
     saved = Decimal(money.predicted) - Decimal(money.with_fixes)
     if saved <= least or not misses.calibration.advises or not {"expired"}.issuperset(misses.by_cause):
         return ""
+    from kvtool.accounting.prices.bill import shown_money
+
     return f"{capitalized(marks_in_words(money.marks))}. Saves {shown_money(saved, money.currency)}"
 
 

@@ -380,7 +380,7 @@ def test_each_prompt_is_rated_by_the_rules_of_the_model_that_gets_it(init: Comma
 
 
 @pytest.mark.parametrize("imports", [False, True])
-def test_a_call_in_a_file_that_reaches_no_mark_caches_nothing(imports: bool, init: Command) -> None:
+def test_a_call_in_a_file_that_reaches_no_mark_caches_nothing(imports: bool, init: Command, in_folder: Command) -> None:
     call = "client.messages.create(model='claude-sonnet-4-5', system="
     write("app/marked.py", f"def ask():\n    return {call}[{{'text': '{RULES}', 'cache_control': {{'type': 'x'}}}}])\n")
     head = "from .marked import add\n" if imports else ""
@@ -391,6 +391,13 @@ def test_a_call_in_a_file_that_reaches_no_mark_caches_nothing(imports: bool, ini
         not imports,
         imports,
     )
+    later = "app/plain.py sets cache_control for group plain now"
+    assert later not in " ".join(in_folder("check", "--no-advice")[1].split())
+    write(
+        "app/plain.py",
+        f"def ask():\n    return {call}[{{'text': 'Be brief. {RULES}', 'cache_control': {{'type': 'x'}}}}])\n",
+    )
+    assert (later in " ".join(in_folder("check", "--no-advice")[1].split())) == (not imports)
 
 
 @pytest.mark.parametrize(
