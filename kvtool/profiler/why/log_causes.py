@@ -159,6 +159,14 @@ def _tokens(report: Report) -> Counter[CauseName]:
     for fate, count in report.fates.items():
         if (name := of_fate.get(fate)) is not None:
             tokens[name] += round(count * scale)
+    if report.hosted and misses is not None and tokens["cache keys"]:  # reports say whether it is the host
+        found = Counter[CauseName]()
+        for miss, sums in misses.by_cause.items():
+            if (name := _OF_MISS.get(miss)) in ("cache keys", "routing"):
+                found[name] += sums.tokens
+        if found:
+            del tokens["cache keys"]
+            tokens += found
     reported = report.reported
     whole = reported is not None and reported.requests == report.totals.requests
     if misses is not None and whole and not (misses.predictable and misses.calibration.advises):

@@ -9,7 +9,7 @@ from kvtool.accounting.ledger.fates import FATES
 from kvtool.profiler.why.log_causes import FIRST_USES, log_causes, unexplained
 from kvtool.results.documents.server_cause import CauseName, ServerCause
 from kvtool.results.finding import Finding, Rerun
-from kvtool.results.misses import MISS_CAUSES, CacheMisses, MissSum
+from kvtool.results.misses import MISS_CAUSES, CacheMisses, MissSum, ReportAgreement
 from tests.made_results import group
 from tests.made_results import report as made_report
 
@@ -99,3 +99,14 @@ def test_the_figure_beside_an_edit_is_of_this_edit_alone() -> None:
     change = next(log_causes(report(fates={"blocked": 50}, findings=[edit]), (), None, caching=None)).change
     assert "45.0%" in change
     assert "80.0%" not in change
+
+
+def test_reports_say_whether_hosts_or_keys_keep_prompts_apart() -> None:
+    agree = ReportAgreement(requests=9, agree=9, advises=True)
+    for names, expected in (
+        ({"host_changed": 50, "replicas": 4, "key_changed": 3}, {"routing": 54, "cache keys": 3}),
+        ({"expired": 9}, {"cache keys": 70}),
+    ):
+        sums = {name: MissSum(events=1, tokens=count, written=0, cost=None) for name, count in names.items()}
+        misses = CacheMisses.model_construct(by_cause=sums, predictable=True, calibration=agree)
+        assert causes(hosted(fates={"hit": 5, "isolated": 70}, misses=misses), caching=None) == expected
