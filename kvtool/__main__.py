@@ -18,20 +18,8 @@ _COLLECTIONS = 20
 
 
 def collect_seldom() -> None:
-    """Look for cycles as seldom as the command line does; what a C library keeps of freed memory goes back to the system then."""
+    """Look for cycles as seldom as the command line does."""
     gc.set_threshold(_YOUNG, _COLLECTIONS, _COLLECTIONS)
-    if sys.platform == "linux" and _give_back not in gc.callbacks:
-        gc.callbacks.append(_give_back)
-
-
-def _give_back(phase: str, info: dict[str, int]) -> None:
-    """Give the free pages of the heap back after older objects were looked through: a long run frees prompts in pieces, and glibc
-    would keep a third of its memory for them."""
-    if phase == "stop" and info["generation"]:
-        import ctypes  # only runs of some length come here
-
-        with suppress(AttributeError):  # a C library without it keeps less
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 def main() -> None:
