@@ -46,6 +46,8 @@ RULE: dict[Severity, str] = {
 """The rule in words; the first that applies counts."""
 UNSURE_MOST: Severity = "warning"
 """The most that a finding is in a file that was only read, where neither a call nor a whole name shows that a value changes."""
+UNSURE_BLOCKS = 8
+"""Blocks of text that must follow such a value for certain; with fewer, it is information."""
 _BY_COST = "By its cost. " + " ".join(f"{severity.capitalize()}: {when}." for severity, when in RULE.items())
 _CHAT = "A warning or information, whatever it costs: no run has shown a loss yet."
 EXCEPTIONS: dict[str, str] = {
@@ -62,8 +64,10 @@ EXCEPTIONS: dict[str, str] = {
     KV106.code: f"{_BY_COST} In a file that is only read it is information: a process has it in all of its requests.",
     KV107.code: f"{_BY_COST} In a template it is information, except if the variable is named like a flag.",
     KV201.code: (
-        f"{_BY_COST} Without a run it is information if only the use or the name of a placeholder says that it changes. In a run "
-        "it is information if no move can help: a user's question, or a value that ends its message."
+        f"{_BY_COST} In a file that is only read, without a run, it is at most a {UNSURE_MOST}. There it is information if "
+        f"nothing shows that the placeholder changes, or if fewer than {UNSURE_BLOCKS} blocks of text follow for certain. So is "
+        "a value that the constructor of an object got. In a run it is information if no move can help: a user's question, or a "
+        "value that ends its message."
     ),
     KV302.code: "Information, whatever it costs: do not trade security for speed.",
     KV306.code: "A warning for keys, cards and account numbers, else information. It costs no tokens.",

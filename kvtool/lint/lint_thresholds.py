@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kvtool.diagnose.severity import UNSURE_BLOCKS
+
 
 @dataclass(frozen=True, slots=True)
 class LintThresholds:
@@ -27,6 +29,8 @@ class LintThresholds:
     """Blocks after any value of a file in a folder: there a closing sentence is not worth a finding."""
     unknown: int = 16
     """Blocks in one piece after a value of which nothing is known."""
+    warned: int = UNSURE_BLOCKS
+    """Blocks that could be before a value that varies by its use or its name, for a warning."""
     whole_prompt: int = 8
     """Tokens before a value, up to which a prompt begins with another prompt."""
     known: int = 64

@@ -30,7 +30,7 @@ def test_a_block_of_data_is_another_in_each_request() -> None:
         "Evaluate the quality of the following review criteria.\n\n## Criteria\n{criteria_json}\n",
     ]:
         (one,) = found(text)
-        assert (one.code, one.severity) == ("KV201", "info")
+        assert (one.code, one.severity) == ("KV201", "warning")
         assert "by its use" in one.message
 
 
@@ -112,8 +112,8 @@ def test_a_code_is_a_short_name_or_a_program_and_examples_are_shown() -> None:
     for name, expected in [
         ("language_code", []),
         ("error_code", []),
-        ("source_code", ["info `source_code`"]),
+        ("source_code", ["warning `source_code`"]),
         ("example_queries", []),
-        ("user_queries", ["info `user_queries`"]),
+        ("user_queries", ["warning `user_queries`"]),
     ]:
         assert told_in(f"PROMPT = {(f'You read of {{{name}}} what it does. ' + RULES * 4)!r}\n") == expected

@@ -52,13 +52,15 @@ def test_what_is_above_may_be_a_value_of_the_same_prompt() -> None:
     def code(begins: str) -> str:
         return f"PROMPT = {(begins + chr(10) + LONG)!r}\n"
 
-    assert told(code("Question: {question}\nContext: {context}\nAnswer by the context above. ")) == ["info `question`"]
+    assert told(code("Question: {question}\nContext: {context}\nAnswer by the context above. ")) == [
+        "warning `question`"
+    ]
     assert not told(code("Answer by the context above. Question: {question}\n"))
 
 
 @pytest.mark.parametrize(
     ("name", "expected"),
-    [("prompt_text", []), ("base_prompt", []), ("question_text", ["info `question_text`"])],
+    [("prompt_text", []), ("base_prompt", []), ("question_text", ["warning `question_text`"])],
 )
 def test_what_is_added_to_a_whole_prompt_costs_nothing_of_it(name: str, expected: list[str]) -> None:
     content = f"f'{{{name}}}\\n\\n' + {RULES * 7!r}"

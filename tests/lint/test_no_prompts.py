@@ -83,7 +83,7 @@ def test_templates_of_prompts_are_read(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)
     path.write_text("{{ question }}\n" + RULES)
-    assert judged(path, alone=True) == (True, ["info"])
+    assert judged(path, alone=True) == (True, ["warning"])
 
 
 def test_a_chat_template_is_one_whatever_it_reads_like(tmp_path: Path) -> None:

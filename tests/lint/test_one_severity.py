@@ -16,6 +16,8 @@ from kvtool.diagnose.diagnosis_thresholds import THRESHOLDS
 from kvtool.diagnose.severity import (
     EXCEPTIONS,
     RULE,
+    UNSURE_BLOCKS,
+    UNSURE_MOST,
     severity_in_run,
     severity_of,
     severity_text,
@@ -59,18 +61,25 @@ def test_every_code_says_what_decides() -> None:
     assert set(EXCEPTIONS) < {entry.code for entry in entries()}
 
 
-def test_explain_says_of_kv201_what_a_template_gets(in_folder: Command) -> None:
-    """A question is information without a run, however much follows; in a run it is an error by its cost."""
-    assert "Without a run it is information" in severity_text("KV201")
-    write("prompts/t.j2", "{{ question }}\n" + "Be kind to them. " * 40 + "\n")
+@pytest.mark.parametrize("blocks", [UNSURE_BLOCKS // 2, UNSURE_BLOCKS + 1, 40])
+def test_explain_says_of_kv201_what_a_template_gets(blocks: int, in_folder: Command) -> None:
+    """A question is never an error without a run, however much follows; in a run it is one by its cost."""
+    text = severity_text("KV201")
+    assert f"only read, without a run, it is at most a {UNSURE_MOST}." in text
+    assert f"fewer than {UNSURE_BLOCKS} blocks" in text
+    rules = "Be kind to them. " * blocks  # a block each: 17 tokens of one byte
+    write("prompts/t.j2", f"{{{{ question }}}}\n{rules}\n")
     write(
         "w.yaml",
         f"version: 1\nvars: {{question: {{choice: {list(map(str, range(40)))}}}}}\n"
         f"groups:\n  - {{name: g, requests: {REQUESTS}, file: prompts/t.j2}}\n",
     )
     read, run = lint(in_folder, "prompts/t.j2"), lint(in_folder, "w.yaml")
+    few = blocks < UNSURE_BLOCKS
     place = ("t.j2", 1, "KV201")
-    assert (read[place]["severity"], run[place]["severity"]) == ("info", "error")
+    assert {one["severity"] for one in read.values()} <= {"info" if few else UNSURE_MOST}
+    assert few or place in read
+    assert few or run[place]["severity"] == "error"
 
 
 def places(findings: list[dict[str, Any]]) -> Places:

@@ -85,9 +85,9 @@ def test_a_template_is_told_from_less_text_on_where_all_of_that_is_always_there(
         assert find(TextInput(path, text + rule * 4 + half, "template", style)) == []
 
 
-def test_what_is_asked_is_information_and_counted() -> None:
+def test_what_is_asked_is_a_warning_at_most_and_counted() -> None:
     (found,) = jinja(f"Please solve this issue: {{{{ task }}}}{RULES}")
-    assert (found.code, found.severity, found.column, found.tokens_lost) == ("KV201", "info", 26, 300)
+    assert (found.code, found.severity, found.column, found.tokens_lost) == ("KV201", "warning", 26, 300)
     assert "by its use" in found.message
     assert jinja(f"{RULES}Please solve this issue: {{{{ task }}}}") == []
 
@@ -120,8 +120,8 @@ def test_sections_and_loops_before_constant_text() -> None:
         jinja(f"{{% if experiment %}}Use them.{{% endif %}} {{% if a %}}b{{% elif c %}}d{{% endif %}}{RULES}"),
         jinja(f"x {{%- for doc in docs -%}}{{{{ doc }}}}{{% endfor %}}{RULES}"),
     )
-    assert [(found.code, found.severity, found.column) for found in one] == [("KV107", "info", 1)]
-    assert [(found.code, found.severity, found.column) for found in other] == [("KV201", "info", 3)]
+    assert [(found.code, found.severity, found.column) for found in one] == [("KV107", "warning", 1)]
+    assert [(found.code, found.severity, found.column) for found in other] == [("KV201", "warning", 3)]
     assert jinja(f"{RULES}{{% if tools %}}{RULES}{{% endif %}}") == []
 
 
@@ -154,11 +154,11 @@ def test_what_a_program_is_set_up_with_is_no_value_of_a_request() -> None:
         assert placeholder(name, SPOT) is None
 
 
-def test_a_counter_by_its_name_alone_is_information() -> None:
+def test_a_counter_by_its_name_alone_is_no_error() -> None:
     rules = "Be short, be kind, be right, and be quick. " * 40
     (counter,) = jinja("Attempt {{ iteration }}. " + rules)
     (clock,) = jinja("It is {{ now }}. " + rules)
-    assert (counter.code, counter.severity) == ("KV105", "info")
+    assert (counter.code, counter.severity) == ("KV105", "warning")
     assert (clock.code, clock.severity) == ("KV101", "error")
 
 

@@ -88,12 +88,12 @@ def test_the_order_of_what_callers_give_is_information() -> None:
     assert (one.code, one.severity) == ("KV113", "info")
 
 
-def test_a_question_behind_a_date_is_told_with_it_and_raises_nothing() -> None:
+def test_a_question_behind_a_clock_raises_what_is_told_of_it() -> None:
     text = "def build_prompt(question):\n    return f'On {datetime.date.today()} they ask: {question} ' + RULES\n"
     (one,) = found(text)
     assert (one.code, one.severity, one.message.endswith("; `question` after it changes too")) == (
         "KV101",
-        "info",
+        "warning",
         True,
     )
 

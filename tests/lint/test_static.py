@@ -122,7 +122,7 @@ def test_flags_decide_and_names_in_loops_do_not() -> None:
     (loop,) = jinja("{% for step in steps %}{{ step }}{% endfor %}" + LONG)
     assert (loop.code, loop.severity, loop.message.partition(" ")[0]) == ("KV201", "info", "`steps`")
     (items,) = jinja("{% for doc in docs %}{{ loop.index }}. {{ doc }}{% endfor %}" + HUGE)
-    assert (items.code, items.severity, items.column) == ("KV201", "info", 1)
+    assert (items.code, items.severity, items.column) == ("KV201", "warning", 1)
 
 
 def test_a_chat_template_with_a_date() -> None:
@@ -181,7 +181,7 @@ def test_a_text_template() -> None:
     text = f"Hi {{user_name}},\nit is {{date}}.\n{LONG}"
     nodes = text_template("a.txt", text, "format")
     found = static_findings("a.txt", text, [nodes], len, block_size=16, least=16)
-    assert short(found) == [("KV104", "error", 1, 4, len(",\nit is .\n") + 300), ("KV101", "info", 2, 7, 302)]
+    assert short(found) == [("KV104", "error", 1, 4, len(",\nit is .\n") + 300), ("KV101", "warning", 2, 7, 302)]
 
 
 @given(

@@ -219,16 +219,22 @@ _PROMPT = f"`Note ${{VALUE}}.\n{RULES}`"
 _SENDS = "return client.chat.completions.create({ model, messages: [{ role: 'user', content: TEXT }] });"
 
 
-def test_names_alone_and_what_nothing_sends_are_information() -> None:
-    """Also of an id in a text that nothing sends, and of a setting's list."""
-    for code in [
-        f"async function ask(question: string) {{ const note = {_PROMPT}; SENDS }}",
-        "async function all(notes: string[]) { for (const one of notes) { const note = PROMPT; SENDS } }",
-        "async function ask(question: string, runId: string) { const note = PROMPT; SENDS }",
-        "export const notePrompt = (question: string) => PROMPT;",
-        "export const notePrompt = () => PROMPT;",
-        "function write(path: string, question: string) { const prompt = PROMPT; return writeFile(path, prompt); }",
-        "async function ask(kinds) { const note = `${kinds.map((title) => `- ${title}`).join()} RULES`; SENDS }",
+def test_only_what_is_seen_to_be_sent_and_to_vary_is_a_loss() -> None:
+    """Names alone make information of TypeScript: of a text that nothing sends, of an id, of a setting's list."""
+    for code, told in [
+        (f"async function ask(question: string) {{ const note = {_PROMPT}; SENDS }}", True),
+        ("async function all(notes: string[]) { for (const one of notes) { const note = PROMPT; SENDS } }", True),
+        ("async function ask(question: string, runId: string) { const note = PROMPT; SENDS }", False),
+        ("export const notePrompt = (question: string) => PROMPT;", False),
+        ("export const notePrompt = () => PROMPT;", False),
+        (
+            "function write(path: string, question: string) { const prompt = PROMPT; return writeFile(path, prompt); }",
+            False,
+        ),
+        (
+            "async function ask(kinds) { const note = `${kinds.map((title) => `- ${title}`).join()} RULES`; SENDS }",
+            False,
+        ),
     ]:
         value = (
             "crypto.randomUUID()"
@@ -243,7 +249,7 @@ def test_names_alone_and_what_nothing_sends_are_information() -> None:
         found = made_findings(
             "import OpenAI from 'openai';\nconst client = new OpenAI();\n" + code.replace("RULES", RULES), "made.ts"
         )
-        assert {one.severity for one in found} <= {"info"}
+        assert any(one.severity != "info" for one in found) is told
 
 
 def test_a_copy_of_a_conversation_is_one() -> None:

@@ -51,22 +51,22 @@ CLASS = "class Pilot{bases}:\n    def steer(self, question):\n        return {ca
         ("skills/pilot/prompts/desk.md", "skills/pilot/SKILL.md", "info"),
         ("skills/prompts/desk.md", "skills/pilot/SKILL.md: read ../prompts/desk.md first", "info"),
         ("prompts/desk.md", "skills/pilot/SKILL.md: read ../../prompts/desk.md first", "info"),
-        ("prompts/desk.md", "skills/pilot/SKILL.md: read ../../prompts/chair.md first", "error"),
+        ("prompts/desk.md", "skills/pilot/SKILL.md: read ../../prompts/chair.md first", "warning"),
         ("prompts/desk.md", "SKILL.md", "info"),
-        ("prompts/desk.md", "SKILL.md; package.json", "error"),
-        ("skills/pilot/prompts/desk.md", "skills/pilot/SKILL.md; named", "error"),
+        ("prompts/desk.md", "SKILL.md; package.json", "warning"),
+        ("skills/pilot/prompts/desk.md", "skills/pilot/SKILL.md; named", "warning"),
     ],
 )
 def test_the_documents_of_a_skill_are_information(
     in_folder: Command, text: str, skill: str, severity: str, language: str
 ) -> None:
     """An agent reads them on demand; what code names by its file's name it loads."""
-    write(text, f"Now: {{current_time}}\n{RULES}")
+    write(text, f"Question: {{question}}\n{RULES}")
     path, _, says = skill.partition("; ")[0].partition(": ")
     write(path, f"Steer a ship. {says}")
     if "package.json" in skill:
         write("package.json", "{}")
-    loads = "load('desk.md').replace('{current_time}', now)" if "named" in skill or severity == "error" else "load()"
+    loads = "load('desk.md').replace('{question}', question)" if "named" in skill or severity == "warning" else "load()"
     if language == "ts":
         write("app/agent.ts", f"import OpenAI from 'openai';\nconst text = {loads};\n")
     elif language == "py" or "named" in skill:
@@ -78,16 +78,16 @@ def test_the_documents_of_a_skill_are_information(
 @pytest.mark.parametrize(
     ("code", "severity"),
     [
-        ("const text = load('desk').replace('{current_time}', now);", "error"),
-        ("const text = load('desk').replace(/\\{(\\w+)\\}/g, fill);", "error"),
+        ("const text = load('desk').replace('{question}', question);", "warning"),
+        ("const text = load('desk').replace(/\\{(\\w+)\\}/g, fill);", "warning"),
         ("const text = load('desk');", "info"),
-        ("const text = load('chair').replace('{current_time}', now);", "info"),
+        ("const text = load('chair').replace('{question}', question);", "info"),
     ],
 )
 def test_a_text_in_typescript_is_a_loss_where_code_loads_and_fills_it(
     in_folder: Command, code: str, severity: str
 ) -> None:
-    write("app/prompts/desk.md", f"Now: {{current_time}}\n{RULES}")
+    write("app/prompts/desk.md", f"Question: {{question}}\n{RULES}")
     write("app/agent.ts", f"import OpenAI from 'openai';\n{code}\n")
     document = json.loads(in_folder("lint", "app", "--json")[1])
     assert [one["severity"] for one in document["findings"]] == [severity]

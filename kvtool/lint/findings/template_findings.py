@@ -73,7 +73,7 @@ def find_losses(
         open_groups.append([found for found in founds if found.hole.doubt == "open"])
         later |= behind
     costly = [one for one in told_of if _lost(one.hole) not in later and enough(one)]
-    told = _once(_once(costly, _place), losses.key)
+    told = _once(_once(costly, _place, block_size), losses.key, block_size)
     sure = {found.hole.spot for found in told if not found.hole.doubt}
     told = [found for found in told if not found.hole.doubt or found.hole.spot not in sure]
     findings = [_finding(path, found, block_size, lines) for found in told if found.hole.doubt != "open"]
@@ -164,14 +164,14 @@ def _given_beside(founds: list[Found], enough: Callable[[Found], bool]) -> list[
     return [*founds[:first], told, *founds[last + 1 :]]
 
 
-def _once(founds: Iterable[Found], same: Callable[[Hole], tuple[object, ...]]) -> list[Found]:
+def _once(founds: Iterable[Found], same: Callable[[Hole], tuple[object, ...]], block_size: int) -> list[Found]:
     """One for each loss, by place: at the first place that it has, as bad as it is anywhere."""
     first: dict[tuple[object, ...], Found] = {}
     worst: dict[tuple[object, ...], Found] = {}
     for found in sorted(founds, key=lambda one: _place(one.hole)):
         key = same(found.hole)
         first.setdefault(key, found)
-        if key not in worst or _badness(worst[key]) < _badness(found):
+        if key not in worst or _badness(worst[key], block_size) < _badness(found, block_size):
             worst[key] = found
     return [replace(worst[key], hole=replace(worst[key].hole, spot=one.hole.spot)) for key, one in first.items()]
 
@@ -245,6 +245,7 @@ def _open_finding(path: str, founds: list[Found], block_size: int, lines: LineIn
         most.behind.tokens,
         OPEN,
         lines,
+        block_size,
     )
 
 
@@ -289,17 +290,19 @@ def _finding(path: str, found: Found, block_size: int, lines: LineIndex) -> Find
         message += f"; {_listed(names)} after it {'changes' if len(names) == 1 else 'change'} too"
     if found.before and hole.doubt:
         message += f"; {_listed(found.before)} before it may change too"
-    return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, lines)
+    return _told(path, found, message, found.behind.tokens, 1.0 if hole.certain else BY_NAME, lines, block_size)
 
 
-def _told(path: str, found: Found, message: str, tokens: int, confidence: float, lines: LineIndex) -> Finding:
+def _told(
+    path: str, found: Found, message: str, tokens: int, confidence: float, lines: LineIndex, block_size: int
+) -> Finding:
     hole = found.hole
     remedies = [remedy for remedy in find_entry(hole.kind.code).remedies if remedy.tier is not None]
     remedy = min(remedies, key=lambda one: one.tier or "")  # the safest; of equals the first
     excerpt, start = _excerpt(lines, hole.spot)
     return Finding.of(
         code=hole.kind.code,
-        severity=_worst(found),
+        severity=_worst(found, block_size),
         group="",
         path=path,
         line=hole.spot.line,
@@ -339,10 +342,10 @@ def _excerpt(lines: LineIndex, spot: TemplatePlace) -> tuple[str, int]:
     return lines.text[start:stop].removesuffix("\n"), _AROUND
 
 
-def _worst(found: Found) -> Severity:
+def _worst(found: Found, block_size: int) -> Severity:
     """The severity of what is reported, and of what is reported with it."""
     told = (found, *_costly(found))
-    return max((_severity(one.hole, one.behind, one.prompt) for one in told), key=_SEVERITIES.index)
+    return max((_severity(one.hole, one.behind, one.prompt, block_size) for one in told), key=_SEVERITIES.index)
 
 
 def _costly(found: Found) -> tuple[Found, ...]:
@@ -352,17 +355,18 @@ def _costly(found: Found) -> tuple[Found, ...]:
     return tuple(other for other in found.others if other.hole.doubt != "open")
 
 
-def _severity(hole: Hole, behind: FollowingText, prompt: int) -> Severity:
-    """By the constant text after it, out of all of the prompt's (`diagnose.severity`). A warning needs evidence that the value
-    varies: code that is seen, a name that leaves no doubt, or a conversation after it; else it is information."""
-    if hole.minor or hole.doubt == "open" or _lasts(hole) or not (hole.certain or hole.leads or _is_named_so(hole)):
+def _severity(hole: Hole, behind: FollowingText, prompt: int, block_size: int) -> Severity:
+    """By the constant text after it, out of all of the prompt's (`diagnose.severity`); an error only of what surely varies."""
+    if hole.minor or hole.doubt == "open" or _lasts(hole):
         return "info"
-    severity: Severity = (
-        "warning" if hole.leads or hole.elsewhere else severity_of(behind.sure if hole.order else behind.tokens, prompt)
-    )
+    sure = _is_sure(hole)
+    if not sure and min(behind.sure if hole.doubt else behind.tokens, behind.movable) < THRESHOLDS.warned * block_size:
+        return "info"
+    tokens = behind.sure if hole.order else behind.tokens
+    severity: Severity = "warning" if hole.leads or hole.elsewhere else severity_of(tokens, prompt)
     if severity == "info" and behind.unseen and hole.is_new:
         severity = "warning"
-    return UNSURE_MOST if severity == "error" and (hole.capped or not _is_sure(hole)) else severity
+    return UNSURE_MOST if severity == "error" and (hole.capped or not sure) else severity
 
 
 def _lasts(hole: Hole) -> bool:
@@ -375,14 +379,12 @@ def _lasts(hole: Hole) -> bool:
 
 
 def _is_sure(hole: Hole) -> bool:
-    """Return whether it is seen, or its whole name says in a template, that it varies: a `current_time`, not a `user_plan`."""
-    return hole.certain or (not hole.capped and _is_named_so(hole))
+    """Return whether it is seen, or its whole name says, that something varies: a `current_time`, not a `user_plan`."""
+    if hole.certain or hole.doubt or hole.capped or hole.kind is COUNTER:
+        return hole.certain
+    return sure_kind(hole.what.strip("`")) is hole.kind
 
 
-def _is_named_so(hole: Hole) -> bool:
-    return not hole.doubt and hole.kind is not COUNTER and sure_kind(hole.what.strip("`")) is hole.kind
-
-
-def _badness(found: Found) -> tuple[int, bool, bool, int]:
+def _badness(found: Found, block_size: int) -> tuple[int, bool, bool, int]:
     hole = found.hole
-    return _SEVERITIES.index(_worst(found)), hole.certain, hole.doubt != "open", found.behind.tokens
+    return _SEVERITIES.index(_worst(found, block_size)), hole.certain, hole.doubt != "open", found.behind.tokens
