@@ -115,5 +115,5 @@ def _refused_marks(hosted: ProviderCache) -> list[str]:
     most = max(one.rules.most for one in hosted.trees.values())
     count, marks = sum(hosted.too_many_marks.values()), max(hosted.too_many_marks)
     return [
-        f"{plural(count, 'request')} with {marks} marks (cache_control), {most} are allowed: the provider refuses them"
+        f"{plural(count, 'request')} with {marks} cache breakpoints (cache_control), {most} are allowed: the provider refuses them"
     ]

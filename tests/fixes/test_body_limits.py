@@ -33,14 +33,20 @@ def test_a_refusal_has_its_place() -> None:
     for sent, why in [
         (
             body(*[text(str(at), MARK) for at in range(4)], system=[text("r", MARK)]),
-            "5 marks (cache_control), 4 are allowed",
+            "5 cache breakpoints (cache_control), 4 are allowed",
         ),
-        (body(*[text(str(at), MARK) for at in range(4)], cache_control=MARK), "5 marks (cache_control), 4 are allowed"),
-        (body(text(" \n", MARK)), "messages[0].content[0]: an empty block takes no mark"),
-        (body({**THOUGHT, "cache_control": MARK}), "messages[0].content[0]: a block with thinking takes no mark"),
+        (
+            body(*[text(str(at), MARK) for at in range(4)], cache_control=MARK),
+            "5 cache breakpoints (cache_control), 4 are allowed",
+        ),
+        (body(text(" \n", MARK)), "messages[0].content[0]: an empty block takes no cache breakpoint"),
+        (
+            body({**THOUGHT, "cache_control": MARK}),
+            "messages[0].content[0]: a block with thinking takes no cache breakpoint",
+        ),
         (
             body(text("q", HOUR), system=[text("r", MARK)]),
-            "messages[0].content[0]: a mark for 1h comes after one for 5m",
+            "messages[0].content[0]: a cache breakpoint for 1h comes after one for 5m",
         ),
         (
             body(text("q", {"type": "ephemeral", "ttl": "2h"})),
@@ -48,7 +54,7 @@ def test_a_refusal_has_its_place() -> None:
         ),
         (
             body(messages=[{"role": "user", "content": "q", "cache_control": MARK}]),
-            "messages[0]: a mark belongs on a block of the content",
+            "messages[0]: a cache breakpoint belongs on a block of the content",
         ),
         (
             {
@@ -56,7 +62,7 @@ def test_a_refusal_has_its_place() -> None:
                     {"role": "assistant", "content": [{"type": "output_text", "prompt_cache_breakpoint": EXPLICIT}]}
                 ]
             },
-            "input[0]: an answer of the model takes no mark",
+            "input[0]: an answer of the model takes no cache breakpoint",
         ),
         (
             {"model": "gpt-5.1", "messages": [], "prompt_cache_options": EXPLICIT},
@@ -103,7 +109,7 @@ def test_a_new_mark_is_not_inside_the_result_of_a_tool() -> None:
 
     assert refusals(sent(MARK), sent(MARK)) == []
     assert refusals(sent(MARK), sent(None)) == [
-        "messages[0].content[0].content[0]: a mark belongs on the result of a tool, not inside it"
+        "messages[0].content[0].content[0]: a cache breakpoint belongs on the result of a tool, not inside it"
     ]
 
 

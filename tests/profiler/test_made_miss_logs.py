@@ -111,7 +111,7 @@ def test_too_many_marks_are_named_with_their_limit(seed: int, tmp_path: Path, by
     misses = misses_of(written_log(tmp_path / "log.jsonl", requests), bytes_json)
     found = {event.request: (event.cause, event.certainty, event.detail) for event in misses.events}
     assert found == {
-        f"{number + 1}:0": ("marks_limit", "proven", "5 marks, 4 are allowed")
+        f"{number + 1}:0": ("marks_limit", "proven", "5 cache breakpoints, 4 are allowed")
         for number, count in enumerate(dropped)
         if count > MOST
     }
@@ -176,7 +176,7 @@ def test_requests_with_too_many_marks_are_told_without_usage(marks: int, tmp_pat
     assert told == (
         []
         if marks <= MOST
-        else [f"3 requests with {marks} marks (cache_control), 4 are allowed: the provider refuses them"]
+        else [f"3 requests with {marks} cache breakpoints (cache_control), 4 are allowed: the provider refuses them"]
     )
 
 
@@ -191,7 +191,7 @@ def test_the_refusal_of_too_many_marks_is_told_without_its_text(tmp_path: Path, 
     path.write_text(json.dumps(line) + "\n", encoding="utf-8")
     with pytest.raises(kvtool.KvtoolError) as raised:
         kvtool.profile(str(path), tokenizer=bytes_json)
-    assert raised.value.hint == "the provider refused a request: 6 marks (cache_control), 4 are allowed"
+    assert raised.value.hint == "the provider refused a request: 6 cache breakpoints (cache_control), 4 are allowed"
     assert "SECRET" not in str(raised.value)
 
 

@@ -219,7 +219,7 @@ def marks_limit(evidence: MissEvidence) -> MissReason | None:
 
 
 def _too_many(marks: int, rules: Provider) -> MissReason:
-    return MissReason("marks_limit", "proven", f"{plural(marks, 'mark')}, {rules.most} are allowed")
+    return MissReason("marks_limit", "proven", f"{plural(marks, 'cache breakpoint')}, {rules.most} are allowed")
 
 
 def setting_changed(evidence: MissEvidence) -> MissReason | None:
@@ -366,7 +366,7 @@ def find_unstored(
     )
     few_marked = lost.get("not_marked") and not is_short and shared >= (rules.minimum if rules else 0) + request.least
     if rules is not None and few_marked and lost.get("below_minimum"):
-        words = f"the marks are at less than {rules.minimum:,} tokens, which the provider does not store"
+        words = f"the breakpoints are at less than {rules.minimum:,} tokens, which the provider does not store"
         return MissReason("not_marked", "proven", words)
     if rules is not None and (lost.get("below_minimum") or is_short):
         is_near = rules.is_learned or (not lost.get("below_minimum") and min(request.prompt, shared) >= rules.minimum)
@@ -380,7 +380,7 @@ def find_unstored(
         return _too_many(before.marks, rules)
     if past:
         known: Certainty = "consistent" if before.stored_ends is None else "proven"
-        return MissReason("not_marked", known, "the mark is on text that changes")
+        return MissReason("not_marked", known, "the breakpoint is on text that changes")
     if rules is not None and lost.get("not_marked"):
         return MissReason("not_marked", "proven", _NO_MARK if request.is_unmarked else "none ends this prefix")
     if lost.get("setting_changed"):

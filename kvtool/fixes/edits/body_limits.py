@@ -74,30 +74,30 @@ def _marks_refused(body: dict[str, Any]) -> Iterator[str]:
             name == _CLAUDE_MARK and bool(body.get(name))
         )  # one for the whole request takes a place, too
         if count > MOST_MARKS:
-            yield f"{count} marks ({name}), {MOST_MARKS} are allowed"
+            yield f"{count} cache breakpoints ({name}), {MOST_MARKS} are allowed"
     if isinstance(body.get("instructions"), list):
         yield "instructions: they are a text, not blocks"
     longest_before: dict[str, Any] | None = None
     for each in _marked(body, _CLAUDE_MARK):
         if each.block.get("type") in _THINKING:
-            yield f"{each.place}: a block with thinking takes no mark"
+            yield f"{each.place}: a block with thinking takes no cache breakpoint"
         if each.block.get("type") == "text" and not str(each.block.get("text") or "").strip():
-            yield f"{each.place}: an empty block takes no mark"
+            yield f"{each.place}: an empty block takes no cache breakpoint"
         ttl = each.mark.get("ttl", "5m") if isinstance(each.mark, dict) else "5m"
         if ttl not in _TTLS:
             yield f"{each.place}: the time to live is 5m or 1h, not {json.dumps(ttl)[:20]}"
         elif longest_before is not None and _TTLS[ttl] > longest_before["size"]:
-            yield f"{each.place}: a mark for {ttl} comes after one for {longest_before['ttl']}"
+            yield f"{each.place}: a cache breakpoint for {ttl} comes after one for {longest_before['ttl']}"
         else:
             longest_before = {"ttl": ttl, "size": _TTLS[ttl]}
     for place, message in _messages(body):
         if place.startswith("input") and any(block.get("type") == "text" for _, block in _blocks(place, message)):
             yield f"{place}: a text of the Responses API is an input_text"
         if _is_claude(body) and message.get(_CLAUDE_MARK):
-            yield f"{place}: a mark belongs on a block of the content"
+            yield f"{place}: a cache breakpoint belongs on a block of the content"
         answers = message.get("role") in ("assistant", "model")
         if answers and any(each.get(_OPENAI_MARK) for _, each in _blocks(place, message)):
-            yield f"{place}: an answer of the model takes no mark"
+            yield f"{place}: an answer of the model takes no cache breakpoint"
 
 
 def _generation_refused(body: dict[str, Any]) -> Iterator[str]:
@@ -123,7 +123,7 @@ def _changes_refused(before: dict[str, Any], body: dict[str, Any]) -> Iterator[s
         yield "blocks with thinking or a signature changed or moved"
     inside = [each.place for each in _marked(body, _CLAUDE_MARK) if each.inside]
     if inside and len(inside) > sum(each.inside for each in _marked(before, _CLAUDE_MARK)):
-        yield f"{inside[-1]}: a mark belongs on the result of a tool, not inside it"
+        yield f"{inside[-1]}: a cache breakpoint belongs on the result of a tool, not inside it"
     if len(list(_empty(body))) > len(list(_empty(before))):
         yield f"{next(_empty(body))}: an empty block"
     if any(before.get(name) != body.get(name) for name in _CACHED):

@@ -272,7 +272,7 @@ class MarkTrial:
         cheaper = self.cheaper
         before, after = (Decimal(0), Decimal(0)) if cheaper is None else self._alone(cheaper, finding.group)
         if cheaper is None or not (self.refused or saves_enough(before, after)):
-            kept = "keep the marks (tested: no other marks cost less)"
+            kept = "keep the cache breakpoints (tested: no others cost less)"
             return finding.model_copy(update={"fix": kept, "severity": "info", "no_gain": True})
         marks = [each for each in cheaper.marks if finding.group in each.groups]
         fix = marks_in_words([each.model_copy(update={"others_keep": False}) for each in marks])

@@ -46,8 +46,8 @@ from kvtool.workload.drive import NO_ANSWER
 _WORTH = Decimal("0.01")
 """Part of today's cost that a change must save to be named first."""
 _TODAY = "today"
-_PROMPTS = "edit the prompts as kvtool optimize shows, and keep the marks"
-_BOTH = "edit the prompts and the marks as kvtool optimize shows"
+_PROMPTS = "edit the prompts as kvtool optimize shows, and keep the cache breakpoints"
+_BOTH = "edit the prompts and the cache breakpoints as kvtool optimize shows"
 _OF_PROMPTS = (_PROMPTS, _BOTH)
 _KINDS: dict[MissCause, ChangeKind] = {"key_changed": "cache-key", "not_marked": "marks", "expired": "ttl"}
 """The rows that try what to change about a cause."""
@@ -149,7 +149,7 @@ class _HostedTable:
         for seconds, ttl in _TIMES.items():
             read = Read(told.requests, told.prompt, told.cached + replay.gained[seconds])
             cost = paid + replay.costs[seconds] - replay.paid
-            rows.append(_told_row("ttl", f"all marks {ttl}", _SET_TTL.format(ttl), read, cost, sure="predicted"))
+            rows.append(_told_row("ttl", f"all breakpoints {ttl}", _SET_TTL.format(ttl), read, cost, sure="predicted"))
         return rows
 
     def _explicit(self) -> Iterator[SweepRow]:
@@ -174,28 +174,28 @@ class _HostedTable:
         calls = self._calls()
         yield from self._prompts()
         if layouts:
-            again = partial(self._runs.priced, "trying marks")
+            again = partial(self._runs.priced, "trying breakpoints")
             trial = MarkTrial(self._today, self._book, again, samples=self._today.find(SampleBook))
             if (cheaper := trial.cheaper) is not None and any(advice.marks for advice in cheaper.marks):
                 does = marks_in_words(cheaper.marks)
-                yield RunChange("marks", "cheapest marks", does, cheaper.plan_fixes)
+                yield RunChange("marks", "cheapest breakpoints", does, cheaper.plan_fixes)
             else:
-                self._lack("other marks", "No other placement of cache breakpoints costs less")
+                self._lack("other breakpoints", "No other placement of cache breakpoints costs less")
             settled = cheapest_trial(trial)
             if settled.settings and (both := settled.cheaper) is not None:
                 does = ", and ".join([*(fix.what for fix in settled.settings), marks_in_words(both.marks)])
-                yield RunChange("marks", "settings and marks", does, settled.every_fix)
+                yield RunChange("marks", "settings and breakpoints", does, settled.every_fix)
             edited = trial.after(self.edits) if self.edits else trial
             best = None if edited is None else cheapest_trial(edited, self._idle)
             if best is not None and best.cheaper is not None and len(best.fixes) > len(best.settings):
                 self.shown = [*self.edits, *best.every_fix]
-                yield RunChange("marks", "prompt fixes and marks", _BOTH, best.every_fix)
+                yield RunChange("marks", "prompt fixes and breakpoints", _BOTH, best.every_fix)
             if all(each.rules.needs_mark for each in layouts):
                 sets = {each.scope: dict[int, tuple[()]]() for each in layouts}
-                yield RunChange("marks", "no marks", "send no cache_control", [marks_fix(sets)])
+                yield RunChange("marks", "no breakpoints", "send no cache_control", [marks_fix(sets)])
             if all(LONG in each.rules.tiers for each in layouts):
                 for seconds, ttl in _TIMES.items():
-                    yield RunChange("ttl", f"all marks {ttl}", _SET_TTL.format(ttl), [_with_ttl(seconds)])
+                    yield RunChange("ttl", f"all breakpoints {ttl}", _SET_TTL.format(ttl), [_with_ttl(seconds)])
         for name in sorted({name for call in calls for name in longer_retentions(call)}):
             fix = retention_fix(name)
             yield RunChange("ttl", f"retention {name}", fix.what, [fix])
@@ -356,4 +356,4 @@ def _with_ttl(seconds: float) -> Fix:
     def kept(plan: Plan) -> Plan:
         return plan if plan.cache is None else replace(plan, cache=replace(plan.cache, mark_ttl=seconds))
 
-    return Fix(f"run:ttl-{seconds:g}", "", "P0", None, "another time to live of marks", plan=kept)
+    return Fix(f"run:ttl-{seconds:g}", "", "P0", None, "another time to live of breakpoints", plan=kept)

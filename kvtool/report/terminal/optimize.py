@@ -68,7 +68,7 @@ def print_optimize(
         put(console)
         told = marks_in_words(document.marks)
         put_sentence(
-            console, f"Cache marks [{tier_of_marks(document.marks)}]: {sanitize(told, ascii_only=plain)}.", "bold"
+            console, f"Cache breakpoints [{tier_of_marks(document.marks)}]: {sanitize(told, ascii_only=plain)}.", "bold"
         )
     _named_caches(console, document, plain)
     if document.breakpoints is not None:

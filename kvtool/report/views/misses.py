@@ -273,7 +273,7 @@ def agreement_in_words(found: ReportAgreement, *, advises_change: bool = False) 
     groups = ", ".join(found.differing[:_MOST_GROUPS]) + ("…" if len(found.differing) > _MOST_GROUPS else "")
     of = f" of group{'s' * (len(found.differing) > 1)} {groups}" if groups else ""
     if advises_change:
-        return f"{said} No gain of an edit{of} is verified: reports and rules differ."
+        return f"{said} No edit{of} is verified: the reports differ from the rules."
     return f"{said} kvtool advises no change{of} from predictions. First find out why reports and rules differ."
 
 

@@ -83,7 +83,7 @@ def _amounts(report: Report, money: Money) -> Iterator[tuple[str, str, str, str]
         yield label, best, shown_amount(money.with_fixes, money.currency), shown
     if money.with_marks is not None:
         shown = shown_money(Decimal(money.predicted or 0) - Decimal(money.with_marks), money.currency)
-        yield "With fixes and the cheapest marks", "", shown_amount(money.with_marks, money.currency), shown
+        yield "With fixes and the cheapest breakpoints", "", shown_amount(money.with_marks, money.currency), shown
     if not report.hosted and money.paid is not None:
         requests = plural(money.priced_requests, "request")
         yield f"Paid to providers for {requests}", "", shown_amount(money.paid, money.currency), ""
@@ -113,7 +113,7 @@ def _basis(report: Report) -> Iterator[str]:
         done = [*money.settings, marks_in_words(money.marks) if money.with_marks is None else ""]
         yield f"With fixes: {'; '.join(filter(None, (*done, _per_month(saved, money))))}."
     if money.with_marks is not None:
-        yield f"Cheapest marks: {marks_in_words(money.marks)}."
+        yield f"Cheapest cache breakpoints: {marks_in_words(money.marks)}."
     if money.gpu is not None:
         yield f"Own GPUs: {money.gpu.saved_seconds:,.1f} s of prefill saved (predicted) at ${money.gpu.hour} per hour."
 
@@ -221,7 +221,7 @@ def _groups(report: Report, money: Money) -> Table | None:
 
 
 def _marks(money: Money) -> Table | None:
-    """Return the places of the cheapest marks, by model and groups where there are several."""
+    """Return the places of the cheapest breakpoints, by model and groups where there are several."""
     rows = [
         (
             mark.place,
@@ -232,7 +232,7 @@ def _marks(money: Money) -> Table | None:
             ", ".join(advice.groups[:_MOST_NAMED]) if len(money.marks) > 1 else "",
         )
         for advice in money.marks
-        for mark in advice.marks or [MarkPosition(place="no mark", ttl="", tokens=0)]
+        for mark in advice.marks or [MarkPosition(place="no breakpoint", ttl="", tokens=0)]
     ]
     columns = ("Cheapest cache breakpoints", "time to live", "tokens", "requests", "model", "group")
     return _figures("Cheapest cache breakpoints", columns, rows)

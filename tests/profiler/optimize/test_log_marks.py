@@ -141,7 +141,7 @@ def test_marks_on_empty_blocks_are_not_sent_again(in_folder: Command) -> None:
         system = body["system"]
         body["system"] = [system[0] if isinstance(system, list) else {"type": "text", "text": system}]
         body["system"].append({"type": "text", "text": " ", "cache_control": MARK})
-        assert refusals(body) == ["system[1]: an empty block takes no mark"]
+        assert refusals(body) == ["system[1]: an empty block takes no cache breakpoint"]
     Path("log.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     found = json.loads(in_folder("optimize", "log.jsonl", "--allow", "P2", "-o", "better.jsonl", "--json")[1])
     after = [json.loads(line) for line in Path("better.jsonl").read_text().splitlines()]
@@ -159,7 +159,7 @@ def test_five_marks_become_what_the_provider_takes(in_folder: Command) -> None:
         system = body["system"]
         text = system if isinstance(system, str) else system[0]["text"]
         body["system"] = [{"type": "text", "text": f"{text} {part}", "cache_control": MARK} for part in range(5)]
-        assert refusals(body) == ["5 marks (cache_control), 4 are allowed"]
+        assert refusals(body) == ["5 cache breakpoints (cache_control), 4 are allowed"]
     found, written = optimized(in_folder, records)
     assert found["marks"]
     for record in written:

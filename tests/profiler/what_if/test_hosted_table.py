@@ -39,8 +39,13 @@ def test_marks_and_times_to_live(in_folder: Command) -> None:
 
     five, hour = {"type": "ephemeral"}, {"type": "ephemeral", "ttl": "1h"}
     rows = table(in_folder, sent(five))
-    assert list(rows) == ["today", "cheapest marks", "all marks 1h", "no marks"]
-    for name, mark in (("today", five), ("cheapest marks", hour), ("all marks 1h", hour), ("no marks", None)):
+    assert list(rows) == ["today", "cheapest breakpoints", "all breakpoints 1h", "no breakpoints"]
+    for name, mark in (
+        ("today", five),
+        ("cheapest breakpoints", hour),
+        ("all breakpoints 1h", hour),
+        ("no breakpoints", None),
+    ):
         assert Decimal(rows[name]["cost"]) == cost(in_folder, sent(mark))
 
 
@@ -52,8 +57,8 @@ def test_a_time_to_live_of_marks_is_that_of_no_other_request(in_folder: Command)
         return [*own, *(Sent(CLAUDE, 1200.0 * n, 5100, None, system=5000 - HEAD, mark=mark) for n in range(5))]
 
     rows = table(in_folder, sent({"type": "ephemeral"}))
-    assert "all marks 5m" not in rows  # it is today
-    assert Decimal(rows["all marks 1h"]["cost"]) == cost(in_folder, sent({"type": "ephemeral", "ttl": "1h"}))
+    assert "all breakpoints 5m" not in rows  # it is today
+    assert Decimal(rows["all breakpoints 1h"]["cost"]) == cost(in_folder, sent({"type": "ephemeral", "ttl": "1h"}))
 
 
 def test_one_cache_key(in_folder: Command) -> None:
@@ -74,10 +79,10 @@ def test_one_cache_key_with_other_marks(in_folder: Command) -> None:
         return [Sent("gpt-5.6", 10.0 * n, 5100 + 64 * n, None, system=5000 - HEAD, body=bodies[n]) for n in range(8)]
 
     rows = table(in_folder, sent(True))
-    both, alone = rows["settings and marks"], table(in_folder, sent(False))["cheapest marks"]
+    both, alone = rows["settings and breakpoints"], table(in_folder, sent(False))["cheapest breakpoints"]
     assert Decimal(both["cost"]) == Decimal(alone["cost"])
     assert Decimal(both["cost"]) < min(
-        Decimal(row["cost"]) for name, row in rows.items() if name != "settings and marks"
+        Decimal(row["cost"]) for name, row in rows.items() if name != "settings and breakpoints"
     )
     assert "one cache key" in both["does"]
 
@@ -179,7 +184,7 @@ def test_a_longer_time_to_live_saves_nothing_after_a_change(in_folder: Command) 
     made = " ".join(in_folder(*command)[1].split())
     reached = re.search(r"\$([\d.]+) with these edits", made)
     assert reached is not None
-    assert float(reached[1]) == pytest.approx(float(rows["prompt fixes and marks"]["cost"]), rel=0.02)
+    assert float(reached[1]) == pytest.approx(float(rows["prompt fixes and breakpoints"]["cost"]), rel=0.02)
 
 
 def test_edits_of_content_hide_no_edit_that_keeps_it(in_folder: Command) -> None:
@@ -280,8 +285,8 @@ def test_a_cheaper_row_is_first_or_the_answer_says_why_not() -> None:
     rows = [
         row("today", "today", "", "1.00"),
         row("prompts", "prompt fixes", hosted_table._PROMPTS, "0.60"),
-        row("marks", "prompt fixes and marks", hosted_table._BOTH, "0.50"),
-        row("ttl", "all marks 1h", "set ttl", "0.40"),
+        row("marks", "prompt fixes and breakpoints", hosted_table._BOTH, "0.50"),
+        row("ttl", "all breakpoints 1h", "set ttl", "0.40"),
         row("model", "all to small", "send all to small", "0.30"),
     ]
     said = hosted_table._answer(rows, "see", only_prompts=True)

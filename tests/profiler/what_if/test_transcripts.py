@@ -25,10 +25,10 @@ def test_a_row_for_each_time_to_live_costs_what_the_profile_replays(in_folder: C
     ttl = profiled["misses"]["ttl"]
     assert Decimal(today["cost"]) == Decimal(ttl["paid"])
     found = {row["change"]: row for row in rows}
-    assert Decimal(found["all marks 5m"]["cost"]) == Decimal(ttl["five_minutes"]) == Decimal(ttl["paid"])
-    assert Decimal(found["all marks 1h"]["cost"]) == Decimal(ttl["one_hour"])
+    assert Decimal(found["all breakpoints 5m"]["cost"]) == Decimal(ttl["five_minutes"]) == Decimal(ttl["paid"])
+    assert Decimal(found["all breakpoints 1h"]["cost"]) == Decimal(ttl["one_hour"])
     usage = [line["message"]["usage"] for line in lines if line["type"] == "assistant"]
     gaps = [b["cache_creation_input_tokens"] for b in usage[1:] if not b["cache_read_input_tokens"]]
     assert today["hit_blocks"] == sum(each["cache_read_input_tokens"] for each in usage)
-    assert today["hit_blocks"] < found["all marks 1h"]["hit_blocks"] <= today["hit_blocks"] + sum(gaps)
+    assert today["hit_blocks"] < found["all breakpoints 1h"]["hit_blocks"] <= today["hit_blocks"] + sum(gaps)
     assert "Reported" in table["answer"][0]

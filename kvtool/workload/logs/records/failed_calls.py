@@ -49,7 +49,7 @@ def why_failed(record: Record, names: Sequence[str]) -> str | None:
     for error in (body.get("error"), *(record.first(name) for name in names)):
         text = error if isinstance(error, str) else json.dumps(error, default=repr) if error else ""
         if (marks := _TOO_MANY_MARKS.search(text[:_LOOKED_AT])) is not None:
-            return f"the provider refused a request: {int(marks[2])} marks (cache_control), {int(marks[1])} are allowed"
+            return f"the provider refused a request: {int(marks[2])} cache breakpoints (cache_control), {int(marks[1])} are allowed"
         status = object_of(error).get("code", object_of(error).get("status"))
         if (code := whole_number(status, least=400, most=599, in_text=True)) is not None:
             return f"the server answered with HTTP status {code}"
