@@ -178,7 +178,7 @@ def test_a_longer_time_to_live_saves_nothing_after_a_change(in_folder: Command) 
     document = json.loads(in_folder("what-if", "paused.jsonl", "--json")[1])
     rows = {row["change"]: row for row in document["rows"]}
     *_, first, shown = document["answer"]
-    assert first.startswith("Change first: edit the prompts and the marks")
+    assert first.startswith("Change first: edit the prompts and the cache breakpoints")
     command = shlex.split(shown.partition(": kvtool ")[2])
     assert command[-2:] == ["--allow", "P2"]
     made = " ".join(in_folder(*command)[1].split())
@@ -290,7 +290,7 @@ def test_a_cheaper_row_is_first_or_the_answer_says_why_not() -> None:
         row("model", "all to small", "send all to small", "0.30"),
     ]
     said = hosted_table._answer(rows, "see", only_prompts=True)
-    assert "edit the prompts and the marks" in said[0]
+    assert "edit the prompts and the cache breakpoints" in said[0]
     assert said[1] == "Not first: all to small ($0.30), as another model gives other answers."
     assert "reads differ" in hosted_table._answer(rows[:-1], "see", only_prompts=True)[1]
     assert hosted_table._answer(rows[:-1], "see", only_prompts=False)[0].startswith("Change first: set ttl")
