@@ -84,9 +84,14 @@ def _is_off(check: Check) -> bool:
     return (check.kind, check.limit, check.status) == ("hit_rate", 0, "pass")
 
 
+def _held(checks: Iterable[Check]) -> set[tuple[str, str | None]]:
+    """Return the workloads and groups whose hit rate has a limit that can fail."""
+    return {(check.workload, check.group) for check in checks if check.kind == "hit_rate" and check.limit}
+
+
 def _cannot_fail(checks: Sequence[Check], reports: Iterable[Report]) -> list[Check]:
     """Return the limits of 0 %, without those of a workload each of whose groups has a limit that can fail."""
-    held = {(check.workload, check.group) for check in checks if check.kind == "hit_rate" and check.limit}
+    held = _held(checks)
     groups = {report.workload: [group.name for group in report.groups] for report in reports}
     return [
         check
@@ -136,10 +141,12 @@ def limits_that_cannot_fail(checks: Sequence[Check], reports: Sequence[Report]) 
     more = f" and {len(places) - _MOST_TOLD:,} more" if len(places) > _MOST_TOLD else ""
     too_short = {report.workload: report.minimum_in_words for report in reports if report.below_minimum}
     lowest = min(off, key=lambda check: (check.workload in too_short, check.actual or 0.0))
-    held = {check.group for check in checks if check.workload == lowest.workload and check.limit}
+    held = _held(checks)
     groups = next((report.groups for report in reports if report.workload == lowest.workload), [])
-    names = [group.name for group in sorted(groups, key=lambda group: group.hit_rate) if group.name not in held]
-    which = lowest.group or (f"{names[0]} in {lowest.workload}" if len(groups) > 1 else lowest.workload)
+    open_ones = [group for group in groups if (lowest.workload, group.name) not in held]
+    which = lowest.group or lowest.workload
+    if lowest.group is None and len(groups) > 1:
+        which = f"{min(open_ones, key=lambda group: group.hit_rate).name} in {which}"
     todo = f"Fix the prompts of {which}, then run `kvtool check --tighten`."
     if lowest.workload in too_short:
         todo = f"{lowest.workload}: {too_short[lowest.workload]}."

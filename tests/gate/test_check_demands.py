@@ -168,6 +168,19 @@ def test_a_limit_that_cannot_fail_is_named_once(limit: str, zero: bool, check: C
     assert [each.partition(". ")[0] for each in said] == ["2 gates cannot fail (limit 0%): kvtool.toml:4:12"] * zero
 
 
+def test_a_limit_that_cannot_fail_beside_other_limits_of_all_groups(check: Command) -> None:
+    """Their times have limits, their hit rates none: the notice names the one that reuses least."""
+    write(
+        "a.yaml",
+        CALM.replace("groups:\n", "groups:\n  - {name: least, requests: 2, messages: [{role: user, text: Hi}]}\n"),
+    )
+    names = [group.name for group in result_of(check, "a.yaml", "--no-advice").reports[0].groups]
+    groups = "".join(f"[gate.groups.{name}]\nttft_p99 = '100s'\n" for name in names)
+    write("kvtool.toml", f"workloads = ['a.yaml']\n[gate]\nhit_rate = '>=0%'\n{groups}")
+    (said,) = [each for each in result_of(check, "--no-advice").verdict.notices if "cannot fail" in each]
+    assert "Fix the prompts of least in " in said
+
+
 @pytest.mark.parametrize(
     ("gate", "sentence"),
     [
