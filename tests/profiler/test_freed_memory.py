@@ -38,10 +38,14 @@ def test_free_pages_go_back() -> None:
     assert after < full - 80_000_000
 
 
-def test_a_run_does_so_again_and_again(in_folder: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("more", "runs"), [((), 1), (("--concurrency", "8"), 2)])
+def test_a_run_does_so_again_and_again(
+    more: tuple[str, ...], runs: int, in_folder: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for each so many in each run, though requests that are in work together end at one count."""
     calls: list[Any] = []
     monkeypatch.setattr(run_loop, "give_back", lambda: calls.append(1))
     monkeypatch.setattr(run_loop, "_GIVEN_BACK", 10)
     Path("log.jsonl").write_text('{"prompt": "Hello there."}\n' * 45)
-    assert in_folder("profile", "log.jsonl", "--no-advice", "--dry-run", "--jobs", "1")[0] == 0
-    assert len(calls) == 4
+    assert in_folder("profile", "log.jsonl", "--no-advice", "--dry-run", "--jobs", "1", *more)[0] == 0
+    assert len(calls) == 4 * runs

@@ -127,6 +127,8 @@ class RunLoop:
                 raise
             left_out.refuse(f"{error.place}: {error.message}" if error.place else error.message)
             return None
+        if self.maker.made % _GIVEN_BACK == 0:  # where each number comes once, however many requests are in work
+            give_back()
         if job.is_trace and job.unit != self.plan.engine.block_size:
             raise KvtoolError(
                 f"a trace with blocks of {job.unit} tokens in a run with blocks of {self.plan.engine.block_size}",
@@ -164,6 +166,4 @@ class RunLoop:
             for end in self._end:
                 end(job, entry, served)
             self.ledger.end(job, entry, served)
-        if self.maker.made % _GIVEN_BACK == 0:
-            give_back()
         self.progress.advance(1)
