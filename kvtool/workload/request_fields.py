@@ -201,7 +201,8 @@ def without_billing_header(turns: Iterable[Turn]) -> Iterator[Turn]:
         kept = [part for part in content if not _is_billing_header(part)] if isinstance(content, list) else content
         if turn.messages and kept != content:
             headers = len(content) - len(kept)
-            turn = turn.with_messages([{**first, "content": kept}, *turn.messages[1:]][0 if kept else 1 :])
+            head = [{**first, "content": kept}] if kept else []
+            turn = turn.with_messages([*head, *turn.messages[1:]])
             turn.call = replace(turn.call, headers=headers)
         yield turn
 

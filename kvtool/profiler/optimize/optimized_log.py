@@ -212,12 +212,13 @@ def _records(path: str) -> Iterator[tuple[int, RawRecord]]:
 def _lines(path: str, values: Mapping[int, Any], *, with_reads: bool = False) -> Iterator[bytes]:
     """Yield the records of a file as lines, the edited ones in place of those that they were made of."""
     for number, raw in _records(path):
-        line = raw.data.replace(b"\n", b" ").strip()
-        if number in values:
-            line = json.dumps(values[number], ensure_ascii=False).encode()
-        if not with_reads and any(name in line for name in _COUNTED):
+        line, value = raw.data.replace(b"\n", b" ").strip(), values.get(number)
+        if value is None and not with_reads and any(name in line for name in _COUNTED):
             with contextlib.suppress(NotJSONError):
-                line = json.dumps(record_without_reads(parse(line)), ensure_ascii=False).encode()
+                value = parse(line)
+        if value is not None:
+            kept = value if with_reads else record_without_reads(value)
+            line = json.dumps(kept, ensure_ascii=False).encode()
         yield line + b"\n"
 
 

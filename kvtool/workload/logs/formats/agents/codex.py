@@ -193,11 +193,9 @@ class CodexRollout:
         prompt, cached, output, reasoning, written = counts
         usage = checked(Usage(prompt, cached, written or None, output=output, reasoning=reasoning))
         if self._answers and (self._ahead is None or self._writing):
-            none = (
-                [] if self._ahead is None else [PROMPTLESS]
-            )  # the tokens before these items were of a call without any
+            without_items = [] if self._ahead is None else [PROMPTLESS]
             self._ahead, self._after = usage, True
-            return Several([*none, *self._close()])
+            return Several([*without_items, *self._close()])
         if self._after:
             return PROMPTLESS
         found = self._close()

@@ -1,8 +1,7 @@
 """Sessions of GitHub Copilot's command line (`events.jsonl`): events that name the event before them.
 
 Each message of the assistant is one call; its tokens are in the usage record with the same id of the call, in older files those of
-its answer in the message. Events with an `agentId`
-are those of a subagent, which has a conversation of its own.
+its answer in the message. Events with an `agentId` are those of a subagent, which has a conversation of its own.
 """
 
 from __future__ import annotations

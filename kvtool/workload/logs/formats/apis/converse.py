@@ -56,12 +56,8 @@ def read(record: Record) -> Reading:
         blocks = _Blocks(record)
         blocks.add_all(item.get("content"), label, "messages", i, "content")
         messages += blocks.messages(role)
-    beside = {
-        "system": None,
-        "tools": _tools(record),
-        "cache_control": None,
-    }  # the API knows no mark of a whole request
-    body = record.holding({**record.fields, **beside})
+    no_mark = {"cache_control": None}  # the API knows none of a whole request
+    body = record.holding({**record.fields, **no_mark, "system": None, "tools": _tools(record)})
     turns = requests_of(body, messages)
     return FieldsAround(output_text=answer_text(answer_object(record)[0])).put_on(turns)
 

@@ -199,20 +199,8 @@ def _printed_span(fields: Mapping[str, Any]) -> Span:
     inner = resource.get("attributes") if isinstance(resource, dict) else None
     return Span(
         str(fields.get("name") or ""),
-        str(
-            context.get("trace_id")
-            or context.get("traceId")
-            or fields.get("context.trace_id")
-            or fields.get("trace_id")
-            or ""
-        ),
-        str(
-            context.get("span_id")
-            or context.get("spanId")
-            or fields.get("context.span_id")
-            or fields.get("span_id")
-            or ""
-        ),
+        _id_of("trace", context, fields),
+        _id_of("span", context, fields),
         str(fields.get("parent_id") or fields.get("parent_span_id") or above or ""),
         seconds(_moment(fields.get("start_time", fields.get("startTime"))), "s"),
         seconds(_moment(fields.get("end_time", fields.get("endTime"))), "s"),
@@ -225,6 +213,13 @@ def _printed_span(fields: Mapping[str, Any]) -> Span:
         kind=str(fields.get("span_kind") or ""),
         resource=object_of(inner),
     )
+
+
+def _id_of(what: str, context: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+    """Return the id of a span or of its trace, as Python, JavaScript and rows of tables name it."""
+    name = f"{what}_id"
+    found = context.get(name) or context.get(f"{what}Id") or fields.get(f"context.{name}") or fields.get(name)
+    return str(found or "")
 
 
 def _moment(value: Any) -> Any:
